@@ -86,7 +86,7 @@ def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
     [
         ("aa ab.\nac ad.\n", r"one document .*corpus.txt, document 1.*--objective mlm"),
         ("\n\n", "no text in .*corpus.txt"),
-        ("\ufffd\n\n\ufffd \ufffd\n\n", "fewer than two have text that the tokenizer knows"),
+        ("\ufffd\n\n\ufffd \ufffd\n\n", "fewer than two of the documents .* contain text"),
     ],
 )
 def test_bad_input_is_the_same_error(tmp_path, tokenizer, text, message):

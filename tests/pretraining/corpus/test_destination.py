@@ -48,7 +48,7 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
     assert not list(scratch.iterdir())
     for name in NAME, f"{NAME}/":
         with pytest.raises(
-            InputError, match=f"{name} holds records; name another folder or remove"
+            InputError, match=f"{name} holds records; remove them or name another folder"
         ):
             prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(NAME, records_directory)
@@ -68,7 +68,7 @@ def test_an_interrupted_upload_goes_on(
         copy(source, target, overwrite)
 
     monkeypatch.setattr(tf.io.gfile, "copy", break_off)
-    message = rf"cannot write {name}/\S+: no connection. What was built is kept"
+    message = rf"cannot write {name}/\S+: no connection. Finished blocks are kept"
     with pytest.raises(InputError, match=message):
         prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     with pytest.raises(InputError, match="holds no records"):

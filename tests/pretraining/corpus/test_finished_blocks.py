@@ -110,16 +110,16 @@ def test_what_does_not_fit_is_built_anew(
 def test_bad_input_loses_no_finished_blocks(interrupted, tokenizer, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("aa ab.\nac ad.\n")
-    with pytest.raises(InputError, match="1 different document"):
+    with pytest.raises(InputError, match="only one distinct document"):
         prepare(bad, interrupted, tokenizer, num_workers=1)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [".records.unfinished", "bad.txt"]
 
 
-def test_two_at_a_time_are_refused(interrupted, corpus, tokenizer):
+def test_rejects_two_prepares_at_a_time(interrupted, corpus, tokenizer):
     folder = interrupted.parent / ".records.unfinished"
     with filelock.FileLock(folder / "lock"):
-        with pytest.raises(InputError, match="another prepare writes beside"):
+        with pytest.raises(InputError, match="another prepare is writing to"):
             prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
     assert (folder / "00000002.block").exists()
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.corpus.memory_texts import are_texts, as_paths
+from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 
 TEXTS = [f"{first}a {first}b. {first}c {first}d.\n{first}e {first}f." for first in "abcdefgh"]
@@ -73,17 +73,18 @@ def test_paths_stay_paths(tmp_path):
 @pytest.mark.parametrize("text", ["/" * 3900 + " x", "a/b c", "see x.txt", "x", "a. b", " a/b"])
 def test_texts_stay_texts(text):
     begin = time.process_time()
-    assert are_texts([text] * 100)
+    with as_paths([text] * 100) as (_, format, _):
+        assert format == "jsonl"
     assert time.process_time() - begin < 1  # runs of slashes took seconds
 
 
 @pytest.mark.parametrize(
     ("inputs", "arguments", "message"),
     [
-        ({"body": TEXTS}, {}, "no column 'text', but 'body'"),
+        ({"body": TEXTS}, {}, "no column 'text'; its columns are 'body'"),
         (["aa ab.", None], {}, "text 1 must be a string, got None"),
         (iter(["aa", float("nan")]), {}, "text 1 must be a string, got nan"),
-        (TEXTS, {"input_format": "sentences"}, "a format is for files"),
+        (TEXTS, {"input_format": "sentences"}, "format is only for files"),
         (["gone.txt"], {}, r"gone.txt does not exist.*iter\(texts\)"),
     ],
 )

@@ -288,9 +288,13 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
 @pytest.mark.parametrize(
     "text, keywords, message",
     [
-        ("aa ab.\nac ad.\n", {}, r"1 different document .*corpus.txt:1.*--objective mlm"),
+        ("aa ab.\nac ad.\n", {}, r"only one distinct document .*corpus.txt:1.*--objective mlm"),
         ("", {}, "no text"),
-        ("aa.\n\nab.\n\n", {"held_out": 0.001}, "leaves too few of 2 documents to hold out"),
+        (
+            "aa.\n\nab.\n\n",
+            {"held_out": 0.001},
+            "leaves too few of 2 documents in the held-out split",
+        ),
         ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
         ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
         ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
@@ -303,7 +307,7 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
         (
             "\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n",
             {},
-            "fewer than two have text that the tokenizer knows",
+            "fewer than two of the documents .* contain text",
         ),
     ],
 )
@@ -435,10 +439,10 @@ def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
 
 
-def test_text_without_a_token_is_refused(tmp_path, tokenizer):
+def test_rejects_text_without_a_token(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("\x01\n\n\x01 \x02\n")
-    with pytest.raises(InputError, match="of 2 documents none of the train split has text"):
+    with pytest.raises(InputError, match="no document in the train split has text"):
         prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
     assert not (tmp_path / "records").exists()
 
@@ -455,11 +459,15 @@ def untouched(path):
     return [entry.name for entry in path.iterdir()]
 
 
-def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monkeypatch):
+def test_rejects_documents_of_one_sentence_for_next_sentence_prediction(
+    tmp_path, tokenizer, monkeypatch
+):
     corpus = one_sentence_documents(tmp_path / "corpus.txt")
     built = []
     monkeypatch.setattr(blocks, "build", lambda *arguments: built.append(arguments))
-    with pytest.raises(InputError, match="no document of 30 has two sentences.*--objective mlm"):
+    with pytest.raises(
+        InputError, match="none of the 30 documents has two sentences.*--objective mlm"
+    ):
         prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
     assert not built and untouched(tmp_path) == ["corpus.txt"]
     monkeypatch.undo()
@@ -470,24 +478,26 @@ def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monke
         assert manifest["splits"]["train"]["examples"] == 30
 
 
-def test_few_true_pairs_are_warned_of(tmp_path, tokenizer, caplog):
+def test_warns_of_few_consecutive_pairs(tmp_path, tokenizer, caplog):
     corpus = one_sentence_documents(tmp_path / "corpus.txt")
     corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 6)
     manifest = prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1)
     train = manifest["splits"]["train"]
     true = train["examples"] - train["pairs_labelled_1"]
     assert 0 < true < 0.2 * train["examples"]
-    assert f"only {100 * true / train['examples']:.1f} % of the pairs are true" in caplog.text
+    assert (
+        f"only {100 * true / train['examples']:.1f} % of the pairs are consecutive" in caplog.text
+    )
 
 
-def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
+def test_rejects_sentences_as_long_as_a_row(tmp_path, tokenizer):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(
         "\n\n".join(
             f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in ("aa", "ab", "ac", "ad", "ae")
         )
     )
-    with pytest.raises(InputError, match="pairs of the train split are of two documents.*shorter"):
+    with pytest.raises(InputError, match="segment pairs of the train split are random.*shorter"):
         prepare(
             corpus,
             tmp_path / "records",
@@ -499,11 +509,11 @@ def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
     assert untouched(tmp_path) == ["corpus.txt"]
 
 
-def test_records_of_constant_labels_are_not_trained_on(records_directory):
+def test_rejects_records_with_constant_labels(records_directory):
     manifest = records.read_manifest(records_directory)
     train = manifest["splits"]["train"]
     train["pairs_labelled_1"] = train["examples"]
-    with pytest.raises(InputError, match="pairs of the train split are of two documents"):
+    with pytest.raises(InputError, match="segment pairs of the train split are random"):
         checked_objectives(manifest)
     assert checked_objectives(manifest, ["masked_lm"]) == ("masked_lm",)
 
@@ -519,13 +529,13 @@ def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
     assert often.min() > 0.18 and often.max() < 0.42
 
 
-def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
+def test_rejects_an_empty_held_out_split_before_building(
     tmp_path, write_corpus, tokenizer, monkeypatch
 ):
     corpus = write_corpus(tmp_path / "corpus.txt", 25)
     monkeypatch.setattr(blocks, "build", None)
     with pytest.raises(
-        InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"
+        InputError, match="held_out=0.01 leaves too few of 25 documents in the held-out split"
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
     with pytest.raises(

@@ -150,8 +150,11 @@ def test_tfds(tmp_path):
     assert found[0].source == f"{name}#1"
     assert found[0].paragraphs[0].startswith("Text ") and found[0].paragraphs[1:] == ["More."]
     for wrong, message in [
-        (f"tfds://made_up:train?data_dir={tmp_path}", "no field 'text'; it has: body, number"),
-        (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' is no text"),
+        (
+            f"tfds://made_up:train?data_dir={tmp_path}",
+            "no field 'text'; the fields are: body, number",
+        ),
+        (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' must hold strings"),
         (f"tfds://made_up:nowhere?field=body&data_dir={tmp_path}", "TFDS cannot load this"),
         ("tfds://no_such_dataset_at_all:train", "TFDS cannot load this"),
         ("tfds://made_up", "write tfds://name"),
@@ -167,8 +170,12 @@ def test_tfds(tmp_path):
         (b"Fine.\n\0\1\2", 2, "binary file"),
         (b"Fine.\ncaf\xe9\n", 2, r"byte 4 of the line is not UTF-8 \(0xe9\)"),
         (b'{"text": "a"}\n{"text": \n', 2, "not valid JSON"),
-        (b'{"text": "a"}\n{"body": "b", "id": 3}\n', 2, "in the field 'text'; it has: body, id"),
-        (b'{"text": "a"}\n{"text": 3}\n', 2, "no text in the field 'text'"),
+        (
+            b'{"text": "a"}\n{"body": "b", "id": 3}\n',
+            2,
+            "the field 'text' holds no text; the fields are: body, id",
+        ),
+        (b'{"text": "a"}\n{"text": 3}\n', 2, "the field 'text' holds no text"),
         (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "not valid JSON"),
         (b'<doc id="1" title="t">\nt\nText.\n', 1, "has no </doc>"),
         (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside of"),
@@ -192,7 +199,7 @@ def test_empty_corpus_and_wrong_arguments(tmp_path):
         list(read_documents(path))
     with pytest.raises(InputError, match="no corpus"):
         read_documents([])
-    with pytest.raises(InputError, match="no format 'xml'"):
+    with pytest.raises(InputError, match="unknown format 'xml'"):
         read_documents(path, format="xml")
 
 
@@ -241,6 +248,6 @@ def test_lines_may_end_in_cr_alone(tmp_path, monkeypatch, at_once):
 
 @pytest.mark.parametrize("content", ['[{"text": "a"}]', ' [ {\n"text": "a"}]'])
 def test_a_json_array_is_no_corpus_of_sentences(tmp_path, content):
-    with pytest.raises(InputError, match="is a JSON array: write an object on each line"):
+    with pytest.raises(InputError, match="is a JSON array; write one object per line"):
         texts(write(tmp_path / "corpus.json", content))
     assert texts(write(tmp_path / "other", "[Music] {a}")) == [["[Music] {a}"]]
