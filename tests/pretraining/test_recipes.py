@@ -81,15 +81,21 @@ def test_the_list_and_a_file(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([QUICK], "records_length is 32, and the settings say 128: run prepare with --length 128"),
-        ([QUICK, "records_length=32"], "records_objective is mlm_nsp, and the settings say mlm"),
+        (
+            [QUICK],
+            "records_length is 32, but the settings require 128. Run prepare with --length 128",
+        ),
+        (
+            [QUICK, "records_length=32"],
+            "records_objective is mlm_nsp, but the settings require mlm",
+        ),
         (
             ["roberta_base", "records_length=null", "records_objective=null"],
-            "records_tokenizer is wordpiece, and the settings say byte-level BPE: run prepare with "
+            "records_tokenizer is wordpiece, but the settings require byte-level BPE. Run prepare with "
             "a byte-level BPE tokenizer, or write records_tokenizer=wordpiece.",
         ),
-        (["bert_base"], "are for rows of 512 tokens: prepare such records and give their folder"),
-        (["distilbert"], "distillation takes a model to learn from: write teacher=DIR"),
+        (["bert_base"], "need rows of 512 tokens. Prepare such records and pass their folder"),
+        (["distilbert"], "distillation needs a teacher model; set teacher=DIR"),
         (
             [
                 "domain_adapt",

@@ -92,7 +92,7 @@ def test_what_is_refused(records_directory, tmp_path, settings, tokenizer):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / "run", **settings | changes)
 
-    refused("a teacher is for the objectives distillation and layer_distillation")
+    refused("teacher is only for the objectives distillation and layer_distillation")
     refused("write teacher=DIR", objectives=["distillation"], teacher=None)
     vocabulary = [*tokenizer.vocabulary[:-1], "other"]
     other = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))

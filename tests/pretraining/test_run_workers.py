@@ -32,7 +32,7 @@ def test_they_pass_over_what_one_of_them_finds(
         many = [*arguments, tmp_path / "many", json.dumps(settings)]
         said = run_workers(*many, count=count, machines=hosts)
     said.append(output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))))
-    assert all("going back, and on without these 16 rows" in text for text in said)
+    assert all("rolling back and skipping these 16 rows" in text for text in said)
     one, many = lines_of(tmp_path / "one"), lines_of(tmp_path / "many")
     assert [line["step"] for line in many] == [2, 4, 6, 8, 10, 12]
     for name in "loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm":

@@ -12,12 +12,11 @@ _MOST = 1 << 62
 _COUNTS = ("rows", "tokens", "examples", "pairs_labelled_1", "examples_in_fullest_row")
 
 
-def checked_manifest(path, text):
+def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[int]]:
     """Parses and validates a manifest.
 
     Args:
-        path: str. Used in error messages.
-        text: bytes.
+        path: Used in error messages.
 
     Returns:
         (manifest dict, names of its shards, sizes of these in bytes).

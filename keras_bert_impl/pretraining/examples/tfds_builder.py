@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -43,7 +45,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     # (importlib_resources) that it does not require.
     code_path = None
 
-    def __init__(self, *, records, **arguments):
+    def __init__(self, *, records: str | Path, **arguments: Any) -> None:
         self._records = absolute(records)
         self._manifest = read_manifest(self._records)
         # Named by the manifest's hash, so that TFDS does not reuse data of other records.

@@ -6,7 +6,8 @@ B is the batch size, L the row length, E the examples per row, P the prediction 
 import dataclasses
 import math
 import re
-from typing import Annotated, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -16,6 +17,7 @@ from keras_bert_impl.pretraining.masking.units import take_units, units_of
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
 from keras_bert_impl.pretraining.settings import MASK_UNITS
 from keras_bert_impl.settings import Fraction, OneOf, PositiveInt, Share, validate
+from keras_bert_impl.tokenizers import Tokenizer
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
@@ -27,15 +29,15 @@ class Masking:
     """Which tokens are predicted, and how they are replaced in the model's input.
 
     Args:
-        unit: str. Masking unit: `"token"`; `"word"`; `"ngram"`, one to three words with probability
+        unit: Masking unit: `"token"`; `"word"`; `"ngram"`, one to three words with probability
             proportional to 1 / number of words; `"span"`, one to ten words from a geometric
             distribution, where all tokens of a span are replaced in the same way.
-        rate: float in (0, 1). Fraction of the tokens to predict.
-        max_predictions: int. Maximum predictions per example; None for no limit.
-        mask: float. Fraction of the chosen tokens replaced by the mask token.
-        random: float. Fraction replaced by a random token; the rest stays unchanged.
-        dupe_factor: int. Static masking: number of masks per row, used in turn from epoch to epoch,
-            as if the row had been masked and written that many times. None for new masks in each
+        rate: Fraction of the tokens to predict, in (0, 1).
+        max_predictions: Maximum predictions per example; None for no limit.
+        mask: Fraction of the chosen tokens replaced by the mask token.
+        random: Fraction replaced by a random token; the rest stays unchanged.
+        dupe_factor: Static masking: number of masks per row, used in turn from epoch to epoch, as
+            if the row had been masked and written that many times. None for new masks in each
             epoch.
 
     Raises:
@@ -59,36 +61,30 @@ class Masking:
         validate(self)
         if self.mask + self.random > 1 + 1e-9:
             raise InputError(
-                "the parts of the chosen tokens that are masked and replaced at random must "
-                f"together be at most 1. Received: mask={self.mask}, random={self.random}"
+                "the fractions of chosen tokens that are masked and randomly replaced must add up "
+                f"to at most 1. Received: mask={self.mask}, random={self.random}"
             )
 
-    def num_predictions(self, example_length):
-        """Returns the number of predictions of an example: BERT's min(max, max(1, round(rate ·
-        n))).
+    def num_predictions(self, example_length: int) -> int:
+        """Returns the number of predictions of an example: min(max, max(1, round(rate · length))).
 
-        Units that would exceed it are skipped, so that there may be fewer.
-
-        Args:
-            example_length: int. Tokens including [CLS] and [SEP].
-
-        Returns:
-            int.
+        The length includes [CLS] and [SEP]. Units that would exceed the number are skipped, so
+        there may be fewer predictions.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
 
-    def num_slots(self, length, max_examples_per_row):
+    def num_slots(self, length: int, max_examples_per_row: int) -> int:
         """Returns an upper bound on the predictions of a row, for any packing.
 
         Rounding gives an example at most a fixed excess over `rate` · its length, so a full row of
         E examples has at most `rate` · L + E · excess predictions.
 
         Args:
-            length, max_examples_per_row: ints. L and E.
+            length, max_examples_per_row: L and E.
 
         Returns:
-            int. P.
+            P.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -120,7 +116,7 @@ class Masked(NamedTuple):
     draws: tf.Tensor
 
 
-def replacement_ids(tokenizer):
+def replacement_ids(tokenizer: Tokenizer) -> list[int]:
     """Returns the ids allowed as random replacements: all but special and unused tokens.
 
     Google's script draws from the whole vocabulary, including those.
@@ -139,16 +135,16 @@ def replacement_ids(tokenizer):
 
 
 def mask_rows(
-    rows,
-    epochs,
-    seed,
-    masking,
-    mask_id,
-    replacements,
-    slots,
-    is_word_start=None,
-    is_special=None,
-):
+    rows: dict[str, tf.Tensor],
+    epochs: tf.Tensor,
+    seed: Any,
+    masking: Masking,
+    mask_id: int,
+    replacements: Sequence[int],
+    slots: int,
+    is_word_start: tf.Tensor | None = None,
+    is_special: tf.Tensor | None = None,
+) -> Masked:
     """Chooses tokens to predict and masks them.
 
     In each example, up to `masking.num_predictions` tokens other than [CLS], [SEP] and padding are
@@ -160,17 +156,11 @@ def mask_rows(
         rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L], `example_lengths`,
             `first_lengths` int32 [B, E], `row_id` int64 [B].
         epochs: int64 [B]. Epoch in which each row is read.
-        seed: int.
-        masking: `Masking`.
-        mask_id: int.
         replacements: list of int, from `replacement_ids`.
-        slots: int. P, from `Masking.num_slots`.
+        slots: P, from `Masking.num_slots`.
         is_word_start: bool [B, L]. Required for units other than tokens.
         is_special: bool [B, L]. Tokens that are never chosen. Default: [CLS], [SEP] and padding, by
             position.
-
-    Returns:
-        `Masked`.
 
     Source: see `Masking`.
     """

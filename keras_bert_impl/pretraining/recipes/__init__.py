@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -9,7 +10,7 @@ _FOLDER = Path(__file__).parent
 
 
 @functools.cache
-def recipes():
+def recipes() -> dict[str, dict[str, Any]]:
     """Returns the recipes that come with the package.
 
     Returns:
@@ -22,12 +23,12 @@ def recipes():
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
 
 
-def recipe_text(name):
+def recipe_text(name: str) -> str:
     """Returns the text of a recipe file, with its sources and the commands to run before it."""
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def model_file(name):
+def model_file(name: str | Path) -> Path:
     """Returns the `Path` of a `config.json`, falling back to the package's own recipe files.
 
     A copied recipe thus finds its model from any folder.

@@ -95,7 +95,7 @@ def test_what_it_takes(ids):
         ([[0.5]], {}, "token_ids must be integers"),
         (np.zeros((1, 2, 3), int), {}, "must be integers .batch, length. or .length."),
         ([[5, 6]], {"mask_rate": 1.5}, r"rate must be a number in \(0, 1\)"),
-        ([[5, 6]], {"mask_split": (0.8, 0.1)}, "mask_split must be three numbers"),
+        ([[5, 6]], {"mask_split": (0.8, 0.1)}, "mask_split must be three fractions"),
         ([[5, 6]], {"mask_unit": "words"}, "Did you mean 'word'"),
         ([[5, 6]], {"seed": -1}, "seed must be an integer"),
     ],

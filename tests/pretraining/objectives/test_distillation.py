@@ -255,9 +255,9 @@ def test_all_layers_of_the_teacher_have_nothing_to_learn(teacher, tmp_path):
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("distillation", {"vocabulary_size": 41}, "41 pieces and the teacher 40"),
-        ("distillation", {"max_length": 13}, "takes 13 tokens and the teacher 12"),
-        ("distillation", {"hidden_dim": 8}, "8 wide and the teacher's 16"),
+        ("distillation", {"vocabulary_size": 41}, "same vocabulary, but have 41 and 40 tokens"),
+        ("distillation", {"max_length": 13}, "max_length of 13 must not exceed the teacher's, 12"),
+        ("distillation", {"hidden_dim": 8}, "same hidden_dim for distillation, but have 8 and 16"),
         ("layer_distillation", {"num_layers": 3}, "3 layers must divide the teacher's 4"),
         ("layer_distillation", {"num_heads": 2}, "the student has 2, the teacher 4"),
     ],

@@ -99,9 +99,9 @@ def test_packed_examples_do_not_see_each_other(pretrainer):
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="takes an encoder whose configuration has causal=True"):
+    with pytest.raises(InputError, match="needs an encoder with causal=True"):
         Pretrainer(Encoder(TINY), ["left_to_right"])
-    with pytest.raises(ValueError, match="goes with no other"):
+    with pytest.raises(ValueError, match="cannot be combined with others"):
         Pretrainer(Encoder(CONFIG), ["left_to_right", "masked_lm"])
     albert = dataclasses.replace(
         CONFIG, architecture="albert", embedding_dim=10, num_layer_groups=1
