@@ -1,12 +1,5 @@
 """Attention maps: which token attends to which."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.plots.figures import new_figure, save_figure
+from keras_bert_impl.plots.figures import Figure, new_figure, save_figure
 
 _MOST_COLUMNS = 4
 _MOST_NAMED_TOKENS = 64  # more would be illegible
@@ -34,12 +27,12 @@ def attention_map(
         scores: array [length, length] or [heads, length, length], such as the encoder's
             `attention_scores` for one example. Rows are queries, columns are keys; each row sums to
             1. Padding beyond `len(tokens)` is cut off.
-        path: str or `Path` of the PNG to write; None writes no file.
+        path: PNG file to write; None writes no file.
         title: Title of the figure, such as `"Layer 3"`.
         names: Title of each head; None for `head 0`, `head 1`, ...
 
     Returns:
-        `matplotlib.figure.Figure` with one axes per head, then that of the color bar.
+        The figure, with one axes per head, then that of the color bar.
 
     Raises:
         InputError: matplotlib is not installed, or the shapes do not match.

@@ -1,12 +1,5 @@
 """Learning curves of a run or of Keras's `fit`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 import numbers
 import os
 from collections.abc import Sequence
@@ -15,7 +8,7 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
+from keras_bert_impl.plots.figures import COLORS, Figure, new_figure, save_figure
 
 _HELD_OUT_PREFIX = "val_"  # same as in Keras
 _MOST_COLUMNS = 3
@@ -43,13 +36,13 @@ def learning_curves(
             to a list of values per epoch; or a run directory or its `metrics.jsonl`; or a list of
             dicts like its lines, each with `step` and the values of some metrics. Names of held-out
             metrics start with `val_`.
-        path: str or `Path` of the PNG to write; None writes no file.
+        path: PNG file to write; None writes no file.
         title: Title of the figure.
         names: Metrics to plot, without `val_`; None for all numbers.
-        baselines: dict of metric to (label, value), drawn as a dashed line.
+        baselines: (label, value) by metric, drawn as a dashed line.
 
     Returns:
-        `matplotlib.figure.Figure` with one axes per metric.
+        The figure, with one axes per metric.
 
     Raises:
         InputError: matplotlib is not installed, a line of the file is invalid (the message names

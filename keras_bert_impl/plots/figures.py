@@ -1,19 +1,17 @@
 """Shared figure code: matplotlib without a display, and atomic file writes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any  # matplotlib is optional
 
 # Distinguishable in print and with red-green color blindness (Okabe and Ito's palette).
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
@@ -22,15 +20,9 @@ COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 def new_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Creates a figure and its axes, an array [rows, columns].
+    """Creates a figure of a size in inches and its axes, an array [rows, columns].
 
-    Args:
-        rows, columns: Grid of axes.
-        width, height: Size of the figure in inches.
-        **layout: further arguments of `Figure.subplots`.
-
-    Raises:
-        InputError: matplotlib is not installed.
+    Raises `InputError` if matplotlib is not installed.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

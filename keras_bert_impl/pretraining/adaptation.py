@@ -49,13 +49,12 @@ def adapt(
         text: file, folder or `tfds://` name, see `read_documents`; or a list or iterator of
             texts, one document each.
         strategy, resume, verbose: see `pretrain`.
-        dtype: Keras dtype policy.
         seed: Seed of the records, masks and dropout.
         progress: see `prepare`.
         **fields: fields of `AdaptationSettings`.
 
     Returns:
-        `Path` of the adapted model's directory.
+        The adapted model's directory.
 
     Raises:
         InputError: the text, the settings or the model cannot be used, or the directory was created

@@ -41,13 +41,8 @@ def build(
 ) -> Pretrainer:
     """Returns the compiled `Pretrainer` of a run; call it inside `strategy.scope()`.
 
-    Args:
-        names: names of the objectives.
-        tokenizer: the tokenizer of the records.
-        schedule: from `make_schedule`.
-
-    Raises:
-        InputError: a model, generator or teacher cannot be used.
+    `names` are those of the objectives; the schedule is from `make_schedule`. Raises `InputError` if
+    a model, generator or teacher cannot be used.
     """
     pretrainer = _pretrainer(settings, names, tokenizer)
     optimizer = _OPTIMIZERS[settings.optimizer](

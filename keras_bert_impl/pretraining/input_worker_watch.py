@@ -17,8 +17,7 @@ class InputWorkerWatch:
     Otherwise the run would wait forever: it blocks inside TensorFlow, where no exception reaches
     it, and the tf.data service forgets a run when it restarts. Checkpoints are always complete.
 
-    Args:
-        addresses: list of str, such as `"grpc://host:5050"`. If empty, nothing is watched.
+    Without addresses, nothing is watched.
 
     Example:
         with InputWorkerWatch(["grpc://host:5050"]):

@@ -39,8 +39,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     label.
 
     Args:
-        objectives: list of `Objective`, or of their names, such as `["masked_lm",
-            "next_sentence"]`.
+        objectives: objectives or their names, such as `["masked_lm", "next_sentence"]`.
 
     Raises:
         InputError: objectives are unknown or incompatible, or the file format of the encoder's
@@ -98,9 +97,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     ) -> None:
         """Configures training as in Keras; the losses come from the objectives.
 
-        Args:
-            weighted_metrics: Keras metrics by output. Default: the loss and the accuracy of each
-                objective.
+        `weighted_metrics` are by output; by default the loss and accuracy of each objective.
         """
         given = weighted_metrics
         if weighted_metrics is None:
@@ -155,12 +152,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def flops(self, length: int, predictions: float = 0.15) -> float:
         """Returns the floating-point operations of the forward pass per real token.
 
-        Args:
-            length: Tokens of a row.
-            predictions: Masked tokens per token.
-
-        Returns:
-            Counts matrix products only; see `training.runs.flops.encoder_flops`.
+        Counts matrix products only, for rows of `length` tokens with `predictions` masked tokens
+        per token; see `training.runs.flops.encoder_flops`.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]
@@ -216,8 +209,6 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         Args:
             name_or_path: A directory or a name; see `interop.open_model`. Heads missing from the
                 checkpoint are newly initialized.
-            objectives: see `Pretrainer`.
-            dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
@@ -243,10 +234,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
 
         Heads without a class in `transformers` are written under names of this package.
-
-        Args:
-            directory: Files of the same names are replaced.
-            tokenizer: `Tokenizer` to write beside the weights, or None.
+        Files of the same names are replaced. The tokenizer, if given, is written beside the weights.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]

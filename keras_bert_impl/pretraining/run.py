@@ -71,9 +71,6 @@ def pretrain(
         callbacks, verbose: see `fit`.
         **fields: fields of `PretrainSettings`.
 
-    Returns:
-        The trained `Pretrainer`.
-
     Raises:
         InputError: the settings, the records or the model cannot be used; the message says which.
 

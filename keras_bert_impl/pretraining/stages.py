@@ -19,24 +19,15 @@ _CHECKED_BATCHES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Consecutive report intervals with the same number of steps and one batch shape.
+    """Consecutive report intervals with the same number of steps and one batch shape."""
 
-    Args:
-        records: Records folder.
-        batch_size: Rows of the global batch.
-        first, end: Range of interval indices, `end` excluded.
-        steps: Steps of an interval.
-        first_step: Steps of the run before this stage.
-        first_row: Rows of these records that earlier stages have read.
-    """
-
-    records: str
-    batch_size: int
-    first: int
-    end: int
-    steps: int
-    first_step: int
-    first_row: int
+    records: str  # folder
+    batch_size: int  # rows of the global batch
+    first: int  # index of the first interval
+    end: int  # index after the last interval
+    steps: int  # of an interval
+    first_step: int  # steps of the run before this stage
+    first_row: int  # rows of these records that earlier stages have read
 
     def step(self, finished: int) -> int:
         """Returns the steps of the run completed after `finished` of its intervals."""
@@ -95,10 +86,8 @@ def step_of(stages: Iterable[Stage], finished: int) -> int:
 class StageData:
     """Datasets of stages, distributed over the replicas of a strategy.
 
-    Args:
-        strategy: see `get_strategy`.
-        input_workers: see `pretraining_dataset`; used for training only.
-        **arguments: for `pretraining_dataset`: `seed`, `objectives`, `masking`, `tokenizer`.
+    The input workers are used for training only. `arguments` are those of `pretraining_dataset`
+    for all stages: `seed`, `objectives`, `masking` and `tokenizer`.
     """
 
     def __init__(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 import collections
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 def unigram(

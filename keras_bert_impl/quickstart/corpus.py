@@ -20,17 +20,11 @@ _FILES_PER_TASK = 64
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A document: the documentation of a class, a function, a module or a help topic.
+    """A document: the documentation of a class, a function, a module or a help topic."""
 
-    Args:
-        library: Its distribution, such as `"scikit-learn"`, or `"python"`.
-        name: Module and object, such as `"numpy.linalg:solve"`.
-        text: One sentence per line.
-    """
-
-    library: str
-    name: str
-    text: str
+    library: str  # its distribution, such as `"scikit-learn"`, or `"python"`
+    name: str  # module and object, such as `"numpy.linalg:solve"`
+    text: str  # one sentence per line
 
     @property
     def module(self) -> str:
@@ -56,7 +50,7 @@ def read_passages(
             process.
 
     Returns:
-        list of `Passage`, ordered by library, module and position in the file.
+        The passages, ordered by library, module and position in the file.
 
     Raises:
         InputError: nothing was found.
@@ -89,12 +83,9 @@ def split_by_module(
 
     A held-out passage with at least half of its word 5-grams in the training part is dropped.
 
-    Args:
-        held_out_fraction: Fraction of the modules to hold out, in (0, 1).
-        seed: Seed of the choice of modules.
-
     Returns:
-        (training, held_out): two lists of `Passage` in their original order.
+        (training, held_out): passages in their original order; `held_out_fraction` is that of the
+        modules, in (0, 1).
     """
     training: list[Passage] = []
     held_out: list[Passage] = []

@@ -53,13 +53,13 @@ def library_passages(
     """Returns short passages of the given libraries, with the libraries' names removed.
 
     Args:
-        passages: list of `Passage`, one side of `split_by_module`.
+        passages: one side of `split_by_module`.
         libraries: The labels.
         most_per_library: Maximum number of passages per library, sampled evenly from the whole
             library. None for no limit.
 
     Returns:
-        list of `Passage` with whole sentences, about 15 to 60 words each; the library is the label.
+        Passages of whole sentences, about 15 to 60 words each; the library is the label.
 
     Example:
         training, held_out = split_by_module(read_passages())

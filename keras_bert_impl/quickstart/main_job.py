@@ -54,10 +54,7 @@ class MainJob:
         self._start = time.monotonic()
 
     def run(self) -> dict[str, dict[str, float]]:
-        """Runs every unfinished stage.
-
-        Returns:
-            dict of scores by name, which are also written to `scores.json`.
+        """Runs every unfinished stage; returns the scores, also written to `scores.json`.
 
         Raises:
             InputError: there is nothing to read or no space to write, or the directory holds stages

@@ -57,13 +57,9 @@ _FUNCTION_WORDS = set(
 
 
 def prose_sentences(docstring: str) -> list[str]:
-    """Returns the English sentences of a docstring, in order.
+    """Returns the whole English sentences of a docstring, without code, markup and tables.
 
-    Args:
-        docstring: reST, NumPy or Google style, or Markdown.
-
-    Returns:
-        Whole sentences of words, without code, markup, headings and tables.
+    The docstring may be in reST, NumPy or Google style, or Markdown.
 
     Example:
         >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")

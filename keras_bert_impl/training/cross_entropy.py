@@ -12,7 +12,7 @@ def cross_entropy(labels: Any, logits: Any) -> Any:
     small model with a large vocabulary (docs/decisions/cross-entropy.md).
 
     Args:
-        labels: integers `[...]`, the true class at each position.
+        labels: integers `[...]`.
         logits: float32 `[..., classes]`.
 
     Returns:

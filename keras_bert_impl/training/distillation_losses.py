@@ -39,14 +39,7 @@ def kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> 
 
 
 def binary_kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """Computes the `kl_divergence` of independent binary labels, averaged over the labels.
-
-    Args:
-        targets, logits: `[..., labels]`, logits of teacher and student.
-
-    Returns:
-        float32 `[...]`.
-    """
+    """Computes the `kl_divergence` of independent binary labels, averaged over the last axis."""
     targets, logits = (ops.cast(x, "float32") / temperature for x in (targets, logits))
     divergences = sum(
         ops.sigmoid(sign * targets)
@@ -74,15 +67,7 @@ def cosine_distance(targets: Tensor, outputs: Tensor) -> Tensor:
 
 
 def mean_over_tokens(values: Tensor, padding_mask: Tensor) -> Tensor:
-    """Averages values over the real tokens of each example.
-
-    Args:
-        values: float32 `[batch, length]`, such as the `squared_error` of hidden states.
-        padding_mask: `[batch, length]`, 1 for a real token.
-
-    Returns:
-        float32 `[batch]`.
-    """
+    """Averages values `[batch, length]` over the real tokens of each example: float32 `[batch]`."""
     weights = ops.cast(padding_mask, "float32")
     return ops.sum(values * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 

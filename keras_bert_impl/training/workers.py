@@ -35,17 +35,11 @@ class WorkerLostError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The contents of `TF_CONFIG`.
+    """The contents of `TF_CONFIG`."""
 
-    Attributes:
-        addresses: task type, `"chief"` or `"worker"`, to the list of its `"host:port"`.
-        kind: task type of this process.
-        index: index of this process among those of its type.
-    """
-
-    addresses: dict[str, list[str]]
-    kind: str
-    index: int
+    addresses: dict[str, list[str]]  # `"host:port"` by task type, `"chief"` or `"worker"`
+    kind: str  # task type of this process
+    index: int  # of this process among those of its type
 
     @property
     def num_workers(self) -> int:
@@ -77,9 +71,7 @@ def read_cluster() -> Cluster | None:
     """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster.
 
     Like TensorFlow's `TFConfigClusterResolver`, this also accepts a string index such as `"0"`.
-
-    Raises:
-        InputError: `TF_CONFIG` is invalid.
+    Raises `InputError` if `TF_CONFIG` is invalid.
     """
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
@@ -173,12 +165,10 @@ def wait_for_workers(cluster: Cluster) -> None:
 
 
 def worker_timeout() -> float:
-    """Returns the seconds (float) that workers wait for each other.
+    """Returns the seconds that workers wait for each other.
 
-    Read from the environment variable `KERAS_BERT_WORKER_TIMEOUT`, default 600.
-
-    Raises:
-        InputError: the variable is not a number in (0, 1000000].
+    They are read from the environment variable `KERAS_BERT_WORKER_TIMEOUT`, default 600. Raises
+    `InputError` if it is not a number in (0, 1000000].
     """
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:

@@ -15,11 +15,8 @@ from keras_bert_impl.tuning.settings import BIAS, HEAD, TuningSettings
 def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
     """Sets which weights are trainable and reinitializes layers, as the settings specify.
 
-    Args:
-        model: `TaskModel` with the adapter of the settings.
-
-    Raises:
-        InputError: the encoder has fewer layers than the settings name, or no biases.
+    The model is a `TaskModel` with the adapter of the settings. Raises `InputError` if the encoder
+    has fewer layers than the settings name, or no biases.
     """
     encoder = model.encoder
     num_layers = len(layers_of(encoder)) - 1
@@ -70,10 +67,7 @@ def freeze(encoder: Encoder, num_layers: int) -> None:
 def train_biases(encoder: Encoder) -> None:
     """Makes only the encoder's biases trainable, including those of normalizations.
 
-    Source: Ben Zaken et al. 2022, section 3.
-
-    Raises:
-        InputError: the encoder has no biases.
+    Raises `InputError` if it has none. Source: Ben Zaken et al. 2022, section 3.
     """
     for weight in encoder.weights:
         weight.trainable = re.search("/(bias|beta)$", weight.path) is not None
@@ -82,12 +76,9 @@ def train_biases(encoder: Encoder) -> None:
 
 
 def reinitialize(encoder: Encoder, num_layers: int) -> None:
-    """Reinitializes the last blocks and the pooler, as in a new encoder.
+    """Reinitializes the last `num_layers` blocks and the pooler, as in a new encoder.
 
-    Weights are drawn from Keras's global random state.
-
-    Args:
-        num_layers: Number of blocks to reinitialize; blocks that share weights count once.
+    Blocks that share weights count once. Weights are drawn from Keras's global random state.
 
     Source: Zhang et al. 2021, section 4.
     """
@@ -110,9 +101,6 @@ def learning_rates(
             embeddings.
         head_factor: Factor of everything above the blocks, including the pooler, except a CRF.
         crf_factor: Factor of the CRF weights.
-
-    Returns:
-        list of (regular expression for variable paths, float).
 
     Source: Clark et al. 2020, appendix B, whose code gives the last block the square.
     """

@@ -12,9 +12,9 @@ import json
 import operator
 import os
 import re
+import types
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -131,13 +131,6 @@ def build_pipeline(
     )
 
 
-class _Outline(NamedTuple):
-    """The properties of a document that are needed to cut blocks."""
-
-    source: str
-    characters: int
-
-
 def _outlines(indexed, text_field):
     """Yields (hash, (source index, position in the source, characters)) of each document."""
     index, source = indexed
@@ -163,7 +156,8 @@ def _plans(_, lengths, kept, sources, corpus, settings):
     def documents():
         for index in indices:
             for place, characters in zip(*kept[index]):
-                outline = _Outline(f"{sources[index][0]}, document {place + 1}", int(characters))
+                source = f"{sources[index][0]}, document {place + 1}"
+                outline = types.SimpleNamespace(source=source, characters=int(characters))
                 yield first[index] + int(place), outline
 
     numbers = {index: first[index] + kept[index][0].astype(np.int64) for index in indices}

@@ -61,13 +61,9 @@ def split_of(number: int, held_out: float, seed: int) -> str:
 
 
 def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, seed: int) -> None:
-    """Rejects a corpus that cannot be made into records, before any work on it.
+    """Raises `InputError` if a split would have too few documents, or no two consecutive segments.
 
     Reads documents only until the answer is known; for nearly every corpus these are the first few.
-
-    Raises:
-        InputError: a split would have too few documents, or no document has two sentences, so that
-            no second segment could follow the first.
     """
     counts = {"documents": 0, "duplicate_documents": 0}
     takes_pairs = objective == "mlm_nsp"
@@ -115,9 +111,7 @@ def text_blocks(
 ) -> Iterator[blocks.TextBlock]:
     """Cuts each split into blocks and numbers them in the order of completion.
 
-    Only `characters` and `source` of the documents are read.
-
-    With next-sentence prediction a block needs two documents. If the last block of a split has only
+    Only `characters` and `source` of the documents are read. With next-sentence prediction a block needs two documents. If the last block of a split has only
     one, it is joined to the block before, which is therefore held back until the next is complete.
     """
     fewest = 2 if objective == "mlm_nsp" else 1

@@ -27,10 +27,7 @@ def place_of(output_directory: str | Path) -> Path:
     """Returns the absolute path of the local folder in which the records are made.
 
     It is `output_directory` itself or, for a bucket, a temporary folder that the same command finds
-    again.
-
-    Raises:
-        InputError: the folder holds files that must not be replaced, or the bucket is not writable.
+    again. Raises `InputError` if it holds other files, or if the bucket is not writable.
     """
     if not is_remote(output_directory):
         place = absolute(output_directory)
@@ -54,10 +51,7 @@ def new_records(
     """Context manager that yields the folder to write into; `place` is from `place_of`.
 
     With a `runner` and a bucket, this is the bucket itself, since the workers write there.
-
-    Raises:
-        InputError: see `replace_directory`.
-        Interrupted: the upload to the bucket failed.
+    Raises `Interrupted` if the upload to the bucket fails.
     """
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:

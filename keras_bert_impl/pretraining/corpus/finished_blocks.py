@@ -30,9 +30,6 @@ class FinishedBlocks:
 
     As a context manager: the folder is removed on success and after an `InputError`. It stays after
     an `Interrupted` or any other error, such as Ctrl-C, and if the process is killed.
-
-    Args:
-        output_directory: absolute path of the records.
     """
 
     def __init__(
@@ -56,11 +53,7 @@ class FinishedBlocks:
             self._lock.release()
 
     def open(self) -> None:
-        """Creates and locks the folder.
-
-        Raises:
-            InputError: another process is making these records.
-        """
+        """Creates and locks the folder; raises `InputError` if another process has locked it."""
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")
         if self._lock is None:

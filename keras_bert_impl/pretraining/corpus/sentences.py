@@ -63,11 +63,8 @@ def split_sentences(text: str) -> list[str]:
     (train), precision is 99 %, against 93 % for splitting at every stop, and recall is 83 %,
     against 85 %; most missed boundaries have no stop at all.
 
-    Args:
-        text: One paragraph; line breaks count as whitespace.
-
     Returns:
-        List of str, stripped of whitespace; together they contain all of `text`.
+        The sentences, stripped of whitespace; together they contain all of `text`.
 
     Example:
         split_sentences("Dr. Lee paid $3.50. Why?")  # ["Dr. Lee paid $3.50.", "Why?"]

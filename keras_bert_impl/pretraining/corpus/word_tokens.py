@@ -35,12 +35,10 @@ class WordTokens:
         self._ids = np.zeros(0, np.int32)  # of all words, concatenated
 
     def __call__(self, paragraphs: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, int]:
-        """Tokenizes texts.
+        """Tokenizes texts without line breaks.
 
-        Args:
-            paragraphs: Texts without line breaks. A text that follows another
-                in its paragraph gets a leading space: a byte-level vocabulary has different tokens
-                for a word at the start of a text and after a space.
+        A text that follows another in its paragraph gets a leading space: a byte-level vocabulary
+        has different tokens for a word at the start of a text and after a space.
 
         Returns:
             (ids, lengths, num_words): int32 [tokens], the ids of all texts; int64 [texts], the

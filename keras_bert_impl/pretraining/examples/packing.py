@@ -10,13 +10,8 @@ def pack_rows(
 ) -> list[list[int]]:
     """Packs by best-fit decreasing: longest example first, each into the fullest row with room.
 
-    Args:
-        lengths: Tokens of each example, at most `row_length`.
-        row_length: Tokens of a row.
-        max_examples_per_row: 1 disables packing.
-
     Returns:
-        List of rows, each a list of indices into `lengths`. Deterministic.
+        The rows, each a list of indices into `lengths`, which are at most `row_length`.
 
     Example:
         pack_rows([5, 3, 8, 2], row_length=8, max_examples_per_row=4)  # [[2], [0, 1], [3]]

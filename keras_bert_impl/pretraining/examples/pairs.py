@@ -35,13 +35,11 @@ class TokenBlock(NamedTuple):
 class Example(NamedTuple):
     """Two spans of a block's tokens. For a single segment, `second` is empty and the label is 0.
 
-    Attributes:
-        first, second: (start, end) in `TokenBlock.token_ids`.
-        label: 1 if the second segment is from a random other document or, for sentence order, if
-            the two segments are swapped.
+    The label is 1 if the second segment is from a random other document or, for sentence order, if
+    the two segments are swapped.
     """
 
-    first: tuple[int, int]
+    first: tuple[int, int]  # start and end in `TokenBlock.token_ids`
     second: tuple[int, int]
     label: int
 
@@ -71,12 +69,8 @@ def next_sentence_examples(
     both fit.
 
     Args:
-        block: `TokenBlock` of at least two documents.
         length: Maximum length of an example in tokens, [CLS] and [SEP] included.
         seed, pass_number: With the document's running number, they determine every draw.
-
-    Returns:
-        List of `Example`.
 
     Raises:
         InputError: the block has only one document.
@@ -174,12 +168,6 @@ def sentence_order_examples(
     tokens is split after randint(1, k − 1) of them. With probability ½ the two are swapped, with
     label 1. A single sentence of one token is omitted.
 
-    Args:
-        length, seed, pass_number, short_sequence_probability: see `next_sentence_examples`.
-
-    Returns:
-        List of `Example`.
-
     Source: Lan et al. 2019, "ALBERT", section 3.1; there, a single sentence is not split.
     """
     examples, most_tokens = [], length - 3
@@ -204,17 +192,11 @@ def sentence_order_examples(
 
 
 def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
-    """Cuts each document into single segments of maximum length, without random draws.
+    """Cuts each document into single segments of maximum length, [CLS] and [SEP] included.
 
     A segment may begin and end within a sentence. Segments of whole sentences would leave a few
     tokens of nearly every row to padding, because few examples are short enough to fill the gap: 4
     % of the tokens in rows of 512 tokens of Wikipedia, and 13 % in rows of 128.
-
-    Args:
-        length: Maximum length of an example in tokens, [CLS] and [SEP] included.
-
-    Returns:
-        List of `Example` with an empty second segment.
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.3.
     """

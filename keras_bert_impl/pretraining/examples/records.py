@@ -74,14 +74,9 @@ def serialize_rows(
 
 
 def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Parses a batch of records to tensors, in graph.
+    """Parses a batch of records (string [batch]) to the features in the table above, in graph.
 
-    Args:
-        serialized: string tensor [batch].
-        manifest: The manifest of the records.
-
-    Returns:
-        Dict of the features in the table above: int32 [batch, …], and `row_id` int64 [batch].
+    They are int32 [batch, …], but `row_id` is int64 [batch].
     """
     spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
@@ -116,10 +111,6 @@ class Dealer:
 
     Rows that are adjacent in the corpus thus end up in different shards, and each shard is small
     enough to be shuffled in memory as a whole when read.
-
-    Args:
-        num_open_shards: Shards that are filled side by side.
-        rows_per_shard: Maximum rows of a shard.
     """
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
@@ -149,13 +140,7 @@ def shard_name(split: str, shard: int) -> str:
 
 
 class ShardWriter:
-    """Writes the rows of a split to shards assigned by a `Dealer`.
-
-    Args:
-        directory: `Path` to write into.
-        split: `"train"` or `"held_out"`.
-        num_open_shards, rows_per_shard: see `Dealer`.
-    """
+    """Writes the rows of a split to shards assigned by a `Dealer`."""
 
     def __init__(
         self,
@@ -183,11 +168,7 @@ class ShardWriter:
                     self._open.pop(shard).close()
 
     def close(self) -> list[dict[str, Any]]:
-        """Closes the shards.
-
-        Returns:
-            List of dicts `file`, `rows`, `bytes`, `sha256`, for the manifest.
-        """
+        """Closes the shards; returns their entries in the manifest."""
         with os_errors():
             for writer in self._open.values():
                 writer.close()
@@ -198,13 +179,10 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows and compresses them when closed.
+    """Writes serialized rows to a file beside the shard, which is compressed when closed.
 
     Compressing while writing, as TensorFlow's writer does, takes six times the processor time for
     the same file size.
-
-    Args:
-        path: `Path` of the shard. Until it is closed, the rows are in a file beside it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -255,11 +233,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     """Reads and validates the manifest of a records folder, and checks the sizes of its shards.
 
     Args:
-        directory: str or `Path` of a folder written by `prepare`, or str of one on a bucket, such
-            as `gs://bucket/records`. Any file system that TensorFlow supports works.
-
-    Returns:
-        dict, as returned by `prepare`.
+        directory: folder written by `prepare`, or str of one on a bucket, such as
+            `gs://bucket/records`. Any file system that TensorFlow supports works.
 
     Raises:
         InputError: the folder has no records or another format version, a shard is missing or has

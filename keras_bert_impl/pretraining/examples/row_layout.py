@@ -36,14 +36,11 @@ def lay_out(
     """Builds the arrays of records (see `records`) for all rows.
 
     Args:
-        spans: spans of the examples, from `spans_of`.
-        labels: Labels of the examples.
-        packed: list of rows, each a list of example indices; see `packing.pack_rows`.
-        length: Tokens of a row.
-        tokenizer: provides the ids of the special tokens.
+        spans: from `spans_of`.
+        packed: from `packing.pack_rows`.
 
     Returns:
-        dict of int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
+        int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
         `pair_labels` [rows, max_examples_per_row].
     """
     order = [index for row in packed for index in row]

@@ -27,12 +27,8 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     that `tfds.builder_from_directory(builder.data_dir)` reads it without this class. For the
     features see `pretraining.examples.records`: int32, except for `row_id`, which is int64.
 
-    Args:
-        records: str or `Path` of the folder, or str of a copy on a bucket.
-        **arguments: for the TFDS builder, such as `data_dir`.
-
-    Raises:
-        InputError: the records are missing or damaged.
+    `arguments` are those of the TFDS builder, such as `data_dir`. Raises `InputError` if the records
+    are missing or damaged.
 
     Example:
         builder = PretrainingRecords(records="records", data_dir="tfds")

@@ -11,7 +11,12 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
+from keras_bert_impl.pretraining.masking.masking import (
+    Masking,
+    mask_rows,
+    per_token,
+    replacement_ids,
+)
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES
 from keras_bert_impl.pretraining.settings import (
     MASKED_OBJECTIVES,
@@ -30,12 +35,8 @@ def checked_objectives(
 ) -> tuple[str, ...]:
     """Validates the names of the objectives to make labels for.
 
-    Args:
-        manifest: The manifest of the records.
-        objectives: names; None for those that the records were prepared for.
-
-    Raises:
-        InputError: a name is unknown, or the records have no labels for it.
+    None stands for those that the records were prepared for. Raises `InputError` if a name is
+    unknown or the records have no labels for it.
     """
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
@@ -58,10 +59,8 @@ class Batcher:
     """Converts serialized rows to (features, labels, weights), in graph.
 
     Args:
-        manifest: The manifest of the records.
-        tokenizer: the tokenizer of the records.
         key: uint64 scalar. Key of the random draws.
-        objectives: names, from `checked_objectives`.
+        objectives: from `checked_objectives`.
     """
 
     def __init__(
@@ -162,14 +161,11 @@ def layout(
     place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]
     index = tf.reduce_sum(tf.cast(place >= ends[:, tf.newaxis], tf.int32), axis=2)  # [B, L]
     is_real = tf.cast(index < example_lengths.shape[1], tf.int32)
-
-    def per_token(per_example):
-        return tf.gather(tf.pad(per_example, [[0, 0], [0, 1]]), index, batch_dims=1)
-
-    position_ids = (tf.range(length) - per_token(starts)) * is_real
-    in_second = tf.cast(position_ids >= per_token(first_lengths), tf.int32)
+    example_ids = (index + 1) * is_real
+    position_ids = (tf.range(length) - per_token(starts, example_ids)) * is_real
+    in_second = tf.cast(position_ids >= per_token(first_lengths, example_ids), tf.int32)
     return {
-        "example_ids": (index + 1) * is_real,
+        "example_ids": example_ids,
         "position_ids": position_ids,
         "segment_ids": segment_of_second * in_second * is_real,
         "starts": starts,

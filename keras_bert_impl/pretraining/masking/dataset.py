@@ -60,8 +60,7 @@ def pretraining_dataset(
     each time; its last batch is padded with empty rows.
 
     Args:
-        directory: str or `Path` of records written by `prepare`, or str of a copy on a bucket, such
-            as `gs://bucket/records`.
+        directory: Records written by `prepare`, or str of a copy on a bucket.
         batch_size: Rows of the global batch.
         split: `"train"` or `"held_out"`.
         start_row: Number of rows already read; train split only.
@@ -70,9 +69,9 @@ def pretraining_dataset(
         objectives: names of the pre-training objectives; None for those that the records were
             prepared for.
         tokenizer: the tokenizer of the records; None loads the copy beside them.
-        input_workers: list of str, such as `"grpc://host:5050"`. Machines running `keras-bert
-            input-worker`, for the train split. They make the batches in turn, with the same content
-            and order as without them, and need the records under the same path.
+        input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
+            the train split. They make the batches in turn, with the same content and order as
+            without them, and need the records under the same path.
 
     Returns:
         It shards itself: distribute it with `strategy.distribute_datasets_from_function`.
@@ -143,9 +142,7 @@ def from_input_workers(
     Each input worker is a separate tf.data service with a single worker. One service with several
     workers would return whichever batch is ready first, and its coordinated reads do not define
     which worker is first.
-
-    Args:
-        every: function of (n, first) that returns the dataset of every n-th batch.
+    `every(n, first)` returns the dataset of every n-th batch.
     """
     for address in addresses:
         try:

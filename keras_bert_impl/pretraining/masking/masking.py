@@ -40,9 +40,6 @@ class Masking:
             if the row had been masked and written that many times. None for new masks in each
             epoch.
 
-    Raises:
-        InputError: a value is invalid.
-
     Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
     Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
 
@@ -78,13 +75,7 @@ class Masking:
         """Returns an upper bound on the predictions of a row, for any packing.
 
         Rounding gives an example at most a fixed excess over `rate` · its length, so a full row of
-        E examples has at most `rate` · L + E · excess predictions.
-
-        Args:
-            length, max_examples_per_row: L and E.
-
-        Returns:
-            P.
+        E examples has at most P = `rate` · L + E · excess predictions.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -120,12 +111,6 @@ def replacement_ids(tokenizer: Tokenizer) -> list[int]:
     """Returns the ids allowed as random replacements: all but special and unused tokens.
 
     Google's script draws from the whole vocabulary, including those.
-
-    Args:
-        tokenizer: tokenizer with a `vocabulary`.
-
-    Returns:
-        List of int.
     """
     return [
         index
@@ -156,7 +141,7 @@ def mask_rows(
         rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L], `example_lengths`,
             `first_lengths` int32 [B, E], `row_id` int64 [B].
         epochs: int64 [B]. Epoch in which each row is read.
-        replacements: list of int, from `replacement_ids`.
+        replacements: from `replacement_ids`.
         slots: P, from `Masking.num_slots`.
         is_word_start: bool [B, L]. Required for units other than tokens.
         is_special: bool [B, L]. Tokens that are never chosen. Default: [CLS], [SEP] and padding, by
@@ -210,8 +195,8 @@ def mask_rows(
 def _is_special(rows):
     """Returns whether each token is [CLS], [SEP] or padding: bool [B, L]."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]
-    first_lengths = _per_token(rows["first_lengths"], example_ids)
-    lengths = _per_token(rows["example_lengths"], example_ids)
+    first_lengths = per_token(rows["first_lengths"], example_ids)
+    lengths = per_token(rows["example_lengths"], example_ids)
     return (
         (example_ids == 0)
         | (position_ids == 0)
@@ -258,8 +243,8 @@ def _choose(rows, units, is_special, counts, keys, slots):
         sizes=in_order(ends - starts),
         places_in_unit=in_order(tf.range(length) - starts),
         first=first,
-        last=tf.maximum(first + _per_token(rows["example_lengths"], example_ids) - 1, 0),
-        left=_per_token(counts, example_ids),
+        last=tf.maximum(first + per_token(rows["example_lengths"], example_ids) - 1, 0),
+        left=per_token(counts, example_ids),
     )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
@@ -272,7 +257,7 @@ def _key_widths(length, num_examples):
     return min(39, 62 - group_width - place_width), place_width
 
 
-def _per_token(per_example, example_ids):
+def per_token(per_example: tf.Tensor, example_ids: tf.Tensor) -> tf.Tensor:
     """Broadcasts per-example values [B, E] to tokens [B, L]; 0 at padding."""
     return tf.gather(tf.pad(per_example, [[0, 0], [1, 0]]), example_ids, batch_dims=1)
 

@@ -12,14 +12,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 def row_keys(*name: Any) -> tf.Tensor:
-    """Hashes numbers to 64-bit keys.
-
-    Args:
-        *name: ints or integer tensors that broadcast, such as `(seed, epochs, row_ids)`.
-
-    Returns:
-        uint64 tensor of the broadcast shape.
-    """
+    """Hashes integers or integer tensors that broadcast, such as `(seed, epochs, row_ids)`: uint64."""
     key = tf.constant(0, tf.uint64)
     for part in name:
         key = _mix(key + tf.cast(tf.cast(part, tf.int64), tf.uint64) + _u64(_GAMMA))
@@ -27,14 +20,7 @@ def row_keys(*name: Any) -> tf.Tensor:
 
 
 def random_bits(keys: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Returns 64 random bits for each pair of key and counter.
-
-    Args:
-        keys: uint64 tensor.
-        counters: integer tensor that broadcasts with `keys`.
-
-    Returns:
-        uint64 tensor.
+    """Returns 64 random bits (uint64) for each pair of key (uint64) and counter, which broadcast.
 
     Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
     (SplitMix64): the value at `counter` of the stream that starts at `key`.

@@ -37,7 +37,7 @@ def mask_tokens(
             graph, such as in `tf.data.Dataset.map`; their length must be static.
         mask_rate: Fraction of the tokens to predict, in (0, 1).
         mask_unit: Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
-        mask_split: three floats. Fractions of the chosen tokens that become the mask token, become
+        mask_split: Fractions of the chosen tokens that become the mask token, become
             a random token, and stay unchanged.
         max_predictions: Maximum predictions per row. None for no limit.
         seed: int, or int64 scalar tensor.
@@ -87,12 +87,7 @@ def rows_of_one_example(
 ) -> dict[str, Any]:
     """Returns the arguments of `mask_rows` for rows that are not packed, with padding anywhere.
 
-    Args:
-        token_ids: int32 `[batch, length]`, of static length.
-        mask_unit: See `Masking`.
-
-    Returns:
-        dict of `rows`, `is_word_start` and `is_special`.
+    `token_ids` are int32 `[batch, length]`, of static length.
     """
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)

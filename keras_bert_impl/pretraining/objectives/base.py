@@ -57,23 +57,16 @@ class Objective:
         return {self.name: self.weight}
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Transforms the dataset's inputs before they reach the encoder.
-
-        Args:
-            inputs: dict of symbolic int32 tensors: the encoder's inputs and `features`.
+        """Transforms the dataset's inputs, the encoder's and `features`, before the encoder.
 
         Returns:
-            (inputs, outputs): the inputs, some of them replaced; and a dict of intermediate results
-            to add to the outputs of the pre-trainer.
+            (inputs, outputs): the inputs, some of them replaced; and intermediate results to add to
+            the outputs of the pre-trainer.
         """
         return inputs, {}
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
-        """Creates the head and applies it to the outputs of the encoder, including `details`.
-
-        Returns:
-            dict of output to float32 logits.
-        """
+        """Applies a new head to the outputs of the encoder, `details` included: float32 logits."""
         raise NotImplementedError
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:

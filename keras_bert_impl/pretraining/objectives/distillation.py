@@ -198,8 +198,7 @@ class Distillation(_Distillation):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class LayerDistillation(_Distillation):
-    """Distillation of a teacher's embeddings, hidden states and attention, without token
-    predictions.
+    """Distillation of a teacher's embeddings, hidden states and attention, not its predictions.
 
     Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L. The loss is
     the sum of the squared errors of the embeddings and of each layer's hidden states, averaged over

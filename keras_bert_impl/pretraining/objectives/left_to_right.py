@@ -24,9 +24,6 @@ class LeftToRight(Objective):
 
     Labels: the next ids, `[batch, length]`. Logits: `left_to_right`, `[batch, length, vocabulary]`.
 
-    Args:
-        weight: Factor of its loss in the total.
-
     Raises:
         InputError: the encoder is not causal, or the file format of its family cannot express this.
 

@@ -27,9 +27,6 @@ class MaskedLM(Objective):
     Features: `masked_positions` `[batch, predictions]`. Labels: the original ids, of that shape.
     Logits: `masked_lm`, `[batch, predictions, vocabulary]`.
 
-    Args:
-        weight: Factor of its loss in the total.
-
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:

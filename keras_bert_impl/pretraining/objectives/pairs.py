@@ -31,9 +31,6 @@ class NextSentence(_PairObjective):
     Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for another document.
     Logits: `next_sentence`, `[batch, examples, 2]`.
 
-    Args:
-        weight: Factor of its loss in the total.
-
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
@@ -49,9 +46,6 @@ class SentenceOrder(_PairObjective):
 
     Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for swapped. Logits:
     `sentence_order`, `[batch, examples, 2]`.
-
-    Args:
-        weight: Factor of its loss in the total.
 
     Source: Lan et al. 2019, "ALBERT", section 3.1.
 

@@ -51,12 +51,7 @@ def _inverse_transform(probabilities, parts):
     On a CPU, a cumulative sum over the vocabulary takes longer than the softmax. Instead, one runs
     over block sums and one over the tokens of the selected block.
 
-    Args:
-        probabilities: float32 `[batch, predictions, vocabulary]`.
-        parts: float32 `[batch, predictions]`, in [0, 1).
-
-    Returns:
-        int32 `[batch, predictions]`.
+    The fractions `parts`, in [0, 1), and the result are `[batch, predictions]`.
     """
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)

@@ -27,9 +27,6 @@ class SpanBoundary(Objective):
     shape. Logits: `span_boundary`, `[batch, predictions, vocabulary]`. Model directories store the
     head under names of this package, since no other library supports it.
 
-    Args:
-        weight: Factor of its loss in the total.
-
     Source: Joshi et al. 2019, "SpanBERT", section 3.2.
 
     Example:
@@ -79,7 +76,7 @@ class SpanBoundaryHead(keras.layers.Layer):
     """Two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
-        embeddings: `Embeddings`, whose token table is the output matrix.
+        embeddings: their token table is the output matrix.
         hidden_dim: Width of the first layer; the second is as wide as the embeddings.
         initializer_range: Standard deviation of the initial weights.
 

@@ -11,10 +11,7 @@ _FOLDER = Path(__file__).parent
 
 @functools.cache
 def recipes() -> dict[str, dict[str, Any]]:
-    """Returns the recipes that come with the package.
-
-    Returns:
-        dict of name to a dict of `PretrainSettings` fields. Do not modify it.
+    """Returns the `PretrainSettings` fields of each recipe in the package. Do not modify them.
 
     Example:
         pretrain("records", "run", **recipes()["electra_small"])

@@ -104,19 +104,13 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         ]
 
     def infer_steps(self) -> None:
-        """Sets `steps` after loading a state without it.
-
-        A variable with nonzero moments gets `iterations`, any other 0.
-        """
+        """Sets `steps` after loading a state without it: `iterations`, or 0 where moments are 0."""
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state, also one saved without `steps`; called by Keras.
-
-        Keras itself skips a state with another number of variables.
-        """
+        """Loads the optimizer state, also one without `steps`, which Keras itself would skip."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -140,7 +134,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         return super().clip(gradients)
 
     def _apply_weight_decay(self, variables):
-        """Does nothing: `update_step` applies the decay."""
+        pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
         """Returns the scalars of a variable's step, as a namespace.
@@ -242,15 +236,12 @@ class AdamW(MomentOptimizer):
     does.
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
-        weight_decay: float, default 0.01.
-        beta_1: float, default 0.9.
-        beta_2: float, default 0.999.
-        epsilon: float, default 1e-6.
-        bias_correction: bool, default True.
+        learning_rate, weight_decay, beta_1, beta_2, epsilon: as in the formulas. Defaults: 1e-4,
+            0.01, 0.9, 0.999, 1e-6.
+        bias_correction: default True.
         not_decayed: regular expressions. Variables whose path matches one (`re.search`) have no
             weight decay. Default: biases, and gamma and beta of normalization layers.
-        rates: list of (regular expression, factor). The learning rate of a variable is multiplied
+        rates: (regular expression, factor) pairs. The learning rate of a variable is multiplied
             by the factor of the first expression found in its path, or 1 if there is none. Weight
             decay uses the same rate. Default: empty.
         **kwargs: see `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
@@ -321,7 +312,6 @@ def default_optimizer(
         total_steps: Optimizer steps of the run. None uses a `RunSchedule`, whose number of steps is
             set when the run starts.
         learning_rate: Peak learning rate.
-        weight_decay: Not applied to biases and normalization layers.
         warmup: Fraction of the steps used for warmup.
         clip_norm: Maximum global gradient norm.
         rates: learning-rate factors by variable path; see `AdamW`.

@@ -16,12 +16,10 @@ class EvaluatesAverages(keras.callbacks.Callback):
     """
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Switches to the averages; called by Keras."""
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
         use_averages(self.model)
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Restores the weights; called by Keras."""
         for variable, value in zip(self.model.trainable_variables, self._weights, strict=True):
             variable.assign(value)
 
@@ -41,10 +39,6 @@ def overwrite_with_averages(
 
     Keras's own method pairs variables and averages by position. It mixes them up if some variables
     that the optimizer was built with are no longer trainable.
-
-    Args:
-        optimizer: built Keras optimizer with `use_ema`.
-        variables: list of some or all of the variables that the optimizer was built with.
     """
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]

@@ -26,7 +26,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
         warmup: Fraction of the budget used for warmup, in (0, 1).
 
     Attributes:
-        used: `keras.Variable`, float32. Seconds used so far.
+        used: float32. Seconds used so far.
 
     Source: Geiping & Goldstein 2023, "Cramming", section 4.3: a schedule over the budget.
 
@@ -66,9 +66,6 @@ class SpendsBudget(keras.callbacks.Callback):
     An epoch's time includes everything between its end and the end of the epoch before. The clock
     is monotonic and runs only during `fit`: neither the time while a run is down nor an epoch lost
     to a kill counts. Workers average their times, so that all have the same rate.
-
-    Args:
-        clock: function that returns seconds.
     """
 
     def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:

@@ -28,14 +28,14 @@ def load_adam_slots(
     `AdamW(..., epsilon=1e-6, weight_decay=0.01, bias_correction=False)`.
 
     Args:
-        model: `keras.Model`, built, with the weights of the checkpoint.
+        model: built, with the weights of the checkpoint.
         optimizer: Built for the model's trainable variables if not yet built.
         tensors: `GoogleTensors` from `open_google_checkpoint`.
-        names: list of `TensorName` that the weights were loaded with.
+        names: those that the weights were loaded with.
         prefix: Prefix of the encoder's tensor names in the checkpoint.
 
     Returns:
-        list of str: paths of trainable variables without moments in the checkpoint. Their moments
+        Paths of trainable variables without moments in the checkpoint. Their moments
         are left unchanged, and their bias correction starts at step 0.
 
     Raises:

@@ -19,15 +19,11 @@ class BestEpoch(keras.callbacks.Callback):
     scores of all its saved epochs.
 
     Args:
-        score: function without arguments that returns a float; higher is better. NaN is worse than
-            any number.
+        score: higher is better; NaN is worse than any number.
         patience: Number of consecutive epochs without a better score after which training stops.
             None never stops.
-        scores: Scores of the finished epochs.
+        scores: Scores of the finished epochs; also an attribute, with those added since.
         start: Number of epochs in the run before the first one that is scored.
-
-    Attributes:
-        scores: list of float, one per epoch.
     """
 
     def __init__(
@@ -57,7 +53,6 @@ class BestEpoch(keras.callbacks.Callback):
         return self._start + len(self.scores) - self.best >= self._patience
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] = None) -> None:
-        """Scores the model; called by Keras."""
         self.scores.append(float(self._score()))
         logs[KEY] = self.scores[-1]
         if math.isnan(self.scores[-1]):

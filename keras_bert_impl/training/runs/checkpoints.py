@@ -32,12 +32,12 @@ class RunCheckpoint(keras.callbacks.Callback):
     must be able to read it.
 
     Args:
-        model: a built and compiled `keras.Model`.
-        directory: str or `Path`, for example `<run>/checkpoints`.
-        seed: int, default 0. The run's seed. It is saved, and compared on resume.
-        more: list of additional `keras.Variable`s that belong to the state of the run.
-        max_to_keep: int, default 3. At least 2, so that a damaged file costs an epoch, not the run.
-        best: `BestEpoch` whose best epoch is also kept, or None.
+        model: built and compiled.
+        directory: for example `<run>/checkpoints`.
+        seed: the run's seed. It is saved, and compared on resume.
+        more: further variables that belong to the state of the run.
+        max_to_keep: at least 2, so that a damaged file costs an epoch, not the run.
+        best: its best epoch is also kept.
 
     Raises:
         InputError: the model is not built and compiled, or `max_to_keep` is less than 2; from
@@ -121,7 +121,6 @@ class RunCheckpoint(keras.callbacks.Callback):
             ) from error
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Saves a checkpoint; called by Keras."""
         self.save(epoch + 1)
 
     def save(self, epochs: int) -> None:

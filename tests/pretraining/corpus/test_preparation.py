@@ -539,7 +539,7 @@ def test_rejects_an_empty_held_out_split_before_building(
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
     with pytest.raises(
-        InputError, match="held_out=0.99 leaves too few of 25 documents to train on"
+        InputError, match="held_out=0.99 leaves too few of 25 documents in the train split"
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
     assert untouched(tmp_path) == ["corpus.txt"]

@@ -258,7 +258,11 @@ def test_all_layers_of_the_teacher_have_nothing_to_learn(teacher, tmp_path):
         ("distillation", {"vocabulary_size": 41}, "same vocabulary, but have 41 and 40 tokens"),
         ("distillation", {"max_length": 13}, "max_length of 13 must not exceed the teacher's, 12"),
         ("distillation", {"hidden_dim": 8}, "same hidden_dim for distillation, but have 8 and 16"),
-        ("layer_distillation", {"num_layers": 3}, "3 layers must divide the teacher's 4"),
+        (
+            "layer_distillation",
+            {"num_layers": 3},
+            "layers, 4, must be a multiple of the student's, 3",
+        ),
         ("layer_distillation", {"num_heads": 2}, "the student has 2, the teacher 4"),
     ],
 )
@@ -270,7 +274,7 @@ def test_a_student_that_does_not_fit(name, changes, message, teacher):
 
 def test_a_teacher_that_is_none(tmp_path):
     for name in OF_OBJECTIVE:
-        with pytest.raises(InputError, match=f"{name} takes a teacher"):
+        with pytest.raises(InputError, match=f"{name} needs a teacher"):
             Pretrainer(Encoder(STUDENT), [name])
     Encoder(STUDENT).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="cls.predictions"):

@@ -231,7 +231,10 @@ def test_maps_learn_and_leave_with_the_objective_and_the_teacher_stays_as_it_is(
             "teacher is of multi_label_classification, the student of single",
         ),
         (lambda: SoftTargets(student(max_length=64), teacher()), "takes 32 tokens, fewer than"),
-        (lambda: IntermediateLayers(student(num_layers=3), teacher()), "3 layers must divide the"),
+        (
+            lambda: IntermediateLayers(student(num_layers=3), teacher()),
+            "must be a multiple of the student's, 3",
+        ),
         (lambda: IntermediateLayers(student(num_heads=4), teacher()), "has 4, the teacher 2"),
     ],
 )
