@@ -70,7 +70,7 @@ def test_missing_log_is_named(tmp_path):
         learning_curves(tmp_path / "gone.jsonl", tmp_path / "curves.png")
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_matplotlib_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"pip install keras-bert-impl\[plots\]"):
         learning_curves(REPORTS, tmp_path / "curves.png")

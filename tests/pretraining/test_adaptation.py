@@ -65,7 +65,7 @@ def test_records_are_of_single_segments(folder):
     assert manifest["documents"] == 40
 
 
-def test_what_is_done_stays_as_it_is(folder):
+def test_finished_work_is_not_repeated(folder):
     files = [folder / "adapt" / name for name in ("records/manifest.json", "run/metrics.jsonl")]
     before = [(file.stat().st_mtime_ns, file.read_bytes()) for file in files]
     path = adapt(folder / "base", folder / "corpus.txt", folder / "adapt", verbose=0, **SETTINGS)
@@ -88,14 +88,14 @@ def test_what_is_done_stays_as_it_is(folder):
         ({"strategy": "mirored"}, "unknown strategy 'mirored'"),
     ],
 )
-def test_what_is_refused_leaves_nothing(folder, tmp_path, settings, message):
+def test_rejected_input_leaves_no_files(folder, tmp_path, settings, message):
     arguments = {"model": folder / "base", "text": folder / "corpus.txt"} | SETTINGS | settings
     with pytest.raises(InputError, match=message):
         adapt(output_directory=tmp_path / "adapt", **arguments)
     assert not (tmp_path / "adapt").exists()
 
 
-def test_a_refused_text_does_not_refuse_the_corrected_one(folder, tmp_path, monkeypatch):
+def test_accepts_corrected_text_after_rejected_text(folder, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise InputError("no rows")
 
@@ -150,14 +150,14 @@ def command(folder, tmp_path):
         ),
     ],
 )
-def test_what_the_command_refuses(command, tmp_path, capsys, arguments, message):
+def test_command_rejects_invalid_arguments(command, tmp_path, capsys, arguments, message):
     assert main([*command, *arguments]) == 2
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_a_killed_adaptation_ends_as_the_undisturbed_one(folder, command, tmp_path):
+def test_killed_adaptation_equals_the_uninterrupted_one(folder, command, tmp_path):
     def start(out, *kill):
         arguments = [*command[:-1], str(tmp_path / out), f"--adapt={folder / 'corpus.txt'}"]
         arguments += ["adapt_steps=300", "adapt_batch_size=4", "adapt_length=16", "epochs=1"]

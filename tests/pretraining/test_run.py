@@ -67,7 +67,7 @@ def test_records_on_a_bucket_give_the_same_weights(undisturbed, bucket, tmp_path
     assert not Path("gs:").exists()
 
 
-def test_rows_that_are_not_as_the_manifest_says(records_directory, tmp_path, settings):
+def test_rejects_rows_that_do_not_match_the_manifest(records_directory, tmp_path, settings):
     copy = shutil.copytree(records_directory, tmp_path / "records")
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["settings"]["length"] = 16
@@ -77,7 +77,7 @@ def test_rows_that_are_not_as_the_manifest_says(records_directory, tmp_path, set
     assert not (tmp_path / "run").exists()
 
 
-def test_an_interrupted_run_goes_on_to_the_same_weights(
+def test_interrupted_run_reaches_the_same_weights(
     undisturbed, records_directory, tmp_path, settings
 ):
     undisturbed, _ = undisturbed
@@ -124,21 +124,21 @@ def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_pa
 
 
 @pytest.mark.slow
-def test_goes_on_from_a_model_directory(undisturbed, records_directory, tmp_path, settings):
+def test_continues_from_a_model_directory(undisturbed, records_directory, tmp_path, settings):
     first, run = undisturbed
     settings |= {"model": str(run / "model"), "learning_rate": 1e-12}
     second = pretrain(records_directory, tmp_path / "two", **settings)
     np.testing.assert_allclose(weights(first), weights(second), atol=1e-8)
 
 
-def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
+def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, settings):
     _, run = undisturbed
 
     def refused(message, run="other", **changes):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / run, **settings | changes)
 
-    refused("batch_size must be a multiple of 3, replicas times acc", accumulation_steps=3)
+    refused("batch_size must be a multiple of 3, the replicas times acc", accumulation_steps=3)
     refused("total_steps must be a multiple of steps_per_execution", steps_per_execution=4)
     refused("multiple of report_every", evaluate_every=3)
     refused("batch_size must be a positive integer", batch_size=0)
@@ -176,7 +176,10 @@ def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings,
     assert EncoderConfig(**recipe["model"]) == config
     pretrain(records_directory, tmp_path / "run", **settings | {"model": recipe["model"]})
     for model, message in (
-        (dataclasses.replace(config, vocabulary_size=300), "the model has 300 pieces"),
+        (
+            dataclasses.replace(config, vocabulary_size=300),
+            "the model has a vocabulary of 300 tokens",
+        ),
         ({**recipe["model"], "hidden_size": 8}, "EncoderConfig has no field 'hidden_size'"),
         (fields, "missing .* 'vocabulary_size'"),
         (3, "model must be a dict or a string, got 3"),
@@ -186,7 +189,7 @@ def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings,
     assert not (tmp_path / "other").exists()
 
 
-def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, caplog):
+def test_rejects_examples_too_short_for_a_word(tmp_path, shape, settings, caplog):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "##ed", "a", "b"]
     corpus, records = tmp_path / "corpus.txt", tmp_path / "records"
     corpus.write_text("unwanted\n\nunwanteded\n")
@@ -198,7 +201,7 @@ def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, ca
 
 
 @pytest.mark.slow
-def test_masking_words_of_a_vocabulary_of_whole_words_is_warned_of(
+def test_warns_of_word_masks_with_a_vocabulary_of_whole_words(
     records_directory, tmp_path, settings, caplog
 ):
     settings |= {"total_steps": 1, "report_every": 1, "mask_unit": "word"}
@@ -206,7 +209,7 @@ def test_masking_words_of_a_vocabulary_of_whole_words_is_warned_of(
     assert "no token of the vocabulary continues a word" in caplog.text
 
 
-def test_a_run_goes_on_with_its_own_records_and_settings_alone(
+def test_run_resumes_only_with_its_own_records_and_settings(
     undisturbed, records_directory, corpus, tokenizer, tmp_path, settings
 ):
     _, run = undisturbed

@@ -23,9 +23,7 @@ def lines_of(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("network", ["loopback", "namespaces"])
-def test_they_pass_over_what_one_of_them_finds(
-    records_directory, tmp_path, settings, count, network
-):
+def test_workers_skip_a_spike_of_one_worker(records_directory, tmp_path, settings, count, network):
     settings |= {"on_spike": "skip", "total_steps": 12, "evaluate_every": 6, "dropout": 0.0}
     arguments = [PROGRAM, records_directory]
     with machines(count) if network == "namespaces" else contextlib.nullcontext() as hosts:
@@ -50,7 +48,7 @@ def test_they_pass_over_what_one_of_them_finds(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
-def test_a_budget_ends_all_of_them_at_one_step(records_directory, tmp_path, settings, count):
+def test_budget_ends_all_workers_at_the_same_step(records_directory, tmp_path, settings, count):
     settings |= {
         "schedule": "budget",
         "on_spike": "skip",

@@ -137,7 +137,7 @@ def test_files_are_not_executed(tmp_path):
     assert not witness.exists()
 
 
-def test_python_documents_itself():
+def test_reads_the_documentation_of_python():
     files = installed_files()
     assert files == sorted(files)
     topics = [file for file in files if file[:2] == ("python", "pydoc_data.topics")]
@@ -151,7 +151,7 @@ def test_python_documents_itself():
 # === The corpus ===
 
 
-def test_repeated_sentences_stand_once(tmp_path):
+def test_repeated_sentences_are_kept_once(tmp_path):
     files = [write_module(tmp_path, "first"), write_module(tmp_path, "second")]
     passages = read_passages(files, processes=1)
     assert {passage.module for passage in passages} == {"first"}

@@ -16,7 +16,7 @@ def workers(monkeypatch, index, cluster=None):
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
 
 
-def test_auto_on_one_cpu_is_the_default_strategy_and_says_so(monkeypatch, caplog):
+def test_auto_on_one_cpu_logs_the_default_strategy(monkeypatch, caplog):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with caplog.at_level(logging.INFO):
         assert get_strategy() is tf.distribute.get_strategy()

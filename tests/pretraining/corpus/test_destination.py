@@ -54,7 +54,7 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
     assert_same(NAME, records_directory)
 
 
-def test_an_interrupted_upload_goes_on(
+def test_interrupted_upload_resumes(
     scratch, tmp_path_factory, corpus, tokenizer, records_directory, monkeypatch
 ):
     # What is written once more in TensorFlow's memory is added to what is there.
@@ -80,7 +80,7 @@ def test_an_interrupted_upload_goes_on(
     assert not list(scratch.iterdir())
 
 
-def test_a_closed_bucket_is_known_before_anything_is_read(scratch, tokenizer):
+def test_rejects_an_unwritable_bucket_before_reading(scratch, tokenizer):
     with pytest.raises(InputError, match="cannot write nowhere://records: File system"):
         prepare("no text", "nowhere://records", tokenizer)
     with pytest.raises(InputError, match="gs:/bucket/records is no folder of this machine"):

@@ -54,7 +54,7 @@ def test_texts_in_memory_give_the_records_of_a_file(tmp_path, tokenizer):
     ],
     ids=lambda inputs: type(inputs).__name__,
 )
-def test_what_texts_may_be(inputs):
+def test_texts_may_be_lists_iterators_or_tables(inputs):
     with as_paths(inputs) as (path, format, field):
         lines = open(path, encoding="utf-8").read().splitlines()
     assert [json.loads(line)[field] for line in lines] == TEXTS and format == "jsonl"
@@ -88,7 +88,7 @@ def test_texts_stay_texts(text):
         (["gone.txt"], {}, r"gone.txt does not exist.*iter\(texts\)"),
     ],
 )
-def test_what_is_refused_leaves_nothing(tmp_path, tokenizer, inputs, arguments, message):
+def test_rejected_input_leaves_no_files(tmp_path, tokenizer, inputs, arguments, message):
     with pytest.raises(InputError, match=message):
         prepare(inputs, tmp_path / "records", tokenizer, **arguments)
     assert not list(tmp_path.iterdir())

@@ -134,7 +134,7 @@ def test_number_of_workers_changes_no_byte(
         assert (tmp_path / "two" / name).read_bytes() == (records_directory / name).read_bytes()
 
 
-def test_a_small_corpus_is_done_before_a_process_starts(
+def test_small_corpus_starts_no_process(
     tmp_path, corpus, tokenizer, records_directory, monkeypatch
 ):
     monkeypatch.delattr(ProcessPoolExecutor, "__init__")
@@ -181,7 +181,7 @@ def test_duplicates_are_dropped(tmp_path, tokenizer):
     assert manifest["splits"]["train"]["documents"] == 2
 
 
-def test_hash_set_remembers_across_its_two_halves(monkeypatch):
+def test_hash_set_finds_values_in_both_halves(monkeypatch):
     monkeypatch.setattr(blocks.HashSet, "_MOST_RECENT", 8)
     seen = blocks.HashSet()
     values = [(index * 0x9E3779B97F4A7C15) % 2**64 for index in range(50)]
@@ -199,7 +199,7 @@ def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
     assert train["rows"] == train["examples"] and train["examples_in_fullest_row"] == 1
 
 
-def test_token_ids_take_as_much_room_as_they_need():
+def test_token_ids_are_stored_in_two_bytes_if_they_fit():
     none = np.zeros((1, 2), np.int32)
     for vocabulary_size, width in ((65_536, 2), (65_537, 4)):
         manifest = {
@@ -222,7 +222,7 @@ def test_token_ids_take_as_much_room_as_they_need():
         assert rows["row_id"].numpy().tolist() == [1 << 40]
 
 
-def test_masked_lm_alone(tmp_path, tokenizer):
+def test_masked_lm_without_pairs(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab ac ad.\nba bb.\nca cb cc.\n")
     manifest = prepare(
@@ -235,7 +235,7 @@ def test_masked_lm_alone(tmp_path, tokenizer):
     assert (rows["first_lengths"] == rows["example_lengths"]).all()
 
 
-def test_the_last_block_of_one_document_joins_the_one_before(tmp_path, tokenizer):
+def test_last_block_with_one_document_joins_the_previous_block(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\nac ad.\n\nba bb.\nbc bd.\n\nca cb.\n")
     manifest = prepare(path, tmp_path / "records", tokenizer, block_characters=20, num_workers=1)
@@ -268,7 +268,7 @@ def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokeniz
     assert max(ahead) < 2.5 * documents_of_a_block
 
 
-def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
+def test_progress_increases(tmp_path, write_corpus, tokenizer):
     corpus = write_corpus(tmp_path / "corpus.txt", 60)
     lines = []
     prepare(
@@ -320,7 +320,7 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
 
 
 @pytest.mark.slow  # starts two processes, as the test of the workers' bytes does already
-def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch):
+def test_worker_raises_the_same_error(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
@@ -329,7 +329,7 @@ def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
 
 
-def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
+def test_replaced_records_leave_no_old_shard(tmp_path, corpus, tokenizer):
     for rows_per_shard in (8, 1000):
         keywords = {"num_workers": 1, "num_open_shards": 2, "rows_per_shard": rows_per_shard}
         manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
@@ -340,7 +340,7 @@ def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
     assert len(shards) == 2
 
 
-def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
+def test_rejects_a_folder_with_other_files(tmp_path, corpus, tokenizer):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(InputError, match="exists and holds other files"):
         prepare(corpus, tmp_path, tokenizer, num_workers=1)
@@ -354,7 +354,7 @@ def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
         tf.errors.ResourceExhaustedError(None, None, "shard: No space left on device"),
     ],
 )
-def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
+def test_full_disk_keeps_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
     corpus = write_corpus(tmp_path / "corpus.txt", 60)
     prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
     before = (tmp_path / "records" / "manifest.json").read_bytes()
@@ -383,7 +383,7 @@ def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, mon
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_really_full(tmp_path, write_corpus, tokenizer):
+def test_full_file_system_raises_an_input_error(tmp_path, write_corpus, tokenizer):
     # 1.4 million tokens of 7.6 bits.
     corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
     with small_disk(tmp_path / "disk"):
@@ -519,7 +519,7 @@ def test_rejects_records_with_constant_labels(records_directory):
 
 
 @pytest.mark.parametrize("count", [25, 40, 1000])
-def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
+def test_holds_out_the_fraction_even_of_few_documents(count):
     for seed in range(20):
         held_out = [split_of(number, 0.05, seed) == "held_out" for number in range(count)]
         assert abs(sum(held_out) - 0.05 * count) <= 1 and any(held_out)

@@ -104,7 +104,7 @@ def test_the_longer_segment_is_trimmed_at_front_or_back(monkeypatch):
 
 
 @pytest.mark.parametrize("lengths", [(9, 9), (12, 4), (3, 15), (6, 5), (5, 6), (4, 4), (20, 1)])
-def test_trimming_takes_from_the_longer_one_token_at_a_time(lengths):
+def test_trims_single_tokens_of_the_longer_segment(lengths):
     from keras_bert_impl.pretraining.examples.pairs import _trim
 
     a, b = lengths
@@ -181,7 +181,7 @@ def test_one_document_has_no_other():
         next_sentence_examples(_block([[[1], [2]]]), 16)
 
 
-def test_documents_are_cut_into_pieces_that_fit():
+def test_documents_are_cut_into_segments_that_fit():
     block = _block([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
     made = contiguous_examples(block, 12)
     # 10 tokens beside [CLS] and [SEP], whatever sentence they are of, but of one document.
@@ -189,7 +189,7 @@ def test_documents_are_cut_into_pieces_that_fit():
     assert [example.length for example in made] == [12, 4, 12, 12, 4]
 
 
-def test_pieces_lose_nothing(block):
+def test_segments_contain_every_token(block):
     made = contiguous_examples(block, 32)
     assert [example.first[0] for example in made[1:]] == [e.first[1] for e in made[:-1]]
     assert made[0].first[0] == 0 and made[-1].first[1] == len(block.token_ids)

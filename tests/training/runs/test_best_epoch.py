@@ -20,7 +20,7 @@ def test_the_best_epoch(scores, best):
     assert BestEpoch(None, None, scores).best == best
 
 
-def test_an_epoch_without_a_score_is_said(caplog):
+def test_warns_of_an_epoch_without_a_score(caplog):
     best = BestEpoch(lambda: math.nan, scores=[0.1])
     best.on_epoch_end(1, logs := {})
     assert math.isnan(logs[KEY]) and best.best == 1
