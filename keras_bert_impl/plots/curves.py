@@ -121,20 +121,14 @@ def _draw(axes, name, curves, baseline, unit):
     readable = " ".join(words)
     axes.set_title(readable[:1].upper() + readable[1:])
     axes.set_xlabel(unit)
-    axes.set_ylabel(_axis_label(name))
+    units = (label for ending, label in _UNITS.items() if name.endswith(ending))
+    axes.set_ylabel(next(units, name.replace("_", " ")))
     axes.xaxis.get_major_locator().set_params(nbins=6, integer=True)
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
     axes.grid(True, color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-
-
-def _axis_label(name):
-    for ending, label in _UNITS.items():
-        if name.endswith(ending):
-            return label
-    return name.replace("_", " ")
 
 
 def _curves(reports):

@@ -56,7 +56,7 @@ def get_strategy(name: str = "auto") -> Strategy:
             f"TF_CONFIG names {num_workers()} workers, but strategy {chosen!r} uses only this one. "
             "Choose 'multi_worker', or unset TF_CONFIG."
         )
-    strategy = _MAKERS[chosen]()
+    strategy = _make(chosen)
     _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
     return strategy
 
@@ -164,15 +164,15 @@ def _choose():
     return "one_device"
 
 
-def _one_device():
+def _make(name):
     import tensorflow as tf
 
-    return tf.distribute.get_strategy()
-
-
-def _mirrored():
-    import tensorflow as tf
-
+    if name == "one_device":
+        return tf.distribute.get_strategy()
+    if name == "multi_worker":
+        return _multi_worker()
+    if name == "tpu":
+        return _tpu()
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:
         return tf.distribute.MirroredStrategy([device.name for device in gpus])
@@ -210,11 +210,3 @@ def _tpu():
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         first_line = str(error).partition("\n")[0]
         raise InputError(f"strategy 'tpu': found no usable TPU ({first_line}).") from error
-
-
-_MAKERS = {
-    "one_device": _one_device,
-    "mirrored": _mirrored,
-    "multi_worker": _multi_worker,
-    "tpu": _tpu,
-}

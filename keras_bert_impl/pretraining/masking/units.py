@@ -12,14 +12,10 @@ from keras_bert_impl.pretraining.masking.random_bits import below, random_bits
 _RESOLUTION = 1 << 30
 
 
-def _probabilities(weights):
-    return np.array(weights) / np.sum(weights)
-
-
 # Unit -> the probability of each number of words, starting at one.
 WORDS_OF = {
-    "ngram": _probabilities([1 / words for words in (1, 2, 3)]),
-    "span": _probabilities([0.2 * 0.8 ** (words - 1) for words in range(1, 11)]),
+    unit: weights / weights.sum()
+    for unit, weights in {"ngram": 1 / np.arange(1, 4), "span": 0.8 ** np.arange(10)}.items()
 }
 
 
