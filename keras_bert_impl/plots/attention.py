@@ -1,28 +1,38 @@
 """Attention maps: which token attends to which."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.plots.figures import new_figure, save_figure
+from keras_bert_impl.plots.figures import Figure, new_figure, save_figure
 
 _MOST_COLUMNS = 4
 _MOST_NAMED_TOKENS = 64  # more would be illegible
 
 
-def attention_map(tokens, scores, path=None, title="Attention", names=None):
+def attention_map(
+    tokens: Sequence[str],
+    scores: Any,
+    path: str | Path | None = None,
+    title: str = "Attention",
+    names: Sequence[str] | None = None,
+) -> Figure:
     """Draws the attention of one head, or of several as a grid.
 
     Args:
-        tokens: list of str. Tokens of one text, [CLS] and [SEP] included.
+        tokens: Tokens of one text, [CLS] and [SEP] included.
         scores: array [length, length] or [heads, length, length], such as the encoder's
             `attention_scores` for one example. Rows are queries, columns are keys; each row sums to
             1. Padding beyond `len(tokens)` is cut off.
-        path: str or `Path` of the PNG to write; None writes no file.
-        title: str. Title of the figure, such as `"Layer 3"`.
-        names: list of str. Title of each head; None for `head 0`, `head 1`, ...
+        path: PNG file to write; None writes no file.
+        title: Title of the figure, such as `"Layer 3"`.
+        names: Title of each head; None for `head 0`, `head 1`, ...
 
     Returns:
-        `matplotlib.figure.Figure` with one axes per head, then that of the color bar.
+        The figure, with one axes per head, then that of the color bar.
 
     Raises:
         InputError: matplotlib is not installed, or the shapes do not match.
@@ -38,9 +48,11 @@ def attention_map(tokens, scores, path=None, title="Attention", names=None):
             f"tokens. Received: scores of shape {list(scores.shape)} for {len(tokens)} tokens"
         )
     if not tokens or not len(heads):
-        raise InputError("There is no attention to draw: no tokens, or no heads.")
+        raise InputError("there is no attention to draw: no tokens, or no heads.")
     if names is not None and len(names) != len(heads):
-        raise InputError(f"names must be one a head. Received: {len(names)} for {len(heads)} heads")
+        raise InputError(
+            f"names must have one name per head. Received: {len(names)} for {len(heads)} heads"
+        )
     if names is None:
         names = [f"head {head}" for head in range(len(heads))] if scores.ndim == 3 else [""]
     heads = heads[:, : len(tokens), : len(tokens)]
@@ -60,10 +72,10 @@ def attention_map(tokens, scores, path=None, title="Attention", names=None):
     _name_tokens(grid, tokens, len(heads))
     bar = figure.colorbar(image, ax=list(grid.flat)[: len(heads)], shrink=0.8)
     weights = [0, 0.05, 0.2, 0.5, 1]
-    bar.set_ticks(np.sqrt(weights), labels=[f"{weight:g}" for weight in weights])
+    bar.set_ticks([weight**0.5 for weight in weights], labels=[f"{weight:g}" for weight in weights])
     bar.set_label("attention weight (square-root scale)")
-    figure.supxlabel("looked at", fontsize=10)
-    figure.supylabel("looking", fontsize=10)
+    figure.supxlabel("attended token (key)", fontsize=10)
+    figure.supylabel("attending token (query)", fontsize=10)
     figure.suptitle(title, fontsize=12, fontweight="bold")
     if path is not None:
         save_figure(figure, path)

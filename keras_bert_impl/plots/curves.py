@@ -2,11 +2,13 @@
 
 import numbers
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.plots.figures import COLORS, new_figure, save_figure
+from keras_bert_impl.plots.figures import COLORS, Figure, new_figure, save_figure
 
 _HELD_OUT_PREFIX = "val_"  # same as in Keras
 _MOST_COLUMNS = 3
@@ -14,13 +16,19 @@ _NOT_CURVES = {"step", "epoch", "time", "seconds", "seconds_left"}
 _ACRONYMS = {"lm", "mlm", "nsp"}
 _UNITS = {
     "loss": "loss (nats)",
-    "accuracy": "accuracy (share right)",
+    "accuracy": "accuracy (fraction correct)",
     "perplexity": "perplexity",
     "learning_rate": "learning rate",
 }
 
 
-def learning_curves(metrics, path=None, title="Learning curves", names=None, baselines=None):
+def learning_curves(
+    metrics: Any,
+    path: str | Path | None = None,
+    title: str = "Learning curves",
+    names: Sequence[str] | None = None,
+    baselines: dict[str, tuple[str, float]] | None = None,
+) -> Figure:
     """Plots each metric over steps or epochs, with training and held-out curves together.
 
     Args:
@@ -28,13 +36,13 @@ def learning_curves(metrics, path=None, title="Learning curves", names=None, bas
             to a list of values per epoch; or a run directory or its `metrics.jsonl`; or a list of
             dicts like its lines, each with `step` and the values of some metrics. Names of held-out
             metrics start with `val_`.
-        path: str or `Path` of the PNG to write; None writes no file.
-        title: str. Title of the figure.
-        names: list of str. Metrics to plot, without `val_`; None for all numbers.
-        baselines: dict of metric to (label, value), drawn as a dashed line.
+        path: PNG file to write; None writes no file.
+        title: Title of the figure.
+        names: Metrics to plot, without `val_`; None for all numbers.
+        baselines: (label, value) by metric, drawn as a dashed line.
 
     Returns:
-        `matplotlib.figure.Figure` with one axes per metric.
+        The figure, with one axes per metric.
 
     Raises:
         InputError: matplotlib is not installed, a line of the file is invalid (the message names
@@ -43,14 +51,15 @@ def learning_curves(metrics, path=None, title="Learning curves", names=None, bas
     Example:
         learning_curves(model.fit(texts, labels, epochs=3))
         learning_curves("run", "curves.png", "Pre-training",
-                        baselines={"mlm_accuracy": ("always the commonest word", 0.05)})
+                        baselines={"masked_lm_accuracy": ("most frequent word", 0.05)})
     """
     reports, unit = _reports(metrics)
     curves = _curves(reports)
     names = list(dict.fromkeys(name for name, _ in curves)) if names is None else names
     names = [name for name in names if (name, False) in curves or (name, True) in curves]
     if not names:
-        raise InputError(f"{_where(metrics)}: no line has a step and a number to draw.")
+        where = metrics if isinstance(metrics, (str, os.PathLike)) else "metrics"
+        raise InputError(f"{where}: no report has a step and a number to draw.")
     rows = -(-len(names) // _MOST_COLUMNS)
     columns = -(-len(names) // rows)
     figure, grid = new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
@@ -74,14 +83,14 @@ def _reports(metrics):
     if not isinstance(history, dict):
         if not isinstance(history, (list, tuple)) or not all(isinstance(r, dict) for r in history):
             raise InputError(
-                "metrics must be what `fit` returned, a run directory, the path of a "
+                "metrics must be the result of `fit`, a run directory, the path of a "
                 f"metrics.jsonl, or a list of dicts. Received: {metrics!r:.60}"
             )
         return history, "optimizer steps"
     reports = {}
     for name, values in history.items():
         if not isinstance(values, (list, tuple)):
-            raise InputError(f"metrics: {name!r} must be a list of numbers, one an epoch.")
+            raise InputError(f"metrics: {name!r} must be a list with one number per epoch.")
         # Held-out metrics may exist only for every n-th epoch, up to the last.
         length = max(map(len, history.values()))
         every = max(1, length // max(1, len(values)))
@@ -112,20 +121,14 @@ def _draw(axes, name, curves, baseline, unit):
     readable = " ".join(words)
     axes.set_title(readable[:1].upper() + readable[1:])
     axes.set_xlabel(unit)
-    axes.set_ylabel(_axis_label(name))
+    units = (label for ending, label in _UNITS.items() if name.endswith(ending))
+    axes.set_ylabel(next(units, name.replace("_", " ")))
     axes.xaxis.get_major_locator().set_params(nbins=6, integer=True)
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
     axes.grid(True, color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-
-
-def _axis_label(name):
-    for ending, label in _UNITS.items():
-        if name.endswith(ending):
-            return label
-    return name.replace("_", " ")
 
 
 def _curves(reports):
@@ -147,18 +150,12 @@ def _read(path):
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    reports.append(_report(line, path, number))
+                    report = parse_json_line(line, f"{path}:{number}")
+                    if not isinstance(report, dict):
+                        raise InputError(
+                            f'{path}:{number}: a report must be an object, such as {{"step": 10}}.'
+                        )
+                    reports.append(report)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     return reports
-
-
-def _report(line, path, number):
-    report = parse_json_line(line, f"{path}:{number}")
-    if not isinstance(report, dict):
-        raise InputError(f'{path}:{number}: a report is an object such as {{"step": 10}}.')
-    return report
-
-
-def _where(metrics):
-    return metrics if isinstance(metrics, (str, os.PathLike)) else "metrics"

@@ -2,7 +2,9 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
@@ -12,9 +14,9 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
-from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare
 from keras_bert_impl.pretraining.corpus.readers import read_documents
-from keras_bert_impl.pretraining.examples.records import read_manifest
+from keras_bert_impl.pretraining.examples.records import MANIFEST, read_manifest
 from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
@@ -24,17 +26,17 @@ from keras_bert_impl.training.strategy import check_strategy, num_workers
 
 @known_arguments("adapt")
 def adapt(
-    model,
-    text,
-    output_directory,
-    strategy="auto",
-    resume=True,
-    dtype="float32",
-    seed=1,
-    verbose="auto",
-    progress=None,
-    **settings,
-):
+    model: str | Path,
+    text: Any,
+    output_directory: str | Path,
+    strategy: str = "auto",
+    resume: bool = True,
+    dtype: str = "float32",
+    seed: int = 1,
+    verbose: str | int = "auto",
+    progress: Callable[[Progress], None] | None = None,
+    **fields: Any,
+) -> Path:
     """Continues pre-training a model on text of a domain, before fine-tuning.
 
     The output directory holds `records` (single segments), `run` (the pre-training run directory)
@@ -43,18 +45,16 @@ def adapt(
     with a warning.
 
     Args:
-        model: str or `Path`. A directory or a name; see `interop.open_model`.
-        text: str or `Path` of a file or folder, or a `tfds://` name, see `read_documents`; or a
-            list or iterator of texts, one document each.
-        output_directory: str or `Path`.
+        model: A directory or a name; see `interop.open_model`.
+        text: file, folder or `tfds://` name, see `read_documents`; or a list or iterator of
+            texts, one document each.
         strategy, resume, verbose: see `pretrain`.
-        dtype: str. Keras dtype policy.
-        seed: int. Seed of the records, masks and dropout.
+        seed: Seed of the records, masks and dropout.
         progress: see `prepare`.
-        **settings: fields of `AdaptationSettings`.
+        **fields: fields of `AdaptationSettings`.
 
     Returns:
-        `Path` of the adapted model's directory.
+        The adapted model's directory.
 
     Raises:
         InputError: the text, the settings or the model cannot be used, or the directory was created
@@ -66,18 +66,18 @@ def adapt(
         adapted = adapt("path/to/model", "corpus.txt", "run/adapt", adapt_steps=5000)
         finetune(adapted, train, dev, "run")
     """
-    settings = AdaptationSettings(**settings)
+    settings = AdaptationSettings(**fields)
     if num_workers() > 1:
         raise InputError(
-            f"adaptation is for one worker, not {num_workers()}; prepare and pretrain on several, "
-            "and fine-tune what comes out."
+            f"adaptation runs on one worker, not on {num_workers()}. On several, run prepare and "
+            "pretrain, then fine-tune the result."
         )
     source = open_model(model)
     config = read_encoder_config(source)
     length = settings.adapt_length or min(128, config.max_length)
     if length > config.max_length:
         raise InputError(
-            f"adapt_length is {length}, and {model} takes up to {config.max_length} tokens."
+            f"adapt_length={length} exceeds the maximum of {model}, {config.max_length} tokens."
         )
     run_settings = PretrainSettings(
         model=str(model if Path(model).is_dir() else source.path),
@@ -92,12 +92,12 @@ def adapt(
     )
     check_strategy(strategy)
     directory = Path(output_directory)
+    records = directory / "records"
     with as_paths(text) as (paths, format, _):
         name = str(text) if format == "auto" else "texts in memory"
         _check_same_text(directory, read_documents(paths, format), name, length, resume)
-        if not (directory / "records" / "manifest.json").exists():
+        if not (records / MANIFEST).exists():
             tokenizer = Tokenizer.from_pretrained(source.path)
-            records = directory / "records"
             prepare(
                 paths, records, tokenizer, length, "mlm",
                 input_format=format, seed=seed, progress=progress,
@@ -105,12 +105,11 @@ def adapt(
     adapted = directory / "run" / "model"
     if adapted.is_dir():
         # The model is written last, so the run is complete.
-        manifests = {str(directory / "records"): read_manifest(directory / "records")}
-        read = made_of(run_settings, manifests)
+        read = made_of(run_settings, {str(records): read_manifest(records)})
         RunDirectory(adapted.parent, run_settings, resume, made_of=read)
     else:
         pretrain(
-            directory / "records",
+            records,
             adapted.parent,
             strategy=strategy,
             resume=resume,
@@ -120,37 +119,34 @@ def adapt(
     of_sentences = read_sentence_settings(source.task_path)
     if of_sentences:  # pooling and normalization of a text embedder
         of_sentences.setdefault("max_length", config.max_length)
-        depth, dim = config.num_layers, config.hidden_dim
         projections = read_projections(source.task_path)
-        write_sentence_settings(adapted, of_sentences, projections, depth, dim)
+        write_sentence_settings(
+            adapted, of_sentences, projections, config.num_layers, config.hidden_dim
+        )
     return adapted
 
 
 def _check_same_text(directory, documents, name, length, resume):
-    """Records the text and row length that the records are made from, or compares them.
-
-    Reads the whole text.
-    """
+    """Stores the text's checksum and the row length, or compares them with the stored ones."""
     digest = hashlib.sha256()
     for document in documents:
         digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     now = {"text": name, "sha256": digest.hexdigest(), "length": length}
     path = directory / "data.json"
-    if not path.exists() and (directory / "records").exists():
-        raise InputError(
-            f"{directory} holds an adaptation, but data.json, which has what it was made of, is "
-            "gone: put it back, or give another directory."
-        )
-    # If preparation failed, the recorded text does not restrict later calls.
-    if path.exists() and (directory / "records").exists():
+    if (directory / "records").exists():  # if not, the stored text does not restrict later calls
+        if not path.exists():
+            raise InputError(
+                f"{directory} holds an adaptation, but data.json, which describes its data, is "
+                "missing. Restore it, or choose another directory."
+            )
         if not resume:
-            raise InputError(f"{directory} holds an adaptation; give another directory.")
+            raise InputError(f"{directory} holds an adaptation; choose another directory.")
         before = read_json(path)
         for name, what in (("sha256", "other text"), ("length", "rows of another length")):
             if before.get(name) != now[name]:
                 raise InputError(
-                    f"{directory} holds an adaptation to {what}, of {before.get('text')} with "
-                    f"adapt_length {before.get('length')}; give that, or another directory."
+                    f"{directory} holds an adaptation with {what}: text {before.get('text')}, "
+                    f"adapt_length {before.get('length')}. Use these, or choose another directory."
                 )
     write_json(path, now)

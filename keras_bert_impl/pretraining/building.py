@@ -1,9 +1,11 @@
-"""Builds the model of a pre-training run from its settings."""
+"""Builds the model, optimizer and masking of a pre-training run from its settings."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
+from keras.optimizers.schedules import LearningRateSchedule
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.hub import local_directory
@@ -13,29 +15,48 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
-from keras_bert_impl.pretraining.optimization import make_optimizer
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file
-from keras_bert_impl.pretraining.settings import DISTILLATIONS
+from keras_bert_impl.pretraining.settings import DISTILLATIONS, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.training.optimizers.budget import TimeBudget
+from keras_bert_impl.training.optimizers.lamb import LAMB
+from keras_bert_impl.training.optimizers.schedules import (
+    CosineWarmupDecay,
+    LinearWarmupDecay,
+    OneCycle,
+)
+
+_OPTIMIZERS = {"adamw": AdamW, "lamb": LAMB}
+_SCHEDULES = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay, "one_cycle": OneCycle}
 
 
-def build(settings, names, tokenizer, schedule):
+def build(
+    settings: PretrainSettings,
+    names: Iterable[str],
+    tokenizer: Tokenizer,
+    schedule: LearningRateSchedule,
+) -> Pretrainer:
     """Returns the compiled `Pretrainer` of a run; call it inside `strategy.scope()`.
 
-    Args:
-        settings: `PretrainSettings`.
-        names: names of the objectives.
-        tokenizer: the tokenizer of the records.
-        schedule: learning-rate schedule; see `optimization.make_schedule`.
-
-    Raises:
-        InputError: a model, generator or teacher cannot be used.
+    `names` are those of the objectives; the schedule is from `make_schedule`. Raises `InputError` if
+    a model, generator or teacher cannot be used.
     """
     pretrainer = _pretrainer(settings, names, tokenizer)
+    optimizer = _OPTIMIZERS[settings.optimizer](
+        schedule,
+        weight_decay=settings.weight_decay,
+        beta_2=settings.beta_2,
+        epsilon=settings.epsilon,
+        bias_correction=settings.bias_correction,
+        global_clipnorm=settings.global_clipnorm,
+        use_ema=settings.ema is not None,
+        ema_momentum=settings.ema or 0.0,
+    )
     pretrainer.compile(
-        make_optimizer(settings, schedule),
+        optimizer,
         accumulation_steps=settings.accumulation_steps,
         steps_per_execution=settings.steps_per_execution,
         jit_compile=settings.jit_compile,
@@ -46,7 +67,19 @@ def build(settings, names, tokenizer, schedule):
     return pretrainer
 
 
-def masking(settings):
+def make_schedule(settings: PretrainSettings) -> LearningRateSchedule:
+    """Returns the learning-rate schedule for `PretrainSettings`."""
+    if settings.schedule == "budget":
+        return TimeBudget(settings.learning_rate, 3600 * settings.budget_hours)
+    warmup_steps = settings.warmup_steps
+    if warmup_steps is None:
+        share = 0.3 if settings.schedule == "one_cycle" else 0.1
+        warmup_steps = int(share * settings.total_steps)
+    schedule = _SCHEDULES[settings.schedule]
+    return schedule(settings.learning_rate, warmup_steps, settings.total_steps)
+
+
+def masking(settings: PretrainSettings) -> Masking:
     """Returns the `Masking` for `PretrainSettings`."""
     mask, random, _ = settings.mask_split
     return Masking(
@@ -69,11 +102,11 @@ def _pretrainer(settings, names, tokenizer):
     keras.utils.set_random_seed(settings.seed)
     if isinstance(settings.model, dict):
         config = _for_tokenizer(_config_of(settings.model), tokenizer, overrides)
-        return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
-    if Path(settings.model).is_dir():
+    elif Path(settings.model).is_dir():
         path = Path(settings.model)
         return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
-    config = _shape(settings.model, tokenizer, overrides)
+    else:
+        config = _shape(settings.model, tokenizer, overrides)
     return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
 
 
@@ -81,19 +114,15 @@ def _objective(name, settings, tokenizer, overrides):
     if name == "replaced_token" and settings.generator is not None:
         return ReplacedTokens(generator=_shape(settings.generator, tokenizer, overrides))
     if name in DISTILLATIONS:
-        directory = local_directory(settings.teacher)
-        _check_same_tokens(directory, tokenizer)
-        return OBJECTIVES[name](teacher=directory, dtype=settings.dtype)
+        teacher = local_directory(settings.teacher)
+        if has_tokenizer(teacher):
+            if Tokenizer.from_pretrained(teacher).fingerprint != tokenizer.fingerprint:
+                raise InputError(
+                    f"the teacher {teacher} and the records have different tokenizers; prepare "
+                    "the records with the teacher's tokenizer."
+                )
+        return OBJECTIVES[name](teacher=teacher, dtype=settings.dtype)
     return OBJECTIVES[name]()
-
-
-def _check_same_tokens(teacher, tokenizer):
-    if has_tokenizer(teacher):
-        if Tokenizer.from_pretrained(teacher).fingerprint != tokenizer.fingerprint:
-            raise InputError(
-                f"the teacher {teacher} and the records have different tokenizers; prepare the "
-                "records with the teacher's own."
-            )
 
 
 def _shape(model, tokenizer, overrides):
@@ -113,12 +142,13 @@ def _config_of(fields):
     unknown = sorted(set(fields) - known)
     if unknown:
         raise InputError(
-            f"an EncoderConfig has no {listed(unknown)}, but {', '.join(sorted(known))}."
+            f"EncoderConfig has no field {listed(unknown)}. Its fields are "
+            f"{', '.join(sorted(known))}."
         )
     try:
         return EncoderConfig(**fields)
     except TypeError as error:  # names the missing fields
-        raise InputError(f"the model's fields are not complete: {error}.") from error
+        raise InputError(f"the model's configuration is incomplete: {error}.") from error
 
 
 def _for_tokenizer(config, tokenizer, overrides):

@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 
 _SECONDS_BETWEEN, _MISSES = 2.0, 5
 _TIMEOUT = 5.0  # seconds to connect
@@ -16,15 +17,14 @@ class InputWorkerWatch:
     Otherwise the run would wait forever: it blocks inside TensorFlow, where no exception reaches
     it, and the tf.data service forgets a run when it restarts. Checkpoints are always complete.
 
-    Args:
-        addresses: list of str, such as `"grpc://host:5050"`. If empty, nothing is watched.
+    Without addresses, nothing is watched.
 
     Example:
         with InputWorkerWatch(["grpc://host:5050"]):
             model.fit(pretraining_dataset("records", 32, input_workers=["grpc://host:5050"]))
     """
 
-    def __init__(self, addresses):
+    def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -41,25 +41,26 @@ class InputWorkerWatch:
         missed = dict.fromkeys(self._addresses, 0)
         while not self._is_over.wait(_SECONDS_BETWEEN):
             for address in self._addresses:
-                missed[address] = 0 if _answers(address) else missed[address] + 1
+                try:
+                    connect(address, _TIMEOUT)
+                    missed[address] = 0
+                except OSError:
+                    missed[address] += 1
                 if missed[address] == _MISSES and not self._is_over.is_set():
                     _end(address)
 
 
-def _answers(address):
-    host, port = address.removeprefix("grpc://").rsplit(":", 1)
-    try:
-        socket.create_connection((host, int(port)), _TIMEOUT).close()
-    except OSError:
-        return False
-    return True
+def connect(address: str, timeout: float) -> None:
+    """Raises `OSError` if an input worker such as `"grpc://host:5050"` does not answer in time."""
+    host, _, port = address.removeprefix("grpc://").rpartition(":")
+    socket.create_connection((host, int(port)), timeout).close()
 
 
 def _end(address):
     print(
         f"the input worker {address} has not answered for {_SECONDS_BETWEEN * _MISSES:.0f} "
-        "seconds, and the run ends. The same command goes on from the last checkpoint, with this "
-        "worker once it is there again, or with others in input_workers.",
+        "seconds; the run ends. Run the same command again to resume from the last checkpoint, "
+        "after restarting this worker or with others in input_workers.",
         file=sys.stderr,
         flush=True,
     )

@@ -2,6 +2,9 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import keras
 from keras import ops
@@ -21,7 +24,8 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
-from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES
+from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensors
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.runs.flops import encoder_flops
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
@@ -35,9 +39,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     label.
 
     Args:
-        encoder: `Encoder`.
-        objectives: list of `Objective`, or of their names, such as `["masked_lm",
-            "next_sentence"]`.
+        objectives: objectives or their names, such as `["masked_lm", "next_sentence"]`.
 
     Raises:
         InputError: objectives are unknown or incompatible, or the file format of the encoder's
@@ -57,14 +59,21 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         pretrainer.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=100)
     """
 
-    def __init__(self, encoder, objectives, name="pretrainer", **kwargs):
+    def __init__(
+        self,
+        encoder: Encoder,
+        objectives: Iterable[Objective | str],
+        name: str = "pretrainer",
+        **kwargs: Any,
+    ) -> None:
         objectives = as_objectives(objectives)
 
         # === Functional model ===
         features = [name for objective in objectives for name in objective.features]
         names = dict.fromkeys([*ENCODER_FEATURES, *features])
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        given, outputs = inputs, {}
+        given = inputs
+        outputs: Tensors = {}
         for objective in objectives:
             given, more = objective.prepare(encoder, given)
             outputs |= more
@@ -80,12 +89,15 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         self.objectives = objectives
         self._head_tensors()  # raises before training if the model could not be saved
 
-    def compile(self, optimizer, weighted_metrics=None, **kwargs):
+    def compile(  # type: ignore[override]  # the losses come from the objectives
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        weighted_metrics: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Configures training as in Keras; the losses come from the objectives.
 
-        Args:
-            weighted_metrics: Keras metrics by output. Default: the loss and the accuracy of each
-                objective.
+        `weighted_metrics` are by output; by default the loss and accuracy of each objective.
         """
         given = weighted_metrics
         if weighted_metrics is None:
@@ -106,14 +118,16 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         outputs = [output for objective in self.objectives for output in objective.output_names]
         return name if len(outputs) > 1 else f"{output}_{name}"
 
-    def loss_totals(self, x, y, sample_weight):
+    def loss_totals(self, x: Tensors, y: Tensors, sample_weight: Tensors) -> Tensors:
         return {
             output: ops.sum(weights)
             for objective in self.objectives
             for output, weights in objective.weights(x, sample_weight).items()
         }
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(
+        self, x: Tensors, y: Tensors, y_pred: Tensors, sample_weight: Tensors, totals: Tensors
+    ) -> Any:
         share = 0.0
         for objective in self.objectives:
             labels = objective.labels(x, y, y_pred)
@@ -124,23 +138,22 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 share += factor * total
         return share
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        labels, weights = {}, {}
+    def compute_metrics(
+        self, x: Tensors, y: Tensors, y_pred: Tensors, sample_weight: Tensors | None = None
+    ) -> dict[str, Any]:
+        labels: Tensors = {}
+        weights: Tensors = {}
         for objective in self.objectives:
             labels |= objective.labels(x, y, y_pred)
             weights |= objective.weights(x, sample_weight)
         logits = {output: y_pred[output] for output in labels}
         return super().compute_metrics(x, labels, logits, weights)
 
-    def flops(self, length, predictions=0.15):
+    def flops(self, length: int, predictions: float = 0.15) -> float:
         """Returns the floating-point operations of the forward pass per real token.
 
-        Args:
-            length: int. Tokens of a row.
-            predictions: float. Masked tokens per token.
-
-        Returns:
-            float. Counts matrix products only; see `training.runs.flops.encoder_flops`.
+        Counts matrix products only, for rows of `length` tokens with `predictions` masked tokens
+        per token; see `training.runs.flops.encoder_flops`.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]
@@ -149,11 +162,11 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     # The optimizer would warn about a pooler that no objective trains. Both properties are needed:
     # Keras passes one to the optimizer before training and the other after.
     @property
-    def trainable_variables(self):
+    def trainable_variables(self) -> list[keras.Variable]:
         return self._without_unused(super().trainable_variables)
 
     @property
-    def trainable_weights(self):
+    def trainable_weights(self) -> list[keras.Variable]:
         return self._without_unused(super().trainable_weights)
 
     def _without_unused(self, variables):
@@ -163,7 +176,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         unused = {id(variable) for variable in pooler.variables}
         return [variable for variable in variables if id(variable) not in unused]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             "encoder": serialize(self.encoder),
@@ -173,7 +186,9 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> "Pretrainer":
         config = dict(config)
         state = config.pop("frozen", None)
         names = ("encoder", "objectives")
@@ -182,14 +197,18 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         return pretrainer
 
     @classmethod
-    def from_pretrained(cls, name_or_path, objectives, dtype=None, **overrides):
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        objectives: Iterable[Objective | str],
+        dtype: Any = None,
+        **overrides: Any,
+    ) -> "Pretrainer":
         """Builds a pre-trainer with the weights of a model directory, to continue pre-training.
 
         Args:
-            name_or_path: str or `Path`. A directory or a name; see `interop.open_model`. Heads
-                missing from the checkpoint are newly initialized.
-            objectives: see `Pretrainer`.
-            dtype: Keras dtype policy.
+            name_or_path: A directory or a name; see `interop.open_model`. Heads missing from the
+                checkpoint are newly initialized.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
@@ -211,14 +230,11 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         load_weights(pretrainer, source, tensors)
         return pretrainer
 
-    def save_pretrained(self, directory, tokenizer=None):
+    def save_pretrained(self, directory: str | Path, tokenizer: Tokenizer | None = None) -> None:
         """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
 
         Heads without a class in `transformers` are written under names of this package.
-
-        Args:
-            directory: str or `Path`. Files of the same names are replaced.
-            tokenizer: `Tokenizer` to write beside the weights, or None.
+        Files of the same names are replaced. The tokenizer, if given, is written beside the weights.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]
@@ -241,14 +257,14 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
 class _OutputMean(keras.metrics.MeanMetricWrapper):
     """Mean of an objective's `losses` or `hits` over the labeled positions of an output."""
 
-    def __init__(self, objective, output, values, name):
+    def __init__(self, objective: Objective, output: str, values: str, name: str) -> None:
         self._config = {"objective": objective, "output": output, "values": values, "name": name}
         super().__init__(functools.partial(getattr(objective, values), output), name=name)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return self._config | {"objective": serialize(self._config["objective"])}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "_OutputMean":
         return cls(**deserialize_parts(config, "objective"))

@@ -5,13 +5,17 @@ import hashlib
 import json
 import logging
 import signal
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import keras
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_bytes
-from keras_bert_impl.pretraining.building import build, masking
+from keras_bert_impl.pretraining.building import build, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
     check_tokenizer,
     clear_read_errors,
@@ -21,10 +25,10 @@ from keras_bert_impl.pretraining.examples.records import (
 from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
 from keras_bert_impl.pretraining.masking.batches import checked_objectives
 from keras_bert_impl.pretraining.masking.masking import replacement_ids
-from keras_bert_impl.pretraining.optimization import make_schedule
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.pretraining.stages import StageData, plan, step_of
+from keras_bert_impl.pretraining.stages import Stage, StageData, plan, step_of
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.optimizers.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
@@ -43,14 +47,14 @@ _LOG = logging.getLogger(__name__)
 @reports_lost_workers
 @known_arguments("pretrain")
 def pretrain(
-    records,
-    output_directory,
-    strategy="auto",
-    resume=True,
-    callbacks=(),
-    verbose="auto",
-    **settings,
-):
+    records: str | Path,
+    output_directory: str | Path,
+    strategy: str = "auto",
+    resume: bool = True,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+    verbose: str | int = "auto",
+    **fields: Any,
+) -> Pretrainer:
     """Pre-trains a model on records and writes a run directory.
 
     The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
@@ -60,16 +64,12 @@ def pretrain(
     then raises `SystemExit(143)`.
 
     Args:
-        records: str or `Path` of a folder written by `prepare`, or str of a copy on a bucket.
-        output_directory: str or `Path` of the run directory.
-        strategy: str. See `get_strategy`.
-        resume: bool. Whether to continue if the directory holds a run.
-        callbacks: Keras callbacks for `fit`.
-        verbose: same as in `fit`.
-        **settings: fields of `PretrainSettings`.
-
-    Returns:
-        The trained `Pretrainer`.
+        records: folder written by `prepare`, or a str for a copy on a bucket.
+        output_directory: the run directory.
+        strategy: see `get_strategy`.
+        resume: whether to continue if the directory holds a run.
+        callbacks, verbose: see `fit`.
+        **fields: fields of `PretrainSettings`.
 
     Raises:
         InputError: the settings, the records or the model cannot be used; the message says which.
@@ -78,14 +78,14 @@ def pretrain(
         prepare("corpus.txt", "records", tokenizer)
         pretrain("records", "run", model="bert_uncased_L-2_H-128_A-2", total_steps=1000)
     """
-    settings = PretrainSettings(**settings)
+    settings = PretrainSettings(**fields)
     stages = plan(records, settings)
     manifests = {stage.records: read_manifest(stage.records) for stage in stages}
     names = checked_objectives(manifests[stages[0].records], settings.objectives)
-    strategy = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
+    devices = get_strategy(strategy)  # workers connect before anything else uses TensorFlow
     tokenizer = read_tokenizer(records)
     _check_as_wanted(settings, manifests, tokenizer)
-    with strategy.scope():
+    with devices.scope():
         schedule = make_schedule(settings)
         pretrainer = build(settings, names, tokenizer, schedule)
     for manifest in manifests.values():
@@ -94,7 +94,7 @@ def pretrain(
     _check_tokenizer_of(settings.model, manifests[stages[0].records])
     has_segments = pretrainer.encoder.config.num_segments != 1  # for pairs, as in BERT
     data = StageData(
-        strategy,
+        devices,
         input_workers=settings.input_workers,
         seed=settings.seed,
         objectives=names,
@@ -103,10 +103,12 @@ def pretrain(
     )
     for stage in stages:
         data.check(stage, settings.accumulation_steps)
-    if settings.mask_unit == "word" and not _has_continuations(tokenizer):
-        _LOG.warning(
-            "mask_unit=word masks single tokens: no piece of the vocabulary continues a word"
-        )
+    if settings.mask_unit == "word":
+        is_word_start = tokenizer.word_starts([replacement_ids(tokenizer)])
+        if is_word_start.numpy().all():
+            _LOG.warning(
+                "mask_unit=word masks single tokens: no token of the vocabulary continues a word"
+            )
     # Only now, so that a rejected run leaves no files.
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None
@@ -124,13 +126,10 @@ def pretrain(
     return pretrainer
 
 
-def made_of(settings, manifests):
-    """Returns a dict that describes the inputs of a run, for its `RunDirectory`.
-
-    Args:
-        settings: `PretrainSettings`.
-        manifests: dict of records folder to manifest.
-    """
+def made_of(
+    settings: PretrainSettings, manifests: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Describes the inputs of a run for its `RunDirectory`; `manifests` are by records folder."""
     read = {}
     for folder, manifest in manifests.items():
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -162,7 +161,16 @@ class _Training:
     restored and the data start at the row that it gives.
     """
 
-    def __init__(self, pretrainer, settings, stages, manifests, data, schedule, run):
+    def __init__(
+        self,
+        pretrainer: Pretrainer,
+        settings: PretrainSettings,
+        stages: list[Stage],
+        manifests: dict[str, dict[str, Any]],
+        data: StageData,
+        schedule: keras.optimizers.schedules.LearningRateSchedule,
+        run: RunDirectory,
+    ) -> None:
         self._pretrainer = pretrainer
         self._settings = settings
         self._stages = stages
@@ -175,10 +183,10 @@ class _Training:
         self._checkpoint = RunCheckpoint(
             pretrainer, run.checkpoints, seed=settings.seed, more=self._guard.variables
         )
-        self._log = None
+        self._log: MetricsLog | None = None
         self._preemption = EndsOnSigterm()
 
-    def go(self, callbacks, verbose):
+    def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
         """Trains to the end and leaves the model with the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
         if not finished and self._settings.on_spike == "skip":
@@ -231,14 +239,13 @@ class _Training:
         manifest = self._manifests[stage.records]
         if self._log:
             self._log.steps_per_epoch = stage.steps
-            self._log.tokens_per_step = _tokens_per_row(manifest) * stage.batch_size
+            train = manifest["splits"]["train"]
+            self._log.tokens_per_step = train["tokens"] / train["rows"] * stage.batch_size
             self._log.flops_per_token = self._pretrainer.flops(
                 manifest["settings"]["length"], settings.mask_rate
             )
         evaluations = self._evaluations(stage)
-        held_out, num_batches = None, None
-        if evaluations:
-            held_out, num_batches = self._data.held_out(stage)
+        held_out, num_batches = self._data.held_out(stage) if evaluations else (None, None)
         skipped_rows = int(self._guard.skipped_rows.numpy())
         try:
             self._pretrainer.fit(
@@ -256,10 +263,10 @@ class _Training:
         except Spike as spike:
             if settings.on_spike == "stop":
                 raise InputError(
-                    f"{spike}. Let the run go on with on_spike=skip, which passes these rows over, "
-                    "or start another with a lower learning_rate."
+                    f"{spike}. Resume the run with on_spike=skip, which skips these rows, or start "
+                    "a new run with a lower learning_rate."
                 ) from spike
-            _LOG.warning("%s; going back, and on without these %d rows", spike, stage.rows)
+            _LOG.warning("%s; rolling back and skipping these %d rows", spike, stage.rows)
             return self._guard.skip(spike, stage.rows)
         return skipped_rows
 
@@ -285,27 +292,22 @@ def _check_as_wanted(settings, manifests, tokenizer):
             found = tokenizer.kind if found is None else manifest["settings"][found]
             if wanted not in (None, found):
                 raise InputError(
-                    f"{records}: {setting} is {found}, and the settings say {wanted}: run prepare "
-                    f"with {how.format(wanted)}, or write {setting}={found}."
+                    f"{records}: {setting} is {found}, but the settings require {wanted}. Run "
+                    f"prepare with {how.format(wanted)}, or set {setting}={found}."
                 )
-
-
-def _has_continuations(tokenizer):
-    """Returns whether the tokenizer splits some words into several tokens."""
-    ids = [replacement_ids(tokenizer)]
-    return not tokenizer.word_starts(ids).numpy().all()
 
 
 def _check_fits(config, manifest, tokenizer):
     if config.vocabulary_size != tokenizer.vocabulary_size:
         raise InputError(
-            f"the model has {config.vocabulary_size} pieces and the tokenizer of the records "
-            f"{tokenizer.vocabulary_size}; prepare the records with the model's own tokenizer."
+            f"the model has a vocabulary of {config.vocabulary_size} tokens and the tokenizer of "
+            f"the records one of {tokenizer.vocabulary_size}. Prepare the records with the model's "
+            "tokenizer."
         )
     if config.max_length < manifest["settings"]["length"]:
         raise InputError(
-            f"the records have rows of {manifest['settings']['length']} tokens and the model "
-            f"takes up to {config.max_length}; prepare them with that length."
+            f"the records have rows of {manifest['settings']['length']} tokens, but the model takes "
+            f"at most {config.max_length}. Prepare the records with --length {config.max_length}."
         )
 
 
@@ -319,8 +321,3 @@ def _check_tokenizer_of(model, manifest):
         return  # weights only
     if tokenizer is not None:
         check_tokenizer(manifest, tokenizer)
-
-
-def _tokens_per_row(manifest):
-    train = manifest["splits"]["train"]
-    return train["tokens"] / train["rows"]

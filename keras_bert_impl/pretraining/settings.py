@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from keras_bert_impl.io.errors import InputError
@@ -38,18 +39,14 @@ MASKED_OBJECTIVES = ("masked_lm", "span_boundary", "replaced_token", "distillati
 OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_distillation")
 
 
-def check_mask_split(mask_split):
-    """Returns the three shares of `mask_split` as a tuple of floats.
-
-    Raises:
-        InputError: there are not three shares, or they do not sum to 1.
-    """
-    mask_split = check("mask_split", mask_split, MaskSplit)
-    if len(mask_split) != 3 or abs(sum(mask_split) - 1) > 1e-6:
+def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
+    """Returns the fractions of `mask_split`; raises `InputError` unless three that add up to 1."""
+    fractions = check("mask_split", mask_split, MaskSplit)
+    if len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(
-            f"mask_split must be three numbers that add up to 1. Received: {list(mask_split)}"
+            f"mask_split must be three fractions that add up to 1. Received: {list(fractions)}"
         )
-    return mask_split
+    return fractions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,71 +56,65 @@ class PretrainSettings:
     The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
-        model: str. A published name (`keras-bert models`) or a `config.json`: its architecture with
+        model: A published name (`keras-bert models`) or a `config.json`: its architecture with
             newly initialized weights and the vocabulary of the records. Or a model directory, to
             continue from its weights. Or an `EncoderConfig`, or a dict of its fields, for newly
             initialized weights.
-        total_steps: int. Optimizer steps; the maximum if `budget_hours` is set.
-        batch_size: int. Rows of the global batch.
-        first_batch_size: int or None for `batch_size`. Rows of the global batch at the start;
-            doubled until it reaches `batch_size`.
-        ramp_steps: int. Steps until `batch_size` is reached.
-        long_records: str or None. A folder of records with longer rows, for the end of the run.
-        long_part: float. Fraction of the steps on `long_records`.
-        records_length, long_records_length: int or None for any. Required row length, in tokens, of
-            the records and of `long_records`; `long_records_length` requires `long_records`.
-        records_objective: str or None for any. Required `prepare` objective: `"mlm"`, `"mlm_nsp"`
-            or `"mlm_sop"`.
-        records_tokenizer: str or None for any. Required kind of tokenizer: `"wordpiece"`,
-            `"byte-level BPE"`, `"SentencePiece"` or `"moses bpe"`.
-        optimizer: str. `"adamw"` or `"lamb"`.
-        learning_rate: float. Peak learning rate.
-        schedule: str. Learning-rate schedule: `"linear"` or `"cosine"` decay, `"one_cycle"`, or
+        total_steps: Optimizer steps; the maximum if `budget_hours` is set.
+        batch_size: Rows of the global batch.
+        first_batch_size: Rows of the global batch at the start; doubled until it reaches
+            `batch_size`. None for `batch_size`.
+        ramp_steps: Steps until `batch_size` is reached.
+        long_records: A folder of records with longer rows, for the end of the run.
+        long_part: Fraction of the steps on `long_records`.
+        records_length, long_records_length: Required row length, in tokens, of the records and of
+            `long_records`; `long_records_length` requires `long_records`. None for any.
+        records_objective: Required `prepare` objective: `"mlm"`, `"mlm_nsp"` or `"mlm_sop"`. None
+            for any.
+        records_tokenizer: Required kind of tokenizer: `"wordpiece"`, `"byte-level BPE"`,
+            `"SentencePiece"` or `"moses bpe"`. None for any.
+        optimizer: `"adamw"` or `"lamb"`.
+        learning_rate: Peak learning rate.
+        schedule: Learning-rate schedule: `"linear"` or `"cosine"` decay, `"one_cycle"`, or
             `"budget"`, which rises and falls with elapsed time.
-        warmup_steps: int or None for a tenth of `total_steps`, three tenths with `one_cycle`. A
-            budget warms up for a tenth of the time.
-        budget_hours: float or None. Duration of the run; only with `schedule=budget`.
-        weight_decay: float.
-        beta_2: float.
-        epsilon: float.
-        bias_correction: bool. The original BERT used none.
-        global_clipnorm: float or None for no clipping.
-        ema: float or None. Momentum of moving averages of the weights, such as 0.999. The averages
-            are evaluated and saved.
-        dropout: float or None for the model's own.
-        objectives: list of names, of `masked_lm`, `next_sentence`, `sentence_order`,
-            `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
-            `layer_distillation`; None for those that the records were prepared for.
-        teacher: str or None. Directory or name of the teacher model of the last two objectives.
-        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
-        mask_rate: float. Fraction of the tokens to predict.
-        mask_split: list of three floats. Fractions of the predicted tokens that become the mask
-            token, become a random token, and stay unchanged.
-        max_predictions: int or None for no limit. Maximum predictions per example.
-        dupe_factor: int or None for new masks in each epoch. Static masking: number of masks per
-            row, used in turn. With records from `prepare --passes`, 1 does what BERT's script does.
-        generator: str. A published name or a `config.json`, for the architecture of the generator
-            of `replaced_token`; None for a quarter of the model's width, or for the generator in a
+        warmup_steps: None for a tenth of `total_steps`, three tenths with `one_cycle`. A budget
+            warms up for a tenth of the time.
+        budget_hours: Duration of the run; only with `schedule=budget`.
+        bias_correction: The original BERT used none.
+        global_clipnorm: None for no clipping.
+        ema: Momentum of moving averages of the weights, such as 0.999. The averages are evaluated
+            and saved.
+        dropout: None for the model's own.
+        objectives: names among `masked_lm`, `next_sentence`, `sentence_order`, `span_boundary`,
+            `replaced_token`, `left_to_right`, `distillation` and `layer_distillation`; None for
+            those that the records were prepared for.
+        teacher: Directory or name of the teacher model of the last two objectives.
+        mask_unit: Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_rate: Fraction of the tokens to predict.
+        mask_split: Fractions of the predicted tokens that become the mask token, become a random
+            token, and stay unchanged.
+        max_predictions: Maximum predictions per example. None for no limit.
+        dupe_factor: Static masking: number of masks per row, used in turn. With records from
+            `prepare --passes`, 1 does what BERT's script does. None for new masks in each epoch.
+        generator: A published name or a `config.json`, for the architecture of the generator of
+            `replaced_token`; None for a quarter of the model's width, or for the generator in a
             model directory.
-        accumulation_steps: int. Micro-batches per replica and step.
-        remat: bool. Recompute the activations of each layer in the backward pass instead of keeping
-            them (activation checkpointing).
-        steps_per_execution: int. Steps per call of the graph; divides `total_steps` and
-            `report_every`.
-        report_every: int. Steps between reports and checkpoints. There is also one at the end of
-            the run, and where the records or the batch size change.
-        input_workers: list of str, such as `grpc://host:5050`. Machines running `keras-bert
-            input-worker` that make the batches; the batches are the same as without them.
-        evaluate_every: int or None for the end only. Steps between evaluations on the held-out
-            rows; a multiple of `report_every`.
-        on_spike: str. What to do after a loss that is not finite, or that exceeds `spike_factor`
-            times the mean of the preceding report interval and is at least 1 above it: `"stop"`, or
+        accumulation_steps: Micro-batches per replica and step.
+        remat: Recompute the activations of each layer in the backward pass instead of keeping them
+            (activation checkpointing).
+        steps_per_execution: Steps per call of the graph; divides `total_steps` and `report_every`.
+        report_every: Steps between reports and checkpoints. There is also one at the end of the
+            run, and where the records or the batch size change.
+        input_workers: Machines running `keras-bert input-worker` that make the batches, such as
+            `grpc://host:5050`; the batches are the same as without them.
+        evaluate_every: Steps between evaluations on the held-out rows; a multiple of
+            `report_every`. None for the end only.
+        on_spike: What to do after a loss that is not finite, or that exceeds `spike_factor` times
+            the mean of the preceding report interval and is at least 1 above it: `"stop"`, or
             `"skip"`, which rolls back to the last checkpoint and skips the rows of that interval.
-        spike_factor: float.
-        dtype: str. Keras dtype policy, such as `"mixed_bfloat16"`, or `"mixed_float16"`, which uses
-            loss scaling.
-        jit_compile: bool. Compile the forward and backward pass with XLA.
-        seed: int.
+        dtype: Keras dtype policy, such as `"mixed_bfloat16"`, or `"mixed_float16"`, which uses loss
+            scaling.
+        jit_compile: Compile the forward and backward pass with XLA.
 
     Source: Devlin et al., "BERT", appendix A.2, and the published code.
     """
@@ -183,7 +174,7 @@ class PretrainSettings:
                 )
         for address in self.input_workers:
             if not re.fullmatch(r"grpc://[^/]+:\d+", address):
-                raise InputError(f"input_workers are written grpc://host:port. Received: {address}")
+                raise InputError(f"input_workers must be grpc://host:port. Received: {address}")
         self._check_schedule()
         self._check_stages()
         self._check_teacher()
@@ -198,16 +189,16 @@ class PretrainSettings:
         has_budget = self.schedule == "budget"
         if has_budget != (self.budget_hours is not None):
             raise InputError(
-                "schedule=budget takes budget_hours, and no other schedule takes any. "
+                "schedule=budget requires budget_hours, and no other schedule accepts it. "
                 f"Received: schedule={self.schedule}, budget_hours={self.budget_hours}"
             )
         if has_budget and self.warmup_steps is not None:
             raise InputError(
-                "schedule=budget rises for a tenth of the time, and takes no warmup_steps. "
+                "schedule=budget warms up for a tenth of the time and accepts no warmup_steps. "
                 f"Received: {self.warmup_steps}"
             )
 
-    def batch_sizes(self):
+    def batch_sizes(self) -> dict[int, int]:
         """Returns a dict of step to the rows of the global batch from that step on."""
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
@@ -216,7 +207,7 @@ class PretrainSettings:
             for number in range(doublings + 1)
         }
 
-    def long_from(self):
+    def long_from(self) -> int:
         """Returns the first step on `long_records`, or `total_steps` without them."""
         if self.long_records is None:
             return self.total_steps
@@ -227,12 +218,10 @@ class PretrainSettings:
         return self.steps_per_execution * round(step / self.steps_per_execution)
 
     def _check_stages(self):
-        first, last = self.first_batch_size, self.batch_size
-        if first is None:
-            first = last
+        first, last = self.first_batch_size or self.batch_size, self.batch_size
         if first > last or last % first or (last // first).bit_count() != 1:
             raise InputError(
-                "batch_size must be first_batch_size doubled some times. Received: "
+                "batch_size must be first_batch_size times a power of two. Received: "
                 f"first_batch_size={first}, batch_size={last}"
             )
         doublings = (last // first).bit_length() - 1
@@ -240,31 +229,31 @@ class PretrainSettings:
         is_reached = least <= self.ramp_steps and max(self.batch_sizes()) < self.total_steps
         if not is_reached or (self.ramp_steps > 0) != (first < last):
             raise InputError(
-                f"ramp_steps must be 0 without a first_batch_size below batch_size, and with it "
-                f"from {least}, for each size to have a step, to below total_steps, rounded to "
-                f"steps_per_execution={self.steps_per_execution}. Received: "
+                "ramp_steps must be 0 if first_batch_size equals batch_size. Otherwise it must be "
+                f"at least {least}, so that each batch size has a step, and less than total_steps "
+                f"when rounded to steps_per_execution={self.steps_per_execution}. Received: "
                 f"ramp_steps={self.ramp_steps}, total_steps={self.total_steps}, "
                 f"first_batch_size={first}, batch_size={last}"
             )
         if self.long_from() < self.steps_per_execution:
             raise InputError(
                 f"long_part={self.long_part} of total_steps={self.total_steps} leaves no step for "
-                "the shorter records: give a smaller part, or more steps."
+                "the shorter records. Decrease long_part, or increase total_steps."
             )
         if self.long_records_length is not None and self.long_records is None:
             raise InputError(
-                f"the last {self.long_part:.0%} of the steps are for rows of "
-                f"{self.long_records_length} tokens: prepare such records and give their folder, "
-                "long_records=DIR, or leave these steps out with long_records_length=null."
+                f"the last {self.long_part:.0%} of the steps need rows of "
+                f"{self.long_records_length} tokens. Prepare such records and pass their folder as "
+                "long_records=DIR, or omit these steps with long_records_length=null."
             )
 
     def _check_teacher(self):
         takes_one = [name for name in self.objectives or () if name in DISTILLATIONS]
         if takes_one and self.teacher is None:
-            raise InputError(f"{takes_one[0]} takes a model to learn from: write teacher=DIR.")
+            raise InputError(f"{takes_one[0]} needs a teacher model; set teacher=DIR.")
         if self.teacher is not None and not takes_one:
             raise InputError(
-                f"a teacher is for the objectives {' and '.join(DISTILLATIONS)}. "
+                f"teacher is only for the objectives {' and '.join(DISTILLATIONS)}. "
                 f"Received: teacher={self.teacher}, objectives={list(self.objectives or ())}"
             )
 
@@ -274,10 +263,10 @@ class AdaptationSettings:
     """Settings of continued pre-training on text of a domain.
 
     Args:
-        adapt_steps: int. Optimizer steps, with a checkpoint every 100.
-        adapt_batch_size: int. Rows of the global batch.
-        adapt_learning_rate: float. Peak learning rate, reached after a tenth of the steps.
-        adapt_length: int or None for 128, or the model's maximum if that is less. Tokens of a row.
+        adapt_steps: Optimizer steps, with a checkpoint every 100.
+        adapt_batch_size: Rows of the global batch.
+        adapt_learning_rate: Peak learning rate, reached after a tenth of the steps.
+        adapt_length: Tokens of a row. None for 128, or the model's maximum if that is less.
 
     Source: Gururangan et al. 2020; their domains are larger, with 12,500 steps each.
     """
@@ -291,6 +280,6 @@ class AdaptationSettings:
         validate(self)
 
     @property
-    def report_every(self):
-        """int. Steps between reports and checkpoints."""
+    def report_every(self) -> int:
+        """Steps between reports and checkpoints."""
         return min(self.adapt_steps, 100)

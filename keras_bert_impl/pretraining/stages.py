@@ -2,11 +2,16 @@
 
 import dataclasses
 import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples.records import check_first_rows, read_manifest
 from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
-from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES
+from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
 from keras_bert_impl.training.strategy import JaxDevices
 
 _CHECKED_BATCHES = 8
@@ -14,67 +19,50 @@ _CHECKED_BATCHES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Consecutive report intervals with the same number of steps and one batch shape.
+    """Consecutive report intervals with the same number of steps and one batch shape."""
 
-    Args:
-        records: str. Records folder.
-        batch_size: int. Rows of the global batch.
-        first, end: ints. Range of interval indices, `end` excluded.
-        steps: int. Steps of an interval.
-        first_step: int. Steps of the run before this stage.
-        first_row: int. Rows of these records that earlier stages have read.
-    """
+    records: str  # folder
+    batch_size: int  # rows of the global batch
+    first: int  # index of the first interval
+    end: int  # index after the last interval
+    steps: int  # of an interval
+    first_step: int  # steps of the run before this stage
+    first_row: int  # rows of these records that earlier stages have read
 
-    records: str
-    batch_size: int
-    first: int
-    end: int
-    steps: int
-    first_step: int
-    first_row: int
-
-    def step(self, finished):
+    def step(self, finished: int) -> int:
         """Returns the steps of the run completed after `finished` of its intervals."""
         return self.first_step + (finished - self.first) * self.steps
 
-    def row(self, finished):
+    def row(self, finished: int) -> int:
         """Returns the rows of these records read after `finished` intervals of the run."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
-    def rows(self):
-        """int. Rows of an interval."""
+    def rows(self) -> int:
+        """Rows of an interval."""
         return self.steps * self.batch_size
 
-    def begins(self, finished):
+    def begins(self, finished: int) -> bool:
         """Returns whether the stage's records are still unread after `finished` intervals."""
         return finished == self.first and not self.first_row
 
-    def same_batches(self, other):
-        """Returns whether another `Stage`, or None, has the same records and batch size."""
-        return other is not None and (self.records, self.batch_size) == (
-            other.records,
-            other.batch_size,
-        )
+    def same_batches(self, other: "Stage | None") -> bool:
+        """Returns whether another stage, if any, has the same records and batch size."""
+        shape = self.records, self.batch_size
+        return other is not None and shape == (other.records, other.batch_size)
 
 
-def plan(records, settings):
+def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
     """Plans the stages of a run, in order.
 
     An interval ends after every `report_every` steps, where the records or the batch size change,
     and at the end of the run.
-
-    Args:
-        records: str. Records folder.
-        settings: `PretrainSettings`.
-
-    Returns:
-        list of `Stage`.
     """
     total, sizes = settings.total_steps, settings.batch_sizes()
     long_from = settings.long_from()
     ends = sorted({*sizes, long_from, total, *range(0, total, settings.report_every)})
-    stages, row, size = [], 0, None
+    stages: list[Stage] = []
+    row, size = 0, None
     for number, (first_step, end) in enumerate(itertools.pairwise(ends)):
         size = sizes.get(first_step, size)
         if first_step == long_from:
@@ -89,7 +77,7 @@ def plan(records, settings):
     return stages
 
 
-def step_of(stages, finished):
+def step_of(stages: Iterable[Stage], finished: int) -> int:
     """Returns the steps of a run completed after `finished` of its intervals."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
@@ -98,25 +86,27 @@ def step_of(stages, finished):
 class StageData:
     """Datasets of stages, distributed over the replicas of a strategy.
 
-    Args:
-        strategy: see `get_strategy`.
-        input_workers: see `pretraining_dataset`; used for training only.
-        **arguments: for `pretraining_dataset`: `seed`, `objectives`, `masking`, `tokenizer`.
+    The input workers are used for training only. `arguments` are those of `pretraining_dataset`
+    for all stages: `seed`, `objectives`, `masking` and `tokenizer`.
     """
 
-    def __init__(self, strategy, input_workers=(), **arguments):
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy | JaxDevices,
+        input_workers: Sequence[str] = (),
+        **arguments: Any,
+    ) -> None:
         self._strategy = strategy
         self._input_workers = input_workers
         self._arguments = arguments
 
-    def check(self, stage, accumulation_steps):
-        """Raises `InputError` if a `Stage`'s batches cannot be divided evenly or its records are
-        unreadable."""
+    def check(self, stage: Stage, accumulation_steps: int) -> None:
+        """Raises `InputError` if batches cannot be divided evenly or the records are unreadable."""
         replicas = self._strategy.num_replicas_in_sync
         if stage.batch_size % (replicas * accumulation_steps):
             raise InputError(
-                f"batch_size must be a multiple of {replicas * accumulation_steps}, replicas times "
-                f"accumulation_steps. Received: batch_size={stage.batch_size}, "
+                f"batch_size must be a multiple of {replicas * accumulation_steps}, the replicas "
+                f"times accumulation_steps. Received: batch_size={stage.batch_size}, "
                 f"accumulation_steps={accumulation_steps}, {replicas} replicas"
             )
         check_first_rows(stage.records, read_manifest(stage.records))
@@ -131,16 +121,16 @@ class StageData:
         if names and not any(weights[name].numpy().any() for weights in masked for name in names):
             masking = self._arguments["masking"]
             raise InputError(
-                f"in {stage.records} nothing is masked: the examples are so short that mask_rate="
-                f"{masking.rate} of their tokens are fewer than a {masking.unit} has. Prepare longer "
-                "examples, or choose a larger mask_rate or mask_unit=token."
+                f"nothing is masked in {stage.records}: its examples are so short that mask_rate="
+                f"{masking.rate} of their tokens is less than one {masking.unit}. Prepare longer "
+                "examples, increase mask_rate, or set mask_unit=token."
             )
 
-    def train(self, stage, row):
+    def train(self, stage: Stage, row: int) -> tf.data.Dataset:
         """Returns the training batches of a `Stage`, starting at a row."""
         return self._distribute(stage, start_row=row, input_workers=self._input_workers)
 
-    def held_out(self, stage):
+    def held_out(self, stage: Stage) -> tuple[tf.data.Dataset, int] | tuple[None, None]:
         """Returns (dataset of one pass over the held-out rows, number of batches), or (None, None)."""
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's operations
 
 
-def main():
+def main() -> None:
     model = tf.saved_model.load(sys.argv[1])
     answers = model.signatures["serving_default"](text=tf.constant(json.load(sys.stdin)))
     print(

@@ -1,24 +1,27 @@
 """Baselines for the quickstart's models."""
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def unigram(train, held_out, vocabulary_size, train_batches):
-    """Predicts every masked token from word frequency alone.
 
-    Args:
-        train: `pretraining_dataset` of the train split.
-        held_out: `pretraining_dataset` of the held-out split.
-        vocabulary_size: int.
-        train_batches: int. Batches of `train` to count in.
+def unigram(
+    train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
+) -> dict[str, float]:
+    """Predicts masked tokens from the word frequency in `train_batches` batches of `train` alone.
 
     Returns:
-        dict with the `loss` (nats, with add-one smoothing) and `accuracy` (of always predicting the
-        most frequent token) on the held-out masked tokens.
+        The `loss` (nats, with add-one smoothing) and `accuracy` (of always predicting the most
+        frequent token) on the held-out masked tokens.
     """
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
@@ -33,21 +36,19 @@ def unigram(train, held_out, vocabulary_size, train_batches):
     return {"loss": float(loss / total), "accuracy": float(hits / total)}
 
 
-def majority(train_labels, dev_labels):
-    """Accuracy of always predicting the most frequent training label.
-
-    Args:
-        train_labels, dev_labels: lists of str.
-    """
+def majority(train_labels: Sequence[str], dev_labels: Sequence[str]) -> float:
+    """Accuracy of always predicting the most frequent training label."""
     commonest = collections.Counter(train_labels).most_common(1)[0][0]
     return sum(label == commonest for label in dev_labels) / len(dev_labels)
 
 
-def tfidf_logistic_regression(train_texts, train_labels, dev_texts, dev_labels):
+def tfidf_logistic_regression(
+    train_texts: Sequence[str],
+    train_labels: Sequence[str],
+    dev_texts: Sequence[str],
+    dev_labels: Sequence[str],
+) -> float:
     """Accuracy of logistic regression on TF-IDF weights of word unigrams and bigrams.
-
-    Args:
-        train_texts, train_labels, dev_texts, dev_labels: lists of str.
 
     Raises:
         InputError: scikit-learn is not installed.

@@ -5,11 +5,13 @@ import dataclasses
 import multiprocessing
 import os
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.pretraining.examples.draws import uniform
-from keras_bert_impl.quickstart.docstrings import file_documents, installed_files
+from keras_bert_impl.quickstart.docstrings import File, file_documents, installed_files
 
 _FEWEST_WORDS = 20  # of a passage
 _FEWEST_SENTENCES = 2  # next-sentence prediction needs two
@@ -18,42 +20,37 @@ _FILES_PER_TASK = 64
 
 @dataclasses.dataclass(frozen=True)
 class Passage:
-    """A document: the documentation of a class, a function, a module or a help topic.
+    """A document: the documentation of a class, a function, a module or a help topic."""
 
-    Args:
-        library: str. Its distribution, such as `"scikit-learn"`, or `"python"`.
-        name: str. Module and object, such as `"numpy.linalg:solve"`.
-        text: str. One sentence per line.
-    """
-
-    library: str
-    name: str
-    text: str
+    library: str  # its distribution, such as `"scikit-learn"`, or `"python"`
+    name: str  # module and object, such as `"numpy.linalg:solve"`
+    text: str  # one sentence per line
 
     @property
-    def module(self):
-        """str. The module, or help topic, that contains the passage."""
+    def module(self) -> str:
+        """The module, or help topic, that contains the passage."""
         return self.name.split(":")[0]
 
     @property
-    def sentences(self):
-        """list of str."""
+    def sentences(self) -> list[str]:
         return self.text.split("\n")
 
 
-def read_passages(files=None, processes=None):
+def read_passages(
+    files: Iterable[File] | None = None, processes: int | None = None
+) -> list[Passage]:
     """Reads the documentation of the installed packages and of Python itself.
 
     The files are parsed, never imported or executed. A sentence that occurred in an earlier passage
     is omitted, ignoring case and punctuation.
 
     Args:
-        files: list of (library, module, path). None for `installed_files()`.
-        processes: int. Worker processes; None for one per processor. 1 does all the work in this
+        files: None for `installed_files()`.
+        processes: Worker processes; None for one per processor. 1 does all the work in this
             process.
 
     Returns:
-        list of `Passage`, ordered by library, module and position in the file.
+        The passages, ordered by library, module and position in the file.
 
     Raises:
         InputError: nothing was found.
@@ -63,7 +60,8 @@ def read_passages(files=None, processes=None):
         write_sentences(passages, "corpus.txt")
     """
     files = sorted(installed_files() if files is None else files)
-    seen, passages = set(), []
+    seen: set[str] = set()
+    passages: list[Passage] = []
     for (library, _, _), documents in zip(files, _all_documents(files, processes), strict=True):
         for name, sentences in documents:
             new = [sentence for sentence in sentences if _is_new(sentence, seen)]
@@ -72,26 +70,25 @@ def read_passages(files=None, processes=None):
                 passages.append(Passage(library, name, "\n".join(new)))
     if not passages:
         raise InputError(
-            "No documentation was found in the installed Python packages. "
-            "Give a text of your own to `keras-bert prepare`."
+            "the installed Python packages have no documentation. Run `keras-bert prepare` on your "
+            "own text."
         )
     return passages
 
 
-def split_by_module(passages, held_out_fraction=0.15, seed=0):
+def split_by_module(
+    passages: Sequence[Passage], held_out_fraction: float = 0.15, seed: int = 0
+) -> tuple[list[Passage], list[Passage]]:
     """Splits passages by module, without near copies on both sides.
 
     A held-out passage with at least half of its word 5-grams in the training part is dropped.
 
-    Args:
-        passages: list of `Passage`.
-        held_out_fraction: float in (0, 1). Fraction of the modules to hold out.
-        seed: int. Seed of the choice of modules.
-
     Returns:
-        (training, held_out): two lists of `Passage` in their original order.
+        (training, held_out): passages in their original order; `held_out_fraction` is that of the
+        modules, in (0, 1).
     """
-    training, held_out = [], []
+    training: list[Passage] = []
+    held_out: list[Passage] = []
     for passage in passages:
         is_held_out = uniform(seed, "held out", passage.module) < held_out_fraction
         (held_out if is_held_out else training).append(passage)
@@ -101,14 +98,14 @@ def split_by_module(passages, held_out_fraction=0.15, seed=0):
     return training, [passage for passage in held_out if not _is_near_copy(passage, known)]
 
 
-def write_sentences(passages, path):
+def write_sentences(passages: Iterable[Passage], path: str | Path) -> None:
     """Writes a corpus in BERT's format: one sentence a line, a blank line between documents."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for passage in passages:
             file.write(f"{passage.text}\n\n")
 
 
-def shingles(text, length=5):
+def shingles(text: str, length: int = 5) -> set[int]:
     """Returns the set of hashes of all runs of `length` words of a lowercased text."""
     words = re.findall(r"[a-z]+", text.lower())
     runs = max(1, len(words) - length + 1)

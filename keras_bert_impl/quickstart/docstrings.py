@@ -11,34 +11,20 @@ from pathlib import Path
 from keras_bert_impl.quickstart.prose import prose_sentences
 
 # Tests and vendored packages do not document the library itself.
-_SKIPPED_FOLDERS = {
-    "tests",
-    "test",
-    "testing",
-    "_vendor",
-    "_vendored",
-    "vendored",
-    "vendor",
-    "externals",
-    "site-packages",
-    "dist-packages",
-    "idlelib",
-    "lib2to3",
-    "turtledemo",
-    "_tf_keras",
-    "__pycache__",
-}
+_SKIPPED_FOLDERS = set(
+    "tests test testing _vendor _vendored vendored vendor externals site-packages dist-packages "
+    "idlelib lib2to3 turtledemo _tf_keras __pycache__".split()
+)
+File = tuple[str, str, Path]  # library, dotted name of the module, path
 _LARGEST_FILE = 2_000_000  # bytes; larger files are generated tables
 _OWN_DOCUMENT = 3  # sentences; a shorter docstring joins the document of its class or module
 _SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def installed_files():
+def installed_files() -> list[File]:
     """Lists the Python files of the installed distributions and of the standard library.
 
-    Returns:
-        Sorted list of (library, module, path): the name of the distribution, such as
-        `"scikit-learn"`, or `"python"`; the dotted name of the module; the `Path` of the file.
+    The library is the name of the distribution, such as `"scikit-learn"`, or `"python"`.
     """
     files = {}
     for distribution in importlib.metadata.distributions():
@@ -48,7 +34,7 @@ def installed_files():
             relative = line.split(",", 1)[0]
             parts = Path(relative).parts
             if relative.endswith(".py") and parts[0] != ".." and _wanted(parts):
-                files[Path(distribution.locate_file(relative))] = (library, _module(parts))
+                files[Path(str(distribution.locate_file(relative)))] = (library, _module(parts))
     root = Path(sysconfig.get_path("stdlib"))
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS]
@@ -59,18 +45,15 @@ def installed_files():
     return sorted((library, module, path) for path, (library, module) in files.items())
 
 
-def file_documents(module, path):
+def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]:
     """Extracts documents from the docstrings of a file, or from Python's table of help topics.
 
     A class with its short methods is one document, as is each longer function docstring. The rest
     of a module is one more.
 
-    Args:
-        module: str. Dotted name of the module.
-        path: `Path` of the file. A file that cannot be read or parsed has no documents.
-
     Returns:
-        list of (name, sentences): a str such as `"numpy.linalg:solve"`, and a list of str.
+        List of (name, sentences), with names such as `"numpy.linalg:solve"`. A file that cannot be
+        read or parsed has no documents.
     """
     try:
         if os.path.getsize(path) > _LARGEST_FILE:
@@ -86,7 +69,7 @@ def file_documents(module, path):
         return []
     if module == "pydoc_data.topics":
         return _help_topics(tree)
-    documents = []
+    documents: list[tuple[str, list[str]]] = []
     _collect(tree, f"{module}:", documents)
     return documents
 

@@ -3,9 +3,12 @@
 import collections
 import dataclasses
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.quickstart.corpus import Passage
 
 _MOST_WORDS = 60  # of a labeled passage: a few sentences, so that the task is not trivial
 _FEWEST_WORDS = 15
@@ -27,41 +30,36 @@ _OTHER_NAMES = {
 }
 
 
-def largest_libraries(passages, count=8):
-    """Returns the libraries with the most words, largest first.
-
-    Args:
-        passages: list of `Passage`.
-        count: int. Number of libraries.
-
-    Returns:
-        list of str.
+def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
+    """Returns the `count` libraries with the most words, largest first.
 
     Raises:
         InputError: there are fewer than two libraries.
     """
-    words = collections.Counter()
+    words: collections.Counter[str] = collections.Counter()
     for passage in passages:
         words[passage.library] += len(passage.text.split())
     ranked = sorted(words, key=lambda library: (-words[library], library))[:count]
     if len(ranked) < 2:
         raise InputError(
-            f"The passages come from {len(ranked)} libraries; to tell libraries apart takes two."
+            f"the passages come from {len(ranked)} libraries; classification needs at least two."
         )
     return ranked
 
 
-def library_passages(passages, libraries, most_per_library=None):
+def library_passages(
+    passages: Sequence[Passage], libraries: Sequence[str], most_per_library: int | None = None
+) -> list[Passage]:
     """Returns short passages of the given libraries, with the libraries' names removed.
 
     Args:
-        passages: list of `Passage`, one side of `split_by_module`.
-        libraries: list of str. The labels.
-        most_per_library: int. Maximum number of passages per library, sampled evenly from the whole
+        passages: one side of `split_by_module`.
+        libraries: The labels.
+        most_per_library: Maximum number of passages per library, sampled evenly from the whole
             library. None for no limit.
 
     Returns:
-        list of `Passage` with whole sentences, about 15 to 60 words each; the library is the label.
+        Passages of whole sentences, about 15 to 60 words each; the library is the label.
 
     Example:
         training, held_out = split_by_module(read_passages())
@@ -69,17 +67,14 @@ def library_passages(passages, libraries, most_per_library=None):
         examples = library_passages(training, libraries, most_per_library=1000)
     """
     names = _names_pattern(passages, libraries)
-    found = {library: [] for library in libraries}
+    found: dict[str, list[Passage]] = {library: [] for library in libraries}
     for passage in passages:
         if passage.library in found:
             found[passage.library].extend(_short_passages(passage, names))
-    chosen = []
-    for library in libraries:
-        chosen.extend(_spread(found[library], most_per_library))
-    return chosen
+    return [one for items in found.values() for one in _spread(items, most_per_library)]
 
 
-def write_labelled(passages, path):
+def write_labelled(passages: Iterable[Passage], path: str | Path) -> None:
     """Writes a labeled dataset as a tab-separated file with the header line `text`, `label`."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("text\tlabel\n")

@@ -4,11 +4,14 @@ Every stage uses the functions that users with their own text would call. A stag
 exists is skipped, so that an interrupted run resumes.
 """
 
+import functools
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -22,7 +25,8 @@ from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
-from keras_bert_impl.quickstart.settings import check_installed
+from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
+from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.runs.run import finetune, load_tuned
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
@@ -35,22 +39,22 @@ class MainJob:
     """The stages of the job and the locations of their outputs.
 
     Args:
-        directory: str or `Path`.
-        settings: `QuickstartSettings`.
         say: function of one str, called with progress messages.
     """
 
-    def __init__(self, directory, settings, say=print):
+    def __init__(
+        self,
+        directory: str | Path,
+        settings: QuickstartSettings,
+        say: Callable[[str], None] = print,
+    ) -> None:
         self.directory = Path(directory)
         self.settings = settings
         self._say = say
         self._start = time.monotonic()
 
-    def run(self):
-        """Runs every unfinished stage.
-
-        Returns:
-            dict of scores by name, which are also written to `scores.json`.
+    def run(self) -> dict[str, dict[str, float]]:
+        """Runs every unfinished stage; returns the scores, also written to `scores.json`.
 
         Raises:
             InputError: there is nothing to read or no space to write, or the directory holds stages
@@ -67,24 +71,24 @@ class MainJob:
         run.write_scores(scores)
         return scores
 
-    def path(self, name):
+    def path(self, name: str) -> Path:
         """Returns the `Path` of an output by name."""
         return self.directory / name
 
     def _stage(self, name, what, make):
         if self.path(name).exists():
-            self.say(f"{what}: done before, in {self.path(name)}")
+            self.say(f"{what}: already done, in {self.path(name)}")
             return
         self.say(what)
         make()
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         """Reports progress, with the seconds since the start."""
         self._say(f"[{time.monotonic() - self._start:4.0f} s] {text}")
 
     # === Data ===
 
-    def read_text(self):
+    def read_text(self) -> None:
         """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`.
 
         The labeled texts for scoring come from modules that the other two files do not use.
@@ -101,7 +105,7 @@ class MainJob:
         words = sum(len(passage.text.split()) for passage in training)
         self.say(f"{len(training):,} documents, {words:,} words")
 
-    def learn_vocabulary(self):
+    def learn_vocabulary(self) -> None:
         """Writes the tokenizer."""
         documents = read_documents(self.path("text/corpus.txt"))
         texts = (sentence for document in documents for sentence in document.paragraphs)
@@ -109,7 +113,7 @@ class MainJob:
         with replace_directory(self.path("tokenizer")) as temporary:
             WordPieceTokenizer(vocabulary).save_pretrained(temporary)
 
-    def prepare_records(self):
+    def prepare_records(self) -> None:
         """Writes the records, with a fiftieth of the documents held out."""
         manifest = prepare(
             self.path("text/corpus.txt"),
@@ -129,7 +133,7 @@ class MainJob:
 
     # === Models ===
 
-    def make_network(self):
+    def make_network(self) -> None:
         """Writes the newly initialized network."""
         settings, tokenizer = self.settings, self._tokenizer()
         keras.utils.set_random_seed(settings.seed)
@@ -151,7 +155,7 @@ class MainJob:
             tokenizer.save_pretrained(temporary)
         self.say(f"{encoder.count_params():,} parameters")
 
-    def pretrain(self):
+    def pretrain(self) -> dict[str, float]:
         """Pre-trains; returns the scores on held-out documents and the unigram baseline."""
         settings, records = self.settings, self.path("records")
         self.say(f"pre-training {settings.pretraining_steps:,} steps")
@@ -176,10 +180,16 @@ class MainJob:
         scores = json.loads(self.path("pretraining/scores.json").read_text(encoding="utf-8"))
         splits = read_manifest(records)["splits"]
         random_next = splits["held_out"]["pairs_labelled_1"] / splits["held_out"]["examples"]
-        masking = {"masking": Masking(rate=settings.mask_rate), "seed": settings.seed}
+        masked = functools.partial(
+            pretraining_dataset,
+            records,
+            settings.batch_size,
+            masking=Masking(rate=settings.mask_rate),
+            seed=settings.seed,
+        )
         baseline = baselines.unigram(
-            pretraining_dataset(records, settings.batch_size, **masking),
-            pretraining_dataset(records, settings.batch_size, split="held_out", **masking),
+            masked(),
+            masked(split="held_out"),
             self._tokenizer().vocabulary_size,
             train_batches=splits["train"]["rows"] // settings.batch_size,
         )
@@ -192,7 +202,7 @@ class MainJob:
             "next_sentence_majority": max(random_next, 1 - random_next),
         }
 
-    def finetune(self):
+    def finetune(self) -> dict[str, float]:
         """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines."""
         train, dev = self.labelled("train"), self.labelled("dev")
         scores = {
@@ -219,11 +229,11 @@ class MainJob:
             scores[name] = saved["accuracy"]
         return scores
 
-    def export(self):
+    def export(self) -> None:
         """Writes the SavedModel of the fine-tuned classifier."""
         load_tuned(self.path("finetuning-pretrained")).export(self.path("exported"))
 
-    def ask(self, texts):
+    def ask(self, texts: Sequence[str]) -> dict[str, Any]:
         """Predicts with the SavedModel in a new process without this package; returns its output."""
         answer = subprocess.run(
             [sys.executable, ask.__file__, str(self.path("exported"))],
@@ -234,7 +244,7 @@ class MainJob:
         )
         return json.loads(answer.stdout.splitlines()[-1])
 
-    def labelled(self, part):
+    def labelled(self, part: str) -> Examples:
         """Returns the `Examples` of `"train"` or `"dev"`."""
         return read_table(self.path(f"text/{part}.tsv"), text="text", label="label")
 
@@ -245,11 +255,11 @@ class MainJob:
 class _Report(keras.callbacks.Callback):
     """Reports the held-out scores, one line per evaluation."""
 
-    def __init__(self, say):
+    def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__()
         self._say = say
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if "val_masked_lm_loss" in logs:
             self._say(
                 f"step {(epoch + 1) * _REPORT_EVERY:,}: held-out masked words: "

@@ -6,29 +6,14 @@ import re
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 
 # Sections that hold no prose, or only fragments such as "If the shape is wrong."
-_DROPPED_SECTIONS = {
-    "references",
-    "reference",
-    "see also",
-    "seealso",
-    "methods",
-    "raises",
-    "warns",
-    "yaml",
-    "api docstring",
-    "call arguments inputs",
-    "example usage",
-}
+_DROPPED_SECTIONS = set(
+    "references|reference|see also|seealso|methods|raises|warns|yaml|api docstring|"
+    "call arguments inputs|example usage".split("|")
+)
 # NumPy sections with unindented "name : type" lines and indented descriptions below them.
-_NUMPY_ENTRY_SECTIONS = {
-    "parameters",
-    "other parameters",
-    "returns",
-    "yields",
-    "receives",
-    "attributes",
-    "keyword arguments",
-}
+_NUMPY_ENTRY_SECTIONS = set(
+    "parameters|other parameters|returns|yields|receives|attributes|keyword arguments".split("|")
+)
 _ADMONITIONS = {"note", "warning", "tip", "important", "caution", "hint", "attention"}
 
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
@@ -71,20 +56,16 @@ _FUNCTION_WORDS = set(
 )
 
 
-def prose_sentences(docstring):
-    """Returns the English sentences of a docstring, in order.
+def prose_sentences(docstring: str) -> list[str]:
+    """Returns the whole English sentences of a docstring, without code, markup and tables.
 
-    Args:
-        docstring: str. reST, NumPy or Google style, or Markdown.
-
-    Returns:
-        list of str. Whole sentences of words, without code, markup, headings and tables.
+    The docstring may be in reST, NumPy or Google style, or Markdown.
 
     Example:
         >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")
         ['The first of the two numbers.']
     """
-    sentences = []
+    sentences: list[str] = []
     lines = inspect.cleandoc(docstring).splitlines()
     for paragraph in _paragraphs([line for line in lines if len(line) <= _LONGEST_LINE]):
         if paragraph.count(" ") < _FEWEST_TOKENS - 1 or len(paragraph) > _LONGEST_PARAGRAPH:

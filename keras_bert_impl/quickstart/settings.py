@@ -16,20 +16,16 @@ class QuickstartSettings:
     """Sizes of the quickstart job, chosen to finish within ten minutes on two cores.
 
     Args:
-        vocabulary_size: int.
-        num_layers, hidden_dim, num_heads: int. Size of the encoder.
-        length: int. Tokens of a row of the pre-training data.
-        passes: int. Number of times that sentence pairs are drawn from the corpus.
-        batch_size: int. Rows of a pre-training step.
-        pretraining_steps: int.
-        learning_rate: float. Peak learning rate of pre-training.
-        mask_rate: float. Fraction of the tokens to predict.
-        libraries: int. Number of classes.
-        texts_per_library: int. Maximum number of labeled texts per library, for training and again
-            for scoring.
-        finetuning_epochs: int.
-        finetuning_rate: float. Peak learning rate of fine-tuning.
-        seed: int.
+        num_layers, hidden_dim, num_heads: Size of the encoder.
+        length: Tokens of a row of the pre-training data.
+        passes: Number of times that sentence pairs are drawn from the corpus.
+        batch_size: Rows of a pre-training step.
+        learning_rate: Peak learning rate of pre-training.
+        mask_rate: Fraction of the tokens to predict.
+        libraries: Number of classes.
+        texts_per_library: Maximum number of labeled texts per library, for training and again for
+            scoring.
+        finetuning_rate: Peak learning rate of fine-tuning.
     """
 
     vocabulary_size: PositiveInt = 5000
@@ -57,7 +53,7 @@ class QuickstartSettings:
             )
 
 
-def check_installed():
+def check_installed() -> None:
     """Checks at the start that the packages needed at the end of the job are installed.
 
     Raises:

@@ -1,23 +1,21 @@
 """Output of the quickstart: scores, filled masks, predictions and two figures."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.plots import attention_map, learning_curves
 from keras_bert_impl.pretraining.examples.draws import uniform
+from keras_bert_impl.quickstart.main_job import MainJob
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
 _WORD = re.compile(r"[a-z]{5,}")
 
 
-def score_lines(scores):
-    """Formats the scores and their baselines as lines of text.
-
-    Args:
-        scores: dict from `MainJob.run`.
-    """
+def score_lines(scores: dict[str, dict[str, float]]) -> list[str]:
+    """Formats the scores of `MainJob.run` and their baselines as lines of text."""
     words, labels = scores["masked_lm"], scores["classification"]
     return [
         "on held-out documents",
@@ -34,16 +32,13 @@ def score_lines(scores):
     ]
 
 
-def fill_mask_lines(job, count=5):
+def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
     """Shows held-out sentences with one masked word, and the model's predictions.
 
     The sentences and words are chosen at random by the seed.
-
-    Args:
-        job: `MainJob`.
-        count: int.
     """
-    masked, hidden = [], []
+    masked: list[str] = []
+    hidden: list[str] = []
     for position, sentence in enumerate(_sentences(job)):
         words = sentence.split()
         places = [place for place, word in enumerate(words) if _WORD.fullmatch(word)]
@@ -55,17 +50,12 @@ def fill_mask_lines(job, count=5):
     lines = []
     for text, word, masks in zip(masked, hidden, fillings, strict=True):
         guesses = ", ".join(f"{filling.token} {filling.score:.0%}" for filling in masks[0])
-        lines += [f"  {text}", f"      it was: {word}; the model says: {guesses}"]
+        lines += [f"  {text}", f"      masked: {word}; predicted: {guesses}"]
     return lines
 
 
-def answer_lines(job, count=4):
-    """Shows held-out texts, the exported model's predictions and the true labels.
-
-    Args:
-        job: `MainJob`.
-        count: int.
-    """
+def answer_lines(job: MainJob, count: int = 4) -> list[str]:
+    """Shows held-out texts, the exported model's predictions and the true labels."""
     dev = job.labelled("dev")
     rows = [place * len(dev) // count for place in range(count)]
     texts = [dev.texts[row] for row in rows]
@@ -74,12 +64,12 @@ def answer_lines(job, count=4):
     for row, text, label, scores in zip(rows, texts, answer["labels"], answer["scores"]):
         lines += [
             f"  {text[:90]}{'...' if len(text) > 90 else ''}",
-            f"      the SavedModel says: {label} ({max(scores):.0%}); it is: {dev.labels[row]}",
+            f"      predicted: {label} ({max(scores):.0%}); label: {dev.labels[row]}",
         ]
     return lines
 
 
-def draw(job, scores):
+def draw(job: MainJob, scores: dict[str, dict[str, float]]) -> tuple[Path, Path]:
     """Writes `learning-curves.png` and `attention.png`; returns their paths."""
     curves, attention = job.path("learning-curves.png"), job.path("attention.png")
     words = scores["masked_lm"]

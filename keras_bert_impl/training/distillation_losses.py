@@ -3,12 +3,18 @@
 Shape legend: batch = examples; length = tokens; ... = any axes, which are preserved.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from keras import ops
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 
+Tensor = Any
 
-def kl_divergence(targets, logits, temperature=1.0):
+
+def kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Computes `T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
 
     Its gradient is that of the cross-entropy with soft targets. It is 0 where teacher and student
@@ -16,7 +22,7 @@ def kl_divergence(targets, logits, temperature=1.0):
 
     Args:
         targets, logits: `[..., classes]`, logits of teacher and student.
-        temperature: float, T.
+        temperature: T.
 
     Returns:
         float32 `[...]`, in nats.
@@ -32,16 +38,8 @@ def kl_divergence(targets, logits, temperature=1.0):
     return temperature**2 * ops.sum(ops.exp(targets) * (targets - logits), axis=-1)
 
 
-def binary_kl_divergence(targets, logits, temperature=1.0):
-    """Computes the `kl_divergence` of independent binary labels, averaged over the labels.
-
-    Args:
-        targets, logits: `[..., labels]`, logits of teacher and student.
-        temperature: float.
-
-    Returns:
-        float32 `[...]`.
-    """
+def binary_kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """Computes the `kl_divergence` of independent binary labels, averaged over the last axis."""
     targets, logits = (ops.cast(x, "float32") / temperature for x in (targets, logits))
     divergences = sum(
         ops.sigmoid(sign * targets)
@@ -51,27 +49,14 @@ def binary_kl_divergence(targets, logits, temperature=1.0):
     return temperature**2 * ops.mean(divergences, axis=-1)
 
 
-def squared_error(targets, outputs):
-    """Computes the mean squared error over the last axis.
-
-    Args:
-        targets, outputs: `[..., values]`.
-
-    Returns:
-        float32 `[...]`.
-    """
+def squared_error(targets: Tensor, outputs: Tensor) -> Tensor:
+    """Computes the mean squared error over the last axis: float32 `[...]`."""
     difference = ops.cast(outputs, "float32") - ops.cast(targets, "float32")
     return ops.mean(ops.square(difference), axis=-1)
 
 
-def cosine_distance(targets, outputs):
-    """Computes one minus the cosine similarity of vectors.
-
-    Args:
-        targets, outputs: `[..., values]`.
-
-    Returns:
-        float32 `[...]`, from 0 to 2.
+def cosine_distance(targets: Tensor, outputs: Tensor) -> Tensor:
+    """Computes one minus the cosine similarity over the last axis: float32 `[...]`, from 0 to 2.
 
     Source: Sanh et al. 2019 (arXiv:1910.01108), section 3.
     """
@@ -81,21 +66,13 @@ def cosine_distance(targets, outputs):
     return 1.0 - ops.sum(targets * outputs, axis=-1)
 
 
-def mean_over_tokens(values, padding_mask):
-    """Averages values over the real tokens of each example.
-
-    Args:
-        values: float32 `[batch, length]`, such as the `squared_error` of hidden states.
-        padding_mask: `[batch, length]`, 1 for a real token.
-
-    Returns:
-        float32 `[batch]`.
-    """
+def mean_over_tokens(values: Tensor, padding_mask: Tensor) -> Tensor:
+    """Averages values `[batch, length]` over the real tokens of each example: float32 `[batch]`."""
     weights = ops.cast(padding_mask, "float32")
     return ops.sum(values * weights, axis=1) / ops.maximum(ops.sum(weights, axis=1), 1.0)
 
 
-def attention_error(targets, logits, example_ids):
+def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Tensor:
     """Computes the mean squared error of attention logits, over heads and pairs of real tokens.
 
     Args:
@@ -117,7 +94,12 @@ def attention_error(targets, logits, example_ids):
     return ops.sum(errors * weights, axis=(1, 2)) / total
 
 
-def layer_errors(taught, learned, example_ids, maps=None):
+def layer_errors(
+    taught: dict[str, Any],
+    learned: dict[str, Any],
+    example_ids: Tensor,
+    maps: Sequence[Callable[[Tensor], Tensor]] | None = None,
+) -> tuple[Tensor, Tensor]:
     """Computes the errors of a student's embeddings, layers and attention against a teacher's.
 
     Layer m of the student's M layers is matched with layer `m * L / M` of the teacher's L.
@@ -147,23 +129,15 @@ def layer_errors(taught, learned, example_ids, maps=None):
     return state_errors, sum(attention_error(*pair, example_ids) for pair in pairs)
 
 
-def check_layers(student, teacher):
-    """Raises if a student's layers cannot be matched with a teacher's.
-
-    Args:
-        student, teacher: `EncoderConfig`.
-
-    Raises:
-        InputError: the teacher's number of layers is not a multiple of the student's, or the
-            numbers of heads differ.
-    """
+def check_layers(student: EncoderConfig, teacher: EncoderConfig) -> None:
+    """Raises `InputError` if a student's layers cannot be matched with a teacher's."""
     if teacher.num_layers % student.num_layers:
         raise InputError(
-            f"the student's {student.num_layers} layers must divide the teacher's "
-            f"{teacher.num_layers}."
+            f"the teacher's number of layers, {teacher.num_layers}, must be a multiple of the "
+            f"student's, {student.num_layers}."
         )
     if student.num_heads != teacher.num_heads:
         raise InputError(
-            "to learn a teacher's attention takes as many heads: the student has "
+            "attention distillation needs equal numbers of heads: the student has "
             f"{student.num_heads}, the teacher {teacher.num_heads}."
         )

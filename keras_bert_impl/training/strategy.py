@@ -1,29 +1,37 @@
 """Selection of the devices that a run uses."""
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import math
 import os
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.workers import connecting, read_cluster, wait_for_workers
+from keras_bert_impl.training.workers import EXAMPLE, connecting, read_cluster, wait_for_workers
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    Strategy: TypeAlias = "tf.distribute.Strategy | JaxDevices"
 
 _LOG = logging.getLogger(__name__)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
-def get_strategy(name="auto"):
+def get_strategy(name: str = "auto") -> Strategy:
     """Creates a `tf.distribute` strategy by name and logs the choice.
 
     Call it before any other TensorFlow work, and create the model and optimizer inside its
     `scope()`.
 
     Args:
-        name: str. `"auto"` (default) uses a TPU if available, else the workers named in
-            `TF_CONFIG`, else the GPUs if there are several, else one device. `"one_device"`,
-            `"mirrored"`, `"multi_worker"` and `"tpu"` use that strategy or fail.
+        name: `"auto"` uses a TPU if available, else the workers named in `TF_CONFIG`,
+            else the GPUs if there are several, else one device. `"one_device"`, `"mirrored"`,
+            `"multi_worker"` and `"tpu"` use that strategy or fail.
 
     Returns:
         `tf.distribute.Strategy`; on the JAX backend, `JaxDevices`. There `"auto"` uses all JAX
@@ -45,46 +53,43 @@ def get_strategy(name="auto"):
     chosen = _choose() if name == "auto" else name
     if chosen != "multi_worker" and num_workers() > 1:
         raise InputError(
-            f"TF_CONFIG names {num_workers()} workers, of which strategy {chosen!r} would be one "
-            "alone; take 'multi_worker', or unset TF_CONFIG."
+            f"TF_CONFIG names {num_workers()} workers, but strategy {chosen!r} uses only this one. "
+            "Choose 'multi_worker', or unset TF_CONFIG."
         )
-    strategy = _MAKERS[chosen]()
+    strategy = _make(chosen)
     _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
     return strategy
 
 
-def check_strategy(name):
+def check_strategy(name: str) -> None:
     """Raises `InputError` if the strategy name is unknown."""
     if name not in STRATEGIES:
         raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
 
 
-def is_chief():
+def is_chief() -> bool:
     """Returns whether this process is the worker that writes files; True without `TF_CONFIG`."""
     cluster = read_cluster()
     return cluster is None or cluster.is_chief
 
 
-def num_workers():
+def num_workers() -> int:
     """Returns the number of workers in `TF_CONFIG`; 0 without it."""
     cluster = read_cluster()
     return 0 if cluster is None else cluster.num_workers
 
 
-def use_cpu_devices(count):
+def use_cpu_devices(count: int) -> None:
     """Splits the CPU into logical devices for `"mirrored"`, and hides GPUs.
 
     The devices share the processor and are meant for testing. Call it before any other TensorFlow
     work.
 
-    Args:
-        count: int. Number of logical devices.
-
     Raises:
         InputError: TensorFlow is already initialized, or is not the Keras backend.
     """
     if keras.backend.backend() != "tensorflow":
-        raise InputError("devices of the CPU need the TensorFlow backend of Keras.")
+        raise InputError("logical CPU devices need the TensorFlow backend of Keras.")
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")
@@ -95,20 +100,12 @@ def use_cpu_devices(count):
         )
     except RuntimeError as error:
         raise InputError(
-            "devices of the CPU must be set before TensorFlow has begun to work."
+            "logical CPU devices must be created before TensorFlow is initialized."
         ) from error
 
 
-def mean_of_workers(strategy, value):
-    """Averages a number over all workers. Blocks until every worker has called it.
-
-    Args:
-        strategy: result of `get_strategy`.
-        value: float. This worker's number.
-
-    Returns:
-        float32 scalar, the same on all workers.
-    """
+def mean_of_workers(strategy: Strategy, value: float) -> Any:
+    """Averages a number over all workers: float32 scalar. Blocks until all have called it."""
     if isinstance(strategy, JaxDevices):
         return value
     import tensorflow as tf
@@ -116,16 +113,8 @@ def mean_of_workers(strategy, value):
     return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(value, tf.float32)), axis=None)
 
 
-def number_of_chief(strategy, value):
-    """Broadcasts the first worker's number. Blocks until every worker has called it.
-
-    Args:
-        strategy: `tf.distribute.Strategy`.
-        value: float. Ignored on all workers but the first.
-
-    Returns:
-        float, the same on all workers.
-    """
+def number_of_chief(strategy: tf.distribute.Strategy, value: float) -> float:
+    """Returns the first worker's number on all workers. Blocks until all have called it."""
     import tensorflow as tf
 
     def share():
@@ -143,17 +132,17 @@ class JaxDevices:
     """
 
     @property
-    def num_replicas_in_sync(self):
+    def num_replicas_in_sync(self) -> int:
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else math.prod(distribution.device_mesh.shape)
 
-    def scope(self):
+    def scope(self) -> contextlib.AbstractContextManager:
         return contextlib.nullcontext()
 
 
 def _devices_of_jax(name):
     if num_workers() > 1:
-        raise InputError("several workers (TF_CONFIG) need the TensorFlow backend of Keras.")
+        raise InputError("multiple workers (TF_CONFIG) need the TensorFlow backend of Keras.")
     devices = keras.distribution.list_devices() if name == "auto" else []
     distribution = None
     if len(devices) > 1:
@@ -175,15 +164,15 @@ def _choose():
     return "one_device"
 
 
-def _one_device():
+def _make(name):
     import tensorflow as tf
 
-    return tf.distribute.get_strategy()
-
-
-def _mirrored():
-    import tensorflow as tf
-
+    if name == "one_device":
+        return tf.distribute.get_strategy()
+    if name == "multi_worker":
+        return _multi_worker()
+    if name == "tpu":
+        return _tpu()
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:
         return tf.distribute.MirroredStrategy([device.name for device in gpus])
@@ -200,9 +189,8 @@ def _multi_worker():
     cluster = read_cluster()
     if cluster is None or cluster.num_workers < 2:
         raise InputError(
-            "strategy 'multi_worker' needs the environment variable TF_CONFIG to name two or more "
-            'workers, as {"cluster": {"worker": ["host1:port", "host2:port"]}, '
-            '"task": {"type": "worker", "index": 0}}.'
+            "strategy 'multi_worker' needs at least two workers in the environment variable "
+            f"TF_CONFIG, as in {EXAMPLE}."
         )
     wait_for_workers(cluster)
     with connecting():
@@ -222,11 +210,3 @@ def _tpu():
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         first_line = str(error).partition("\n")[0]
         raise InputError(f"strategy 'tpu': found no usable TPU ({first_line}).") from error
-
-
-_MAKERS = {
-    "one_device": _one_device,
-    "mirrored": _mirrored,
-    "multi_worker": _multi_worker,
-    "tpu": _tpu,
-}

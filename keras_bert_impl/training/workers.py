@@ -1,6 +1,7 @@
 """Multi-worker runs: parses `TF_CONFIG` and checks that the workers are reachable."""
 
 import contextlib
+import dataclasses
 import faulthandler
 import functools
 import json
@@ -12,7 +13,8 @@ import socket
 import sys
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_json_line
@@ -21,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"
 DEFAULT_TIMEOUT = 600  # seconds
 _KINDS = ("chief", "worker")
-_EXAMPLE = (
+EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
 _BETWEEN_SWEEPS = 0.5  # seconds
@@ -31,34 +33,29 @@ class WorkerLostError(RuntimeError):
     """Another worker of the run has stopped."""
 
 
-class Cluster(NamedTuple):
-    """The contents of `TF_CONFIG`.
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The contents of `TF_CONFIG`."""
 
-    Attributes:
-        addresses: dict from task type, `"chief"` or `"worker"`, to a list of `"host:port"`.
-        kind: str. Task type of this process.
-        index: int. Index of this process among those of its type.
-    """
-
-    addresses: dict
-    kind: str
-    index: int
+    addresses: dict[str, list[str]]  # `"host:port"` by task type, `"chief"` or `"worker"`
+    kind: str  # task type of this process
+    index: int  # of this process among those of its type
 
     @property
-    def num_workers(self):
+    def num_workers(self) -> int:
         return sum(map(len, self.addresses.values()))
 
     @property
-    def is_chief(self):
+    def is_chief(self) -> bool:
         return (self.kind, self.index) == ("chief" if "chief" in self.addresses else "worker", 0)
 
     @property
-    def own_address(self):
+    def own_address(self) -> str:
         return self.addresses[self.kind][self.index]
 
     @property
-    def others(self):
-        """dict from the other tasks' addresses to their names, such as `"worker 1"`."""
+    def others(self) -> dict[str, str]:
+        """The other tasks' addresses, with their names, such as `"worker 1"`."""
         return {
             address: f"{kind} {index}"
             for kind, addresses in self.addresses.items()
@@ -70,13 +67,11 @@ class Cluster(NamedTuple):
 # === TF_CONFIG ===
 
 
-def read_cluster():
+def read_cluster() -> Cluster | None:
     """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster.
 
     Like TensorFlow's `TFConfigClusterResolver`, this also accepts a string index such as `"0"`.
-
-    Raises:
-        InputError: `TF_CONFIG` is invalid.
+    Raises `InputError` if `TF_CONFIG` is invalid.
     """
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
@@ -94,7 +89,7 @@ def _addresses(cluster):
         raise _error("must have an object as its cluster", cluster)
     for kind, addresses in cluster.items():
         if kind not in _KINDS:
-            raise _error("may name a chief and workers in its cluster, no other tasks", kind)
+            raise _error("must have no task types in its cluster but chief and worker", kind)
         if not isinstance(addresses, list) or not addresses:
             raise _error(f"must have a list of addresses as the {kind} of its cluster", addresses)
         for address in addresses:
@@ -102,9 +97,9 @@ def _addresses(cluster):
     everyone = [address for addresses in cluster.values() for address in addresses]
     twice = next((address for address in everyone if everyone.count(address) > 1), None)
     if twice is not None:
-        raise _error("names an address twice", twice)
+        raise _error("must not list an address twice", twice)
     if len(cluster.get("chief", [])) > 1:
-        raise _error("may name one chief", cluster["chief"])
+        raise _error("must not have more than one chief", cluster["chief"])
     return cluster
 
 
@@ -119,7 +114,7 @@ def _host_and_port(address):
 
 def _task(task, addresses):
     if not isinstance(task, dict):
-        raise _error("must say as its task which of the cluster this process is", task)
+        raise _error("must have an object as its task, naming this process", task)
     kind, index = task.get("type"), task.get("index")
     if not isinstance(kind, str) or kind not in addresses:
         raise _error(f"must have one of {', '.join(addresses)} as the type of its task", kind)
@@ -135,14 +130,14 @@ def _error(what, received):
     text = json.dumps(received)
     text = text if len(text) < 200 else f"{text[:200]}..."
     return InputError(
-        f"the environment variable TF_CONFIG {what}, as in {_EXAMPLE}. Received: {text}"
+        f"the environment variable TF_CONFIG {what}, as in {EXAMPLE}. Received: {text}"
     )
 
 
 # === Reachability of the other workers ===
 
 
-def wait_for_workers(cluster):
+def wait_for_workers(cluster: Cluster) -> None:
     """Waits until every other worker listens at its address. This one listens at its own meanwhile.
 
     TensorFlow's own wait cannot be interrupted by SIGTERM or Ctrl-C.
@@ -160,8 +155,8 @@ def wait_for_workers(cluster):
             if now - begin > timeout:
                 raise InputError(
                     f"{_named(missing)} did not start within {timeout:g} seconds. Start the same "
-                    "command there, with its own task in TF_CONFIG; --worker-timeout or "
-                    f"{TIMEOUT} sets how long to wait."
+                    "command there, with that worker's task in TF_CONFIG, or wait longer with "
+                    f"--worker-timeout or {TIMEOUT}."
                 )
             if now > next_report:
                 _LOG.warning("waiting for %s", _named(missing))
@@ -169,13 +164,11 @@ def wait_for_workers(cluster):
             _accept_for(_BETWEEN_SWEEPS, listener)
 
 
-def worker_timeout():
-    """Returns the seconds (float) that workers wait for each other.
+def worker_timeout() -> float:
+    """Returns the seconds that workers wait for each other.
 
-    Read from the environment variable `KERAS_BERT_WORKER_TIMEOUT`, default 600.
-
-    Raises:
-        InputError: the variable is not a number in (0, 1000000].
+    They are read from the environment variable `KERAS_BERT_WORKER_TIMEOUT`, default 600. Raises
+    `InputError` if it is not a number in (0, 1000000].
     """
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:
@@ -184,14 +177,14 @@ def worker_timeout():
         seconds = float("nan")
     if not 0 < seconds <= 1e6:
         raise InputError(
-            f"the environment variable {TIMEOUT} must be a number of seconds from 1 to 1000000. "
-            f"Received: {text!r}"
+            f"the environment variable {TIMEOUT} must be a number of seconds above 0, up to "
+            f"1000000. Received: {text!r}"
         )
     return seconds
 
 
 @contextlib.contextmanager
-def connecting():
+def connecting() -> Iterator[None]:
     """Context in which TensorFlow connects workers that have all answered.
 
     If this takes longer than `worker_timeout()`, the process exits.
@@ -214,7 +207,7 @@ def connecting():
             signal.signal(number, handler or signal.SIG_DFL)
 
 
-def reports_lost_workers(function):
+def reports_lost_workers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a run so that a TensorFlow error caused by a lost worker names the worker.
 
     Raises:
@@ -230,8 +223,8 @@ def reports_lost_workers(function):
             if not lost:
                 raise
             raise WorkerLostError(
-                f"{_named(lost)} stopped or cannot be reached any more. Start the same command on "
-                "every worker again: the run goes on from its newest checkpoint."
+                f"{_named(lost)} stopped or cannot be reached. Run the same command again on every "
+                "worker to resume from the newest checkpoint."
             ) from error
 
     return run
@@ -274,7 +267,7 @@ def _listener(cluster):
     except OSError as error:
         raise InputError(
             f"this worker cannot listen at {cluster.own_address} of TF_CONFIG: {error.strerror}. "
-            "Another process may be the same task; else name another port on all workers."
+            "Another process may run the same task. Otherwise choose another port on all workers."
         ) from error
 
 

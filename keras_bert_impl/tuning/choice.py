@@ -3,30 +3,28 @@
 import math
 import re
 import sys
+from typing import Any
 
 import keras
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tuning.settings import BIAS, HEAD
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tuning.settings import BIAS, HEAD, TuningSettings
 
 
-def choose_weights(model, settings):
+def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
     """Sets which weights are trainable and reinitializes layers, as the settings specify.
 
-    Args:
-        model: `TaskModel` with the adapter of the settings.
-        settings: `TuningSettings`.
-
-    Raises:
-        InputError: the encoder has fewer layers than the settings name, or no biases.
+    The model is a `TaskModel` with the adapter of the settings. Raises `InputError` if the encoder
+    has fewer layers than the settings name, or no biases.
     """
     encoder = model.encoder
     num_layers = len(layers_of(encoder)) - 1
     for name in ("frozen_layers", "reinitialized_layers"):
         if (getattr(settings, name) or 0) > num_layers:
             raise InputError(
-                f"{name} must be up to {num_layers}, the layers with weights of their own. "
-                f"Received: {getattr(settings, name)}"
+                f"{name} must be at most {num_layers}, the number of layers with their own "
+                f"weights. Received: {getattr(settings, name)}"
             )
     if settings.reinitialized_layers:
         reinitialize(encoder, settings.reinitialized_layers)
@@ -38,11 +36,8 @@ def choose_weights(model, settings):
         freeze(encoder, settings.frozen_layers)
 
 
-def layers_of(encoder):
+def layers_of(encoder: Encoder) -> list[list[keras.layers.Layer]]:
     """Lists the layers of an encoder from bottom to top, without the pooler.
-
-    Args:
-        encoder: `Encoder`.
 
     Returns:
         list of lists of Keras layers: first the embeddings (and virtual tokens), then each block
@@ -57,41 +52,33 @@ def layers_of(encoder):
     return [embeddings, *blocks]
 
 
-def freeze(encoder, num_layers):
+def freeze(encoder: Encoder, num_layers: int) -> None:
     """Freezes the embeddings and the first blocks; the other blocks are trainable.
 
     Args:
-        encoder: `Encoder`.
-        num_layers: int. Number of blocks to freeze; blocks that share weights count once. Freezing
-            all of them also freezes the final normalization, but not the pooler.
+        num_layers: Number of blocks to freeze; blocks that share weights count once. Freezing all
+            of them also freezes the final normalization, but not the pooler.
     """
     for depth, layers in enumerate(layers_of(encoder)):
         for layer in layers:
             layer.trainable = depth > num_layers
 
 
-def train_biases(encoder):
+def train_biases(encoder: Encoder) -> None:
     """Makes only the encoder's biases trainable, including those of normalizations.
 
-    Source: Ben Zaken et al. 2022, section 3.
-
-    Raises:
-        InputError: the encoder has no biases.
+    Raises `InputError` if it has none. Source: Ben Zaken et al. 2022, section 3.
     """
     for weight in encoder.weights:
         weight.trainable = re.search("/(bias|beta)$", weight.path) is not None
     if not encoder.trainable_weights:
-        raise InputError(f"a {encoder.config.architecture} encoder has no biases to tune.")
+        raise InputError(f"a {encoder.config.architecture} encoder has no biases to train.")
 
 
-def reinitialize(encoder, num_layers):
-    """Reinitializes the last blocks and the pooler, as in a new encoder.
+def reinitialize(encoder: Encoder, num_layers: int) -> None:
+    """Reinitializes the last `num_layers` blocks and the pooler, as in a new encoder.
 
-    Weights are drawn from Keras's global random state.
-
-    Args:
-        encoder: `Encoder`.
-        num_layers: int. Number of blocks to reinitialize; blocks that share weights count once.
+    Blocks that share weights count once. Weights are drawn from Keras's global random state.
 
     Source: Zhang et al. 2021, section 4.
     """
@@ -104,19 +91,16 @@ def reinitialize(encoder, num_layers):
             weight.assign(keras.initializers.get(fill)(weight.shape, dtype=weight.dtype))
 
 
-def learning_rates(model, layer_decay=1.0, head_factor=1.0, crf_factor=1.0):
+def learning_rates(
+    model: keras.Model, layer_decay: float = 1.0, head_factor: float = 1.0, crf_factor: float = 1.0
+) -> list[tuple[str, float]]:
     """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
-        model: `TaskModel`.
-        layer_decay: float. Factor of the last block; the block below has its square, and so on
-            down to the embeddings.
-        head_factor: float. Factor of everything above the blocks, including the pooler, except a
-            CRF.
-        crf_factor: float. Factor of the CRF weights.
-
-    Returns:
-        list of (regular expression for variable paths, float).
+        layer_decay: Factor of the last block; the block below has its square, and so on down to the
+            embeddings.
+        head_factor: Factor of everything above the blocks, including the pooler, except a CRF.
+        crf_factor: Factor of the CRF weights.
 
     Source: Clark et al. 2020, appendix B, whose code gives the last block the square.
     """
@@ -129,7 +113,7 @@ def learning_rates(model, layer_decay=1.0, head_factor=1.0, crf_factor=1.0):
     return [*rates, ("^crf/", crf_factor), ("", head_factor)]
 
 
-def count_parameters(model):
+def count_parameters(model: keras.Model) -> tuple[int, int]:
     """Returns the total and the trainable number of parameters of a model, (int, int)."""
     return tuple(
         sum(math.prod(weight.shape) for weight in weights)
@@ -140,10 +124,10 @@ def count_parameters(model):
 class ParameterReport(keras.callbacks.Callback):
     """Prints the number of trainable parameters to standard error when training starts."""
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         total, trainable = count_parameters(self.model)
         print(
-            f"{total:,} parameters, of which {trainable:,} ({trainable / total:.2%}) learn",
+            f"{total:,} parameters, of which {trainable:,} ({trainable / total:.2%}) are trainable",
             file=sys.stderr,
         )
 
@@ -156,7 +140,7 @@ class GradualUnfreezing(keras.callbacks.Callback):
     stay frozen. Weights frozen by `fit` are trainable again when it ends, even with an error.
 
     Args:
-        frozen_layers: int or None. Layers that are never trained; see `TuningSettings`.
+        frozen_layers: Layers that are never trained; see `TuningSettings`.
 
     Source: Howard & Ruder 2018, section 3.3.
 
@@ -164,11 +148,11 @@ class GradualUnfreezing(keras.callbacks.Callback):
         model.fit(texts, labels, epochs=4, callbacks=[GradualUnfreezing()])
     """
 
-    def __init__(self, frozen_layers=None):
+    def __init__(self, frozen_layers: int | None = None) -> None:
         super().__init__()
         self._lowest = 0 if frozen_layers is None else frozen_layers + 1
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # The optimizer needs slots for all weights that will become trainable.
         if not self.model.optimizer.built:
             with self.model.distribute_strategy.scope():
@@ -180,7 +164,7 @@ class GradualUnfreezing(keras.callbacks.Callback):
         ]
         self.model.after_fit.callback(self._train_from, 0)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._train_from(max(len(self._weights) - epoch, self._lowest))
 
     def _train_from(self, lowest):

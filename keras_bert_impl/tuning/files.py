@@ -1,7 +1,9 @@
 """Saving of only those weights of a model that were fine-tuned."""
 
 import os
+from pathlib import Path
 
+import keras
 import numpy as np
 
 from keras_bert_impl.interop import (
@@ -16,17 +18,17 @@ from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.models.weights import added_names, tensors_of
 
 
-def save_tuned(model, directory, base):
+def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> None:
     """Saves the fine-tuned weights, the head and a reference to the base model.
 
     `from_pretrained` of the model's class, or `tasks.load_tuned`, reads the directory. LoRA weights
     are in the layout of the `peft` library, which can also load them onto the base model.
 
     Args:
-        model: `TaskModel`. The trainable weights of its encoder and its head are written.
-        directory: str or `Path`. Files with the same names are replaced.
-        base: str or `Path`. The model that was fine-tuned; see `interop.open_model`. Its name and
-            the checksum of its weights are saved.
+        model: The trainable weights of its encoder and its head are written.
+        directory: Files with the same names are replaced.
+        base: The model that was fine-tuned; see `interop.open_model`. Its name and the checksum of
+            its weights are saved.
 
     Raises:
         InputError: frozen weights differ from those of the base.
@@ -70,6 +72,6 @@ def _check_kept(encoder, source, names, base):
         original = source.read(tensor).astype(encoder.variable_dtype).astype("float32")
         if not np.array_equal(original, array):
             raise InputError(
-                f"tensor {tensor} of the model is not that of {base}: it was tuned from another "
-                "model, or is not frozen."
+                f"tensor {tensor} differs from that of {base}: the model was tuned from another "
+                "base, or the tensor was not frozen."
             )

@@ -29,25 +29,24 @@ class TuningSettings:
     as in ALBERT, a shared block counts as one layer.
 
     Args:
-        tuning: str. `"full"` trains all weights. `"head"` freezes the embeddings and blocks.
-            `"bias"` trains only the biases of the encoder. A kind of `Adapter` trains small added
-            weights instead of the encoder's. With every option but `"full"`, a run saves only the
-            trained weights, to be loaded onto the model it started from.
-        learning_rate: float or None. Peak learning rate. None means 3e-5 for `"full"`, and more
-            where few weights are trained: 5e-4 (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix),
-            3e-2 (prompt).
-        head_rate: float or None. Peak learning rate above the blocks: the pooler and the head. None
-            means `learning_rate`; 1e-3 for prefix and prompt.
-        crf_rate: float. Peak learning rate of the CRF weights. They start at 0 and are added to
-            sums of the order of 1, so at an encoder's learning rate they would barely change.
-        layer_decay: float in (0, 1]. The last block's rate is `layer_decay * learning_rate`; the
-            factor applies again at each lower layer, down to the embeddings. The pooler and the
-            head use `head_rate`. (In ELECTRA's code the last block has the square.)
-        frozen_layers: int or None. Freezes the embeddings and this many of the first layers.
-        reinitialized_layers: int. This many of the last layers, and the pooler, start from random
+        tuning: `"full"` trains all weights. `"head"` freezes the embeddings and blocks. `"bias"`
+            trains only the biases of the encoder. A kind of `Adapter` trains small added weights
+            instead of the encoder's. With every option but `"full"`, a run saves only the trained
+            weights, to be loaded onto the model it started from.
+        learning_rate: Peak learning rate. None means 3e-5 for `"full"`, and more where few weights
+            are trained: 5e-4 (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 3e-2 (prompt).
+        head_rate: Peak learning rate above the blocks: the pooler and the head. None means
+            `learning_rate`; 1e-3 for prefix and prompt.
+        crf_rate: Peak learning rate of the CRF weights. They start at 0 and are added to sums of
+            the order of 1, so at an encoder's learning rate they would barely change.
+        layer_decay: The last block's rate is `layer_decay * learning_rate`; the factor applies
+            again at each lower layer, down to the embeddings, in (0, 1]. The pooler and the head
+            use `head_rate`. (In ELECTRA's code the last block has the square.)
+        frozen_layers: Freezes the embeddings and this many of the first layers.
+        reinitialized_layers: This many of the last layers, and the pooler, start from random
             weights.
-        unfreeze_gradually: bool. The first epoch trains only the head; each later epoch trains one
-            more layer, from the top.
+        unfreeze_gradually: The first epoch trains only the head; each later epoch trains one more
+            layer, from the top.
         adapter_size, lora_alpha, lora_dropout, lora_projections: see `size`, `alpha`, `dropout` and
             `projections` of `Adapter`.
 
@@ -94,14 +93,14 @@ class TuningSettings:
 
     def _refuse(self, names):
         for name in sorted(names):
-            raise InputError(f"{name} does not go together with tuning={self.tuning}.")
+            raise InputError(f"{name} cannot be combined with tuning={self.tuning}.")
 
     @property
-    def adapter(self):
+    def adapter(self) -> Adapter | None:
         """The `Adapter` to add, or None."""
         if self.tuning not in ADAPTER_KINDS:
             return None
-        projections = [name for name in PROJECTIONS if name in self.lora_projections]
+        projections = tuple(name for name in PROJECTIONS if name in self.lora_projections)
         if len(projections) != len(self.lora_projections):
             projections = self.lora_projections  # left for `Adapter` to validate
         return Adapter(
@@ -109,12 +108,12 @@ class TuningSettings:
         )
 
     @property
-    def head_factor(self):
-        """float. Learning-rate factor of the pooler and the head."""
+    def head_factor(self) -> float:
+        """Learning-rate factor of the pooler and the head."""
         rate = HEAD_RATES.get(self.tuning, self.learning_rate)
         return (self.head_rate or rate) / self.learning_rate
 
     @property
-    def is_small(self):
-        """bool. Whether a run saves only the trained weights."""
+    def is_small(self) -> bool:
+        """Whether a run saves only the trained weights."""
         return self.tuning != FULL

@@ -33,7 +33,7 @@ def test_one_head(tmp_path):
     assert struct.unpack(">II", head[16:24]) == pytest.approx((600, 516), abs=1)
 
 
-def test_heads_are_a_grid_and_padding_is_cut(tmp_path):
+def test_heads_are_a_grid_without_padding(tmp_path):
     scores = weights(6, 9)
     figure = attention_map(TOKENS, scores, tmp_path / "map.png", names=list("uvwxyz"))
     *maps, _ = figure.axes
@@ -62,7 +62,7 @@ def test_long_texts_name_only_some_tokens(tmp_path):
         (TOKENS, np.ones([2, 5, 5]), ["one"], "1 for 2 heads"),
     ],
 )
-def test_shapes_that_do_not_fit(tmp_path, tokens, scores, names, message):
+def test_rejects_shapes_that_do_not_match(tmp_path, tokens, scores, names, message):
     with pytest.raises(InputError, match=message):
         attention_map(tokens, scores, tmp_path / "map.png", names=names)
     assert not list(tmp_path.iterdir())

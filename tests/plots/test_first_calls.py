@@ -45,11 +45,11 @@ def test_curves_of_a_run_directory(tmp_path):
 
 
 @pytest.mark.parametrize("metrics", [3, ["loss"], {"loss": 0.5}])
-def test_what_is_no_history(metrics):
+def test_rejects_invalid_histories(metrics):
     with pytest.raises(InputError, match="metrics"):
         learning_curves(metrics)
 
 
-def test_a_map_without_a_path_is_a_figure():
+def test_map_without_a_path_returns_a_figure():
     figure = attention_map(["[CLS]", "a", "[SEP]"], np.full([3, 3], 1 / 3))
     np.testing.assert_allclose(figure.axes[0].get_images()[0].get_array(), np.sqrt(1 / 3))

@@ -52,9 +52,9 @@ def test_only_the_named_metrics_are_drawn(tmp_path):
     "text, message",
     [
         ('{"step": 1, "loss": 2.0}\n{"step": 2, "lo', r"metrics\.jsonl:2: not valid JSON"),
-        ("[1, 2]\n", r"metrics\.jsonl:1: a report is an object"),
-        ("", "no line has a step"),
-        ('{"loss": 2.0}\n', "no line has a step"),
+        ("[1, 2]\n", r"metrics\.jsonl:1: a report must be an object"),
+        ("", "no report has a step"),
+        ('{"loss": 2.0}\n', "no report has a step"),
     ],
 )
 def test_broken_logs_are_named(tmp_path, text, message):
@@ -70,7 +70,7 @@ def test_missing_log_is_named(tmp_path):
         learning_curves(tmp_path / "gone.jsonl", tmp_path / "curves.png")
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_matplotlib_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r"pip install keras-bert-impl\[plots\]"):
         learning_curves(REPORTS, tmp_path / "curves.png")

@@ -65,7 +65,7 @@ def test_records_are_of_single_segments(folder):
     assert manifest["documents"] == 40
 
 
-def test_what_is_done_stays_as_it_is(folder):
+def test_finished_work_is_not_repeated(folder):
     files = [folder / "adapt" / name for name in ("records/manifest.json", "run/metrics.jsonl")]
     before = [(file.stat().st_mtime_ns, file.read_bytes()) for file in files]
     path = adapt(folder / "base", folder / "corpus.txt", folder / "adapt", verbose=0, **SETTINGS)
@@ -80,7 +80,7 @@ def test_what_is_done_stays_as_it_is(folder):
         ({"adapt_batch_size": 0}, "adapt_batch_size must be a positive integer"),
         ({"adapt_learning_rate": 0.0}, "adapt_learning_rate must be a positive number"),
         ({"adapt_length": 4}, "adapt_length must be an integer, at least 8"),
-        ({"adapt_length": 64}, "adapt_length is 64, and .* takes up to 32 tokens"),
+        ({"adapt_length": 64}, "adapt_length=64 exceeds the maximum of .*, 32 tokens"),
         ({"text": "nowhere.txt"}, "nowhere.txt does not exist"),
         ({"model": "nowhere"}, "No model is named 'nowhere'"),
         ({"dtype": "flot32"}, "dtype must be one of"),
@@ -88,14 +88,14 @@ def test_what_is_done_stays_as_it_is(folder):
         ({"strategy": "mirored"}, "unknown strategy 'mirored'"),
     ],
 )
-def test_what_is_refused_leaves_nothing(folder, tmp_path, settings, message):
+def test_rejected_input_leaves_no_files(folder, tmp_path, settings, message):
     arguments = {"model": folder / "base", "text": folder / "corpus.txt"} | SETTINGS | settings
     with pytest.raises(InputError, match=message):
         adapt(output_directory=tmp_path / "adapt", **arguments)
     assert not (tmp_path / "adapt").exists()
 
 
-def test_a_refused_text_does_not_refuse_the_corrected_one(folder, tmp_path, monkeypatch):
+def test_accepts_corrected_text_after_rejected_text(folder, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise InputError("no rows")
 
@@ -112,20 +112,20 @@ def test_a_refused_text_does_not_refuse_the_corrected_one(folder, tmp_path, monk
 def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch):
     other = write_text(tmp_path / "other.txt", seed=1)
     text, out = folder / "corpus.txt", folder / "adapt"
-    with pytest.raises(InputError, match="holds an adaptation to other text"):
+    with pytest.raises(InputError, match="holds an adaptation with other text"):
         adapt(folder / "base", other, out, **SETTINGS)
     with pytest.raises(InputError, match="rows of another length"):
         adapt(folder / "base", text, out, **SETTINGS | {"adapt_length": 8})
     with pytest.raises(InputError, match="other settings .total_steps was 2"):
         adapt(folder / "base", text, out, **SETTINGS | {"adapt_steps": 3})
-    with pytest.raises(InputError, match="holds an adaptation; give another"):
+    with pytest.raises(InputError, match="holds an adaptation; choose another"):
         adapt(folder / "base", text, out, resume=False, **SETTINGS)
     (tmp_path / "half" / "records").mkdir(parents=True)
-    with pytest.raises(InputError, match="holds an adaptation, but data.json, .* is gone"):
+    with pytest.raises(InputError, match="holds an adaptation, but data.json, .* is missing"):
         adapt(folder / "base", text, tmp_path / "half", **SETTINGS)
     workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
-    with pytest.raises(InputError, match="adaptation is for one worker, not 2"):
+    with pytest.raises(InputError, match="adaptation runs on one worker, not on 2"):
         adapt(folder / "base", text, out, **SETTINGS)
 
 
@@ -150,14 +150,14 @@ def command(folder, tmp_path):
         ),
     ],
 )
-def test_what_the_command_refuses(command, tmp_path, capsys, arguments, message):
+def test_command_rejects_invalid_arguments(command, tmp_path, capsys, arguments, message):
     assert main([*command, *arguments]) == 2
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_a_killed_adaptation_ends_as_the_undisturbed_one(folder, command, tmp_path):
+def test_killed_adaptation_equals_the_uninterrupted_one(folder, command, tmp_path):
     def start(out, *kill):
         arguments = [*command[:-1], str(tmp_path / out), f"--adapt={folder / 'corpus.txt'}"]
         arguments += ["adapt_steps=300", "adapt_batch_size=4", "adapt_length=16", "epochs=1"]

@@ -14,7 +14,7 @@ from keras_bert_impl.pretraining import building
 
 @pytest.mark.parametrize("model", ["roberta-base", "bert-base-uncased"])
 @pytest.mark.parametrize("pad_id", [0, 1, 5])
-def test_a_published_shape_can_be_saved_whatever_the_id_of_padding(model, pad_id):
+def test_published_shapes_can_be_saved_with_any_padding_id(model, pad_id):
     tokenizer = types.SimpleNamespace(vocabulary_size=100, pad_id=pad_id)
     config = building._shape(model, tokenizer, {"dropout": 0.0})
     assert (config.vocabulary_size, config.pad_token_id, config.max_length) == (100, pad_id, 512)
@@ -22,9 +22,7 @@ def test_a_published_shape_can_be_saved_whatever_the_id_of_padding(model, pad_id
     assert read == config
 
 
-def test_the_model_of_a_recipe_is_found_from_any_folder_and_a_file_there_goes_before_it(
-    tmp_path, monkeypatch
-):
+def test_recipe_model_is_found_from_any_folder_after_local_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tokenizer = types.SimpleNamespace(vocabulary_size=100, pad_id=0)
     config = building._shape("budget_24h.json", tokenizer, {})

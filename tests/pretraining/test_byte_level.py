@@ -25,7 +25,7 @@ def text(tokenizer, ids):
 
 
 @pytest.mark.parametrize("ending, between", [("sentences", "\n"), ("paragraphs", " ")])
-def test_sentences_are_tokenized_as_the_text_they_are_of(tmp_path, roberta, ending, between):
+def test_sentences_have_the_same_tokens_as_their_text(tmp_path, roberta, ending, between):
     """A line for each sentence, or a file in which one paragraph has them all."""
     if ending == "sentences":
         text = "\n\n".join(between.join(document) for document in DOCUMENTS)
@@ -42,7 +42,7 @@ def test_sentences_are_tokenized_as_the_text_they_are_of(tmp_path, roberta, endi
 
 
 @pytest.mark.parametrize("objective", ["mlm_nsp", "mlm_sop"])
-def test_pairs_stand_as_the_tokenizer_packs_them(tmp_path, roberta, objective):
+def test_pairs_are_packed_like_the_tokenizer(tmp_path, roberta, objective):
     path = tmp_path / "corpus.txt"
     path.write_text("\n\n".join("\n".join(document) for document in DOCUMENTS) + "\n")
     prepare(path, tmp_path / "records", roberta, LENGTH, objective, passes=4, num_workers=1)

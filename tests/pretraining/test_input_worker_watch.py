@@ -32,7 +32,7 @@ def ended(monkeypatch):
     return event, addresses
 
 
-def test_only_one_that_is_gone_ends_the_run(ended):
+def test_only_a_lost_worker_ends_the_run(ended):
     event, addresses = ended
     with (
         socket.create_server(("localhost", 0)) as there,
@@ -46,7 +46,7 @@ def test_only_one_that_is_gone_ends_the_run(ended):
     assert addresses == both[1:]
 
 
-def test_nothing_is_watched_once_the_run_is_over(ended):
+def test_stops_watching_after_the_run(ended):
     event, _ = ended
     (port,) = free_ports(1)
     with InputWorkerWatch([f"grpc://localhost:{port}"]):
@@ -57,7 +57,7 @@ def test_nothing_is_watched_once_the_run_is_over(ended):
 
 
 @pytest.mark.slow
-def test_a_run_ends_with_its_input_worker_and_goes_on_without(records_directory, tmp_path):
+def test_run_ends_with_its_input_worker_and_resumes_without(records_directory, tmp_path):
     shape = tmp_path / "config.json"
     shape.write_text(json.dumps(CONFIG))
     settings = {"model": shape, "total_steps": 100_000, "report_every": 10, "batch_size": 8}

@@ -138,7 +138,7 @@ def test_keras_file(objectives, tmp_path):
     keras.tree.map_structure(np.testing.assert_array_equal, loaded(features), model(features))
 
 
-def test_a_keras_file_goes_on_training(pretrainer, tmp_path):
+def test_keras_file_resumes_training(pretrainer, tmp_path):
     pretrainer.encoder.blocks[0].trainable = False
     pretrainer.compile(AdamW(1e-3, global_clipnorm=1.0), dropout_seed=3, accumulation_steps=3)
     pretrainer.train_on_batch(*batch())
@@ -164,7 +164,7 @@ def test_moving_averages_without_next_sentence():
         np.testing.assert_array_equal(variable, average)
 
 
-def test_a_pooler_that_nothing_learns_from_stays_and_nothing_warns(recwarn):
+def test_unused_pooler_is_unchanged_without_a_warning(recwarn):
     features, labels, weights = batch()
     features.pop("cls_positions")
     labels.pop("next_sentence"), weights.pop("next_sentence")
@@ -177,7 +177,7 @@ def test_a_pooler_that_nothing_learns_from_stays_and_nothing_warns(recwarn):
     assert not [warning for warning in recwarn if "Gradients" in str(warning.message)]
 
 
-def test_loss_is_the_sum_of_two_means_over_what_counts(pretrainer):
+def test_loss_is_the_sum_of_two_means_over_labeled_positions(pretrainer):
     features, labels, weights = batch()
     pretrainer.compile(AdamW(1e-3))
     logits = pretrainer(features)
@@ -192,7 +192,7 @@ def test_loss_is_the_sum_of_two_means_over_what_counts(pretrainer):
     assert found[0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_accuracies_are_of_the_highest_logits(pretrainer):
+def test_accuracy_counts_the_highest_logits(pretrainer):
     features, labels, weights = batch(rows=6)
     pretrainer.compile(AdamW(1e-3))
     logits = pretrainer(features)
@@ -210,7 +210,7 @@ def test_accuracies_are_of_the_highest_logits(pretrainer):
         assert found[f"{name}_accuracy"] == pytest.approx(accuracy, rel=1e-6)
 
 
-def test_packed_rows_give_the_logits_of_rows_of_their_own(pretrainer):
+def test_packing_does_not_change_logits(pretrainer):
     features, _, _ = batch(rows=2)
     half = LENGTH // 2
     alone = {name: value.copy() for name, value in features.items()}
@@ -239,7 +239,7 @@ def test_logits_are_float32_under_mixed_precision():
     assert types == {"float32"}
 
 
-def test_a_wrong_head_is_named(pretrainer, tmp_path):
+def test_error_names_a_wrong_head(pretrainer, tmp_path):
     from safetensors.numpy import load_file, save_file
 
     pretrainer.save_pretrained(tmp_path)

@@ -25,7 +25,7 @@ QUICK = "cpu_small"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recipe_says_where_it_is_from_and_how_to_prepare_for_it(name):
+def test_recipes_state_their_source_and_prepare_command(name):
     text, recipe = recipe_text(name), recipes()[name]
     assert re.search(r"arXiv:\d{4}\.\d{5}", text)
     lines = [line for line in text.splitlines() if line.startswith("#   keras-bert")]
@@ -44,7 +44,7 @@ def test_a_recipe_says_where_it_is_from_and_how_to_prepare_for_it(name):
     assert recipe["records_tokenizer"] in [kind.kind for kind in kinds]
 
 
-def test_all_named_runs_are_there_and_in_the_documentation():
+def test_all_recipes_exist_and_are_documented():
     assert set(NAMES) == {
         "albert_base",
         "bert_base",
@@ -81,15 +81,21 @@ def test_the_list_and_a_file(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([QUICK], "records_length is 32, and the settings say 128: run prepare with --length 128"),
-        ([QUICK, "records_length=32"], "records_objective is mlm_nsp, and the settings say mlm"),
+        (
+            [QUICK],
+            "records_length is 32, but the settings require 128. Run prepare with --length 128",
+        ),
+        (
+            [QUICK, "records_length=32"],
+            "records_objective is mlm_nsp, but the settings require mlm",
+        ),
         (
             ["roberta_base", "records_length=null", "records_objective=null"],
-            "records_tokenizer is wordpiece, and the settings say byte-level BPE: run prepare with "
-            "a byte-level BPE tokenizer, or write records_tokenizer=wordpiece.",
+            "records_tokenizer is wordpiece, but the settings require byte-level BPE. Run prepare with "
+            "a byte-level BPE tokenizer, or set records_tokenizer=wordpiece.",
         ),
-        (["bert_base"], "are for rows of 512 tokens: prepare such records and give their folder"),
-        (["distilbert"], "distillation takes a model to learn from: write teacher=DIR"),
+        (["bert_base"], "need rows of 512 tokens. Prepare such records and pass their folder"),
+        (["distilbert"], "distillation needs a teacher model; set teacher=DIR"),
         (
             [
                 "domain_adapt",
@@ -101,7 +107,7 @@ def test_the_list_and_a_file(capsys, tmp_path):
         ),
     ],
 )
-def test_records_that_do_not_fit(arguments, message, records_directory, tmp_path, capsys):
+def test_rejects_records_that_do_not_match(arguments, message, records_directory, tmp_path, capsys):
     out = tmp_path / "run"
     command = ["pretrain", str(records_directory), "--out", str(out), "--recipe", *arguments]
     assert cli.main(command) == 2
@@ -151,7 +157,7 @@ def steps():
 # The step of a pre-trainer under a TPUStrategy is a quick test in `tests/training`.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_the_step_of_a_recipe_is_one_for_tpus(name, steps):
+def test_recipe_steps_compile_for_tpus(name, steps):
     """Static shapes, and nothing but what an accelerator does; one reduction of each gradient."""
     recipe, stages = recipes()[name], steps[name]
     lengths = [recipe["records_length"], recipe.get("long_records_length")]

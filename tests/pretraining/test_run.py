@@ -67,17 +67,17 @@ def test_records_on_a_bucket_give_the_same_weights(undisturbed, bucket, tmp_path
     assert not Path("gs:").exists()
 
 
-def test_rows_that_are_not_as_the_manifest_says(records_directory, tmp_path, settings):
+def test_rejects_rows_that_do_not_match_the_manifest(records_directory, tmp_path, settings):
     copy = shutil.copytree(records_directory, tmp_path / "records")
     manifest = json.loads((copy / "manifest.json").read_text())
     manifest["settings"]["length"] = 16
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="does not hold rows as its manifest.json describes"):
+    with pytest.raises(InputError, match="do not match manifest.json"):
         pretrain(copy, tmp_path / "run", **settings)
     assert not (tmp_path / "run").exists()
 
 
-def test_an_interrupted_run_goes_on_to_the_same_weights(
+def test_interrupted_run_reaches_the_same_weights(
     undisturbed, records_directory, tmp_path, settings
 ):
     undisturbed, _ = undisturbed
@@ -124,31 +124,31 @@ def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_pa
 
 
 @pytest.mark.slow
-def test_goes_on_from_a_model_directory(undisturbed, records_directory, tmp_path, settings):
+def test_continues_from_a_model_directory(undisturbed, records_directory, tmp_path, settings):
     first, run = undisturbed
     settings |= {"model": str(run / "model"), "learning_rate": 1e-12}
     second = pretrain(records_directory, tmp_path / "two", **settings)
     np.testing.assert_allclose(weights(first), weights(second), atol=1e-8)
 
 
-def test_what_is_refused(undisturbed, records_directory, tmp_path, settings):
+def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, settings):
     _, run = undisturbed
 
     def refused(message, run="other", **changes):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / run, **settings | changes)
 
-    refused("batch_size must be a multiple of 3, replicas times acc", accumulation_steps=3)
+    refused("batch_size must be a multiple of 3, the replicas times acc", accumulation_steps=3)
     refused("total_steps must be a multiple of steps_per_execution", steps_per_execution=4)
     refused("multiple of report_every", evaluate_every=3)
     refused("batch_size must be a positive integer", batch_size=0)
     refused("no labels for sentence_order, only for masked_lm, next", objectives=["sentence_order"])
-    refused("mask_split must be three numbers", mask_split=[0.8, 0.1])
+    refused("mask_split must be three fractions", mask_split=[0.8, 0.1])
     refused("mask_unit must be one of", mask_unit="sentence")
     refused("No published model is named 'bert-base'", model="bert-base")
     short = tmp_path / "short.json"
     short.write_text(json.dumps(CONFIG | {"max_position_embeddings": 16}))
-    refused("rows of 32 tokens and the model takes up to 16", model=str(short))
+    refused("rows of 32 tokens, but the model takes at most 16", model=str(short))
     broken = tmp_path / "broken.json"
     broken.write_text("{")
     refused("broken.json, line 1, is not valid JSON", model=str(broken))
@@ -176,8 +176,11 @@ def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings,
     assert EncoderConfig(**recipe["model"]) == config
     pretrain(records_directory, tmp_path / "run", **settings | {"model": recipe["model"]})
     for model, message in (
-        (dataclasses.replace(config, vocabulary_size=300), "the model has 300 pieces"),
-        ({**recipe["model"], "hidden_size": 8}, "an EncoderConfig has no 'hidden_size'"),
+        (
+            dataclasses.replace(config, vocabulary_size=300),
+            "the model has a vocabulary of 300 tokens",
+        ),
+        ({**recipe["model"], "hidden_size": 8}, "EncoderConfig has no field 'hidden_size'"),
         (fields, "missing .* 'vocabulary_size'"),
         (3, "model must be a dict or a string, got 3"),
     ):
@@ -186,27 +189,27 @@ def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings,
     assert not (tmp_path / "other").exists()
 
 
-def test_examples_too_short_for_a_word_are_refused(tmp_path, shape, settings, caplog):
+def test_rejects_examples_too_short_for_a_word(tmp_path, shape, settings, caplog):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "##ed", "a", "b"]
     corpus, records = tmp_path / "corpus.txt", tmp_path / "records"
     corpus.write_text("unwanted\n\nunwanteded\n")
     prepare(corpus, records, WordPieceTokenizer(pieces), length=8, objective="mlm", num_workers=1)
-    with pytest.raises(InputError, match="nothing is masked: the examples are so short"):
+    with pytest.raises(InputError, match="nothing is masked in .*: its examples are so short"):
         pretrain(records, tmp_path / "run", **settings, mask_unit="word")
     assert not (tmp_path / "run").exists()
     assert not caplog.records
 
 
 @pytest.mark.slow
-def test_masking_words_of_a_vocabulary_of_whole_words_is_warned_of(
+def test_warns_of_word_masks_with_a_vocabulary_of_whole_words(
     records_directory, tmp_path, settings, caplog
 ):
     settings |= {"total_steps": 1, "report_every": 1, "mask_unit": "word"}
     pretrain(records_directory, tmp_path / "run", **settings)
-    assert "no piece of the vocabulary continues a word" in caplog.text
+    assert "no token of the vocabulary continues a word" in caplog.text
 
 
-def test_a_run_goes_on_with_its_own_records_and_settings_alone(
+def test_run_resumes_only_with_its_own_records_and_settings(
     undisturbed, records_directory, corpus, tokenizer, tmp_path, settings
 ):
     _, run = undisturbed
@@ -224,7 +227,7 @@ def test_a_run_goes_on_with_its_own_records_and_settings_alone(
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     (copy / "recipe.yaml").unlink()
-    with pytest.raises(InputError, match="holds a run, but recipe.yaml, .* is gone: put it back"):
+    with pytest.raises(InputError, match="holds a run, but recipe.yaml, .* is missing. Restore it"):
         pretrain(records_directory, copy, **settings | {"learning_rate": 1e-3})
     # The shape at the same path is another.
     shape = tmp_path / "shape.json"
@@ -254,7 +257,7 @@ def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, setti
     Encoder(shape).save_pretrained(model)
     other.save_pretrained(model)
     for changes in (long_records, {"model": str(model)}):
-        with pytest.raises(InputError, match="the records were made with another tokenizer"):
+        with pytest.raises(InputError, match="the records were prepared with another tokenizer"):
             pretrain(records_directory, tmp_path / "run", **settings | changes)
     assert not (tmp_path / "run").exists()
 

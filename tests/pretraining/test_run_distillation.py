@@ -44,7 +44,7 @@ def settings(teacher, tmp_path):
         ("layer_distillation", ["distilled_layers", "distilled_attention"]),
     ],
 )
-def test_an_interrupted_run_goes_on_to_the_same_weights(
+def test_interrupted_run_reaches_the_same_weights(
     objective, outputs, records_directory, tmp_path, settings
 ):
     settings |= {"objectives": [objective]}
@@ -69,7 +69,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(
 
 
 @pytest.mark.slow
-def test_layers_of_a_wider_teacher_with_what_saves_memory(records_directory, tmp_path, tokenizer):
+def test_wider_teacher_with_memory_saving_options(records_directory, tmp_path, tokenizer):
     """The linear maps are in the checkpoints: a resumed run has them."""
     wide = write_teacher(tmp_path / "wide", tokenizer, hidden_dim=24, num_layers=4)
     student = write_teacher(tmp_path / "student", tokenizer)
@@ -87,13 +87,13 @@ def test_layers_of_a_wider_teacher_with_what_saves_memory(records_directory, tmp
     np.testing.assert_array_equal(weights(whole), weights(resumed))
 
 
-def test_what_is_refused(records_directory, tmp_path, settings, tokenizer):
+def test_rejects_invalid_arguments(records_directory, tmp_path, settings, tokenizer):
     def refused(message, **changes):
         with pytest.raises(InputError, match=message):
             pretrain(records_directory, tmp_path / "run", **settings | changes)
 
-    refused("a teacher is for the objectives distillation and layer_distillation")
-    refused("write teacher=DIR", objectives=["distillation"], teacher=None)
+    refused("teacher is only for the objectives distillation and layer_distillation")
+    refused("set teacher=DIR", objectives=["distillation"], teacher=None)
     vocabulary = [*tokenizer.vocabulary[:-1], "other"]
     other = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))
     refused("have different tokenizers", objectives=["distillation"], teacher=str(other))

@@ -49,9 +49,7 @@ def assert_same_run(one, other):
     np.testing.assert_allclose(saved(other), saved(one), rtol=0, atol=1e-4)
 
 
-def test_a_run_on_devices_of_jax_is_that_of_tensorflow(
-    records_directory, tmp_path, settings, on_jax
-):
+def test_run_on_jax_devices_equals_tensorflow(records_directory, tmp_path, settings, on_jax):
     # From weights, as JAX draws others.
     pretrain(records_directory, tmp_path / "first", **settings | {"total_steps": 2})
     settings |= {"model": str(tmp_path / "first" / "model"), "dropout": 0.0, "evaluate_every": 2}
@@ -65,7 +63,7 @@ def test_a_run_on_devices_of_jax_is_that_of_tensorflow(
 
 
 @pytest.mark.slow
-def test_devices_and_what_is_computed_again_change_nothing(tmp_path, settings, on_jax):
+def test_devices_and_rematerialization_change_nothing(tmp_path, settings, on_jax):
     settings |= {"dropout": 0.2}
     one_device = settings | {"strategy": "one_device"}
     on_jax(one=one_device, devices=settings, again=settings | {"remat": True})
@@ -74,14 +72,14 @@ def test_devices_and_what_is_computed_again_change_nothing(tmp_path, settings, o
 
 
 @pytest.mark.slow
-def test_accumulation_is_the_whole_batch(tmp_path, settings, on_jax):
+def test_accumulation_equals_the_whole_batch(tmp_path, settings, on_jax):
     settings |= {"dropout": 0.0}
     on_jax(whole=settings, parts=settings | {"accumulation_steps": 2})
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(tmp_path, settings, on_jax):
+def test_interrupted_run_with_all_options_reaches_the_same_weights(tmp_path, settings, on_jax):
     settings |= {
         "dropout": 0.2,
         "ema": 0.9,
@@ -132,7 +130,7 @@ def test_other_objectives(records_directory, tmp_path, settings, on_jax, objecti
 
 
 @pytest.mark.slow
-def test_what_is_refused(records_directory, tmp_path, settings, monkeypatch):
+def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     command = [
         sys.executable,

@@ -46,7 +46,7 @@ def test_batches_double_and_rows_follow_on():
     assert found[2].row(9) == found[2].first_row + 5 * 8
 
 
-def test_long_rows_come_last_and_from_their_first():
+def test_long_rows_come_last_from_the_first_row():
     found = planned(long_records="long", long_part=0.1)
     assert [(s.records, s.first, s.end) for s in found] == [("short", 0, 18), ("long", 18, 20)]
     assert [stage.row(stage.first) for stage in found] == [0, 0]
@@ -67,7 +67,7 @@ def steps_by_stage(**changes):
     return parts
 
 
-def test_no_stage_is_lost_by_rounding():
+def test_rounding_drops_no_stage():
     # A tenth of 400 steps are 40, which is less than half of a report interval.
     found = steps_by_stage(total_steps=400, report_every=100, long_records="long", long_part=0.1)
     assert found == {("short", BATCH): 360, ("long", BATCH): 40}
@@ -128,20 +128,23 @@ def test_a_plan_has_every_step_and_row_once(seed):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"first_batch_size": 3, "ramp_steps": 5}, "first_batch_size doubled"),
+        ({"first_batch_size": 3, "ramp_steps": 5}, "first_batch_size times a power of two"),
         ({"first_batch_size": 2}, "ramp_steps must be"),
-        ({"first_batch_size": 1, "ramp_steps": 2}, "ramp_steps must be 0 .* from 3, for each"),
-        ({"first_batch_size": 2, "ramp_steps": 100}, "to below total_steps"),
+        (
+            {"first_batch_size": 1, "ramp_steps": 2},
+            "ramp_steps must be 0 .* at least 3, so that each",
+        ),
+        ({"first_batch_size": 2, "ramp_steps": 100}, "less than total_steps"),
         (
             {"first_batch_size": 2, "ramp_steps": 98, "steps_per_execution": 5},
-            "below total_steps, rounded to steps_per_execution=5",
+            "less than total_steps when rounded to steps_per_execution=5",
         ),
         ({"steps_per_execution": 3}, "total_steps must be a multiple of steps_per_execution"),
         ({"long_part": 1.0}, r"long_part must be a number in \(0, 1\), got 1.0"),
         ({"optimizer": "sgd"}, "optimizer must be one of adamw, lamb"),
-        ({"schedule": "budget"}, "schedule=budget takes budget_hours"),
-        ({"budget_hours": 1.0}, "no other schedule takes any"),
-        ({"schedule": "budget", "budget_hours": 1.0, "warmup_steps": 5}, "takes no warmup_steps"),
+        ({"schedule": "budget"}, "schedule=budget requires budget_hours"),
+        ({"budget_hours": 1.0}, "no other schedule accepts it"),
+        ({"schedule": "budget", "budget_hours": 1.0, "warmup_steps": 5}, "accepts no warmup_steps"),
         ({"ema": 1.0}, r"ema must be a number in \(0, 1\) or None, got 1.0"),
         ({"learning_rate": -1}, r"learning_rate must be a positive number, got -1\."),
         ({"learning_rate": float("nan")}, "learning_rate must be a positive number, got nan"),
@@ -159,12 +162,12 @@ def test_a_plan_has_every_step_and_row_once(seed):
         ({"spike_factor": 1.0}, "spike_factor must be a number, above 1, got 1.0"),
     ],
 )
-def test_settings_that_are_refused(changes, message):
+def test_rejects_invalid_stage_settings(changes, message):
     with pytest.raises(InputError, match=message):
         planned(**changes)
 
 
-def test_more_settings_that_are_refused():
+def test_rejects_invalid_budget_and_interval_settings():
     with pytest.raises(InputError, match="leaves no step for the shorter records"):
         PretrainSettings(total_steps=1, long_records="long")
 
@@ -180,7 +183,7 @@ def other_records(tmp_path_factory, corpus, tokenizer):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_of_everything_goes_on_to_the_same_weights(
+def test_interrupted_run_with_all_options_reaches_the_same_weights(
     records_directory, other_records, tmp_path, settings
 ):
     settings |= {
@@ -260,7 +263,7 @@ def poisoned_in(directory, index):
 
 
 @pytest.mark.slow
-def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
+def test_spike_stops_a_run_that_resumes_without_these_rows(
     records_directory, tmp_path, settings, monkeypatch
 ):
     with monkeypatch.context() as patched:
@@ -283,7 +286,7 @@ def test_a_spike_stops_a_run_which_then_goes_on_without_these_rows(
 
 
 @pytest.mark.slow
-def test_a_spike_costs_no_rows_of_other_records_and_its_time_counts(
+def test_spike_skips_no_rows_of_other_records_and_counts_its_time(
     records_directory, other_records, tmp_path, settings, monkeypatch
 ):
     read, budgets, clock = [], [], itertools.count(0, 10)
@@ -309,9 +312,7 @@ def test_a_spike_costs_no_rows_of_other_records_and_its_time_counts(
 
 
 @pytest.mark.slow
-def test_a_spike_in_the_first_interval_is_skipped_too(
-    records_directory, tmp_path, settings, monkeypatch
-):
+def test_spike_in_the_first_interval_is_skipped(records_directory, tmp_path, settings, monkeypatch):
     with monkeypatch.context() as patched:
         without = batches(0, lambda data, at: data.skip(2))
         patched.setattr(stages, "pretraining_dataset", without)
@@ -322,7 +323,7 @@ def test_a_spike_in_the_first_interval_is_skipped_too(
 
 
 @pytest.mark.slow
-def test_a_run_that_spikes_on_all_rows_ends(records_directory, tmp_path, settings):
+def test_run_ends_after_spikes_on_all_rows(records_directory, tmp_path, settings):
     settings |= {"on_spike": "skip", "learning_rate": 1e30, "warmup_steps": 0}
-    with pytest.raises(InputError, match="10 times in a row"):
+    with pytest.raises(InputError, match="This is spike 10 in a row"):
         pretrain(records_directory, tmp_path, **settings)

@@ -23,16 +23,14 @@ def lines_of(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("network", ["loopback", "namespaces"])
-def test_they_pass_over_what_one_of_them_finds(
-    records_directory, tmp_path, settings, count, network
-):
+def test_workers_skip_a_spike_of_one_worker(records_directory, tmp_path, settings, count, network):
     settings |= {"on_spike": "skip", "total_steps": 12, "evaluate_every": 6, "dropout": 0.0}
     arguments = [PROGRAM, records_directory]
     with machines(count) if network == "namespaces" else contextlib.nullcontext() as hosts:
         many = [*arguments, tmp_path / "many", json.dumps(settings)]
         said = run_workers(*many, count=count, machines=hosts)
     said.append(output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))))
-    assert all("going back, and on without these 16 rows" in text for text in said)
+    assert all("rolling back and skipping these 16 rows" in text for text in said)
     one, many = lines_of(tmp_path / "one"), lines_of(tmp_path / "many")
     assert [line["step"] for line in many] == [2, 4, 6, 8, 10, 12]
     for name in "loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm":
@@ -50,7 +48,7 @@ def test_they_pass_over_what_one_of_them_finds(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
-def test_a_budget_ends_all_of_them_at_one_step(records_directory, tmp_path, settings, count):
+def test_budget_ends_all_workers_at_the_same_step(records_directory, tmp_path, settings, count):
     settings |= {
         "schedule": "budget",
         "on_spike": "skip",

@@ -20,11 +20,10 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.conversion.students import student_of
 from keras_bert_impl.interop import encoder_config, huggingface_config
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.building import build, masking
+from keras_bert_impl.pretraining.building import build, make_schedule, masking
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.objectives import MaskedLM
-from keras_bert_impl.pretraining.optimization import make_schedule
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file, recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings

@@ -137,7 +137,7 @@ def test_files_are_not_executed(tmp_path):
     assert not witness.exists()
 
 
-def test_python_documents_itself():
+def test_reads_the_documentation_of_python():
     files = installed_files()
     assert files == sorted(files)
     topics = [file for file in files if file[:2] == ("python", "pydoc_data.topics")]
@@ -151,7 +151,7 @@ def test_python_documents_itself():
 # === The corpus ===
 
 
-def test_repeated_sentences_stand_once(tmp_path):
+def test_repeated_sentences_are_kept_once(tmp_path):
     files = [write_module(tmp_path, "first"), write_module(tmp_path, "second")]
     passages = read_passages(files, processes=1)
     assert {passage.module for passage in passages} == {"first"}
@@ -169,7 +169,7 @@ def test_processes_do_not_change_the_corpus(tmp_path):
 
 
 def test_nothing_found_is_an_input_error(tmp_path):
-    with pytest.raises(InputError, match="No documentation"):
+    with pytest.raises(InputError, match="have no documentation"):
         read_passages([write_module(tmp_path, "empty", "x = 1\n")], processes=1)
 
 
@@ -246,7 +246,7 @@ def test_libraries_are_ranked_capped_and_spread():
     labelled = library_passages(passages, ["large", "middle"], most_per_library=4)
     assert [p.library for p in labelled] == ["large"] * 4 + ["middle"] * 4
     assert [p.module for p in labelled[:4]] == [f"large.m{number}" for number in (0, 10, 20, 30)]
-    with pytest.raises(InputError, match="takes two"):
+    with pytest.raises(InputError, match="at least two"):
         largest_libraries(passages[:2])
 
 

@@ -25,7 +25,7 @@ SETTINGS = QuickstartSettings(
 
 
 @pytest.mark.slow
-def test_runs_to_the_end_and_then_has_nothing_left_to_do(tmp_path, monkeypatch):
+def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     few = [file for file in docstrings.installed_files() if file[0] in ("numpy", "keras")]
     monkeypatch.setattr(corpus, "installed_files", lambda: few)
     said = []

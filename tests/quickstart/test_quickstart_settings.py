@@ -22,13 +22,13 @@ from keras_bert_impl.quickstart.settings import QuickstartSettings, check_instal
         ({"mask_rate": 1}, r"mask_rate must be a number in \(0, 1\), got 1"),
     ],
 )
-def test_settings_that_fail_later_are_refused_at_once(settings, message):
+def test_rejects_settings_that_would_fail_later(settings, message):
     with pytest.raises(InputError, match=message):
         QuickstartSettings(**settings)
     QuickstartSettings(pretraining_steps=60)  # any number of steps
 
 
-def test_what_is_not_installed_is_said_before_any_work(tmp_path, monkeypatch, capsys):
+def test_missing_packages_are_named_before_any_work(tmp_path, monkeypatch, capsys):
     find_spec = importlib.util.find_spec
     gone = ("sklearn", "matplotlib")
     monkeypatch.setattr(

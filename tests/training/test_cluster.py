@@ -34,7 +34,7 @@ def test_the_first_worker_is_the_chief(monkeypatch, task):
     set_config(monkeypatch, {"cluster": TWO, "task": task, "rpc_layer": "grpc"})
     assert is_chief() and num_workers() == 2
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    assert read_cluster() == (
+    assert read_cluster() == Cluster(
         resolver.cluster_spec().as_dict(),
         resolver.task_type,
         resolver.task_id,
@@ -69,8 +69,8 @@ def of_cluster(cluster):
         (of_cluster({"worker": []}), "must have a list of addresses as the worker"),
         (of_cluster({"worker": None}), "must have a list of addresses as the worker"),
         (of_cluster({"worker": {"0": "host1:2222"}}), "must have a list of addresses"),
-        (of_cluster(TWO | {"ps": ["host3:2222"]}), "no other tasks"),
-        (of_cluster({"wrker": ["host1:2222"]}), "no other tasks"),
+        (of_cluster(TWO | {"ps": ["host3:2222"]}), "but chief and worker"),
+        (of_cluster({"wrker": ["host1:2222"]}), "but chief and worker"),
         (of_cluster(TWO | {"chief": ["a:1", "b:1"]}), "one chief"),
         (of_cluster({"worker": ["host1:2222", "host1:2222"]}), "an address twice"),
         (of_cluster(TWO | {"chief": ["host2:2222"]}), "an address twice"),
@@ -94,9 +94,9 @@ def of_cluster(cluster):
                 "host1:2222\n",
             )
         ),
-        ({"cluster": TWO}, "must say as its task"),
-        ({"cluster": TWO, "task": None}, "must say as its task"),
-        ({"cluster": TWO, "task": "worker"}, "must say as its task"),
+        ({"cluster": TWO}, "must have an object as its task"),
+        ({"cluster": TWO, "task": None}, "must have an object as its task"),
+        ({"cluster": TWO, "task": "worker"}, "must have an object as its task"),
         ({"cluster": TWO, "task": {"index": 0}}, "as the type of its task"),
         ({"cluster": TWO, "task": {"type": "chief", "index": 0}}, "as the type of its task"),
         ({"cluster": TWO, "task": {"type": ["worker"], "index": 0}}, "as the type of its task"),
@@ -107,7 +107,7 @@ def of_cluster(cluster):
         ({"cluster": TWO, "task": {"type": "worker"}}, "an index from 0 to 1"),
     ],
 )
-def test_what_cannot_be_is_named(monkeypatch, config, message):
+def test_rejects_invalid_tf_config(monkeypatch, config, message):
     set_config(monkeypatch, config)
     for ask in (is_chief, num_workers, get_strategy):
         with pytest.raises(InputError, match=f"TF_CONFIG.*{message}") as raised:
@@ -116,10 +116,10 @@ def test_what_cannot_be_is_named(monkeypatch, config, message):
 
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored"])
-def test_a_strategy_of_one_worker_is_refused_where_there_are_several(monkeypatch, name):
+def test_rejects_single_worker_strategies_with_several_workers(monkeypatch, name):
     """The second of them would train and write nothing."""
     set_config(monkeypatch, {"cluster": TWO, "task": FIRST})
-    with pytest.raises(InputError, match=f"2 workers, of which strategy '{name}' would be one"):
+    with pytest.raises(InputError, match=f"2 workers, but strategy '{name}' uses only this one"):
         get_strategy(name)
 
 
@@ -155,7 +155,7 @@ def test_workers_wait_for_each_other(monkeypatch):
     assert sorted(here) == [0, 1, 2]
 
 
-def test_who_does_not_come_is_named(monkeypatch):
+def test_error_names_missing_workers(monkeypatch):
     monkeypatch.setenv(TIMEOUT, "1")
     ports = free_ports(2)
     with pytest.raises(
@@ -173,7 +173,7 @@ def test_a_port_in_use_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "ten"])
-def test_a_timeout_that_cannot_be_is_named(monkeypatch, seconds):
+def test_rejects_an_invalid_timeout(monkeypatch, seconds):
     monkeypatch.setenv(TIMEOUT, seconds)
     with pytest.raises(InputError, match=f"{TIMEOUT} must be a number of seconds"):
         wait_for_workers(cluster_of(free_ports(2)))
@@ -202,7 +202,7 @@ def test_a_signal_ends_the_wait(number):
 # === Losing one ===
 
 
-def test_a_worker_that_stopped_is_named(monkeypatch):
+def test_error_names_a_stopped_worker(monkeypatch):
     ports = free_ports(2)
     addresses = [f"127.0.0.1:{port}" for port in ports]
     set_config(monkeypatch, of_cluster({"worker": addresses}))
@@ -211,7 +211,7 @@ def test_a_worker_that_stopped_is_named(monkeypatch):
     def run(error):
         raise error
 
-    with pytest.raises(WorkerLostError, match=rf"worker 1 \({addresses[1]}\) stopped.*goes on"):
+    with pytest.raises(WorkerLostError, match=rf"worker 1 \({addresses[1]}\) stopped.*resume"):
         run(tf.errors.UnavailableError(None, None, "Collective ops is aborted"))
     with pytest.raises(InputError, match="of ours"):
         run(InputError("of ours"))

@@ -30,7 +30,7 @@ def with_slopes(labels, logits, weights):
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("shape", [(5, 3), (4, 7, 100), (2, 3, 30522)])
-def test_losses_and_slopes_are_pytorchs(shape, jit_compile):
+def test_losses_and_gradients_equal_pytorch(shape, jit_compile):
     labels, logits, weights = drawn(*shape)
     received = tf.function(with_slopes, jit_compile=jit_compile)(labels, logits, weights)
     expected_logits = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
@@ -51,6 +51,6 @@ def test_large_logits_do_not_overflow():
     np.testing.assert_allclose(slopes, [[0, 0], [1, -1], [0.5, -0.5]], rtol=0, atol=1e-6)
 
 
-def test_a_logit_that_is_no_number_is_seen():
+def test_nan_logits_give_nan_losses():
     losses, _ = with_slopes(*(np.array(x, "float32") for x in ([0], [[np.nan, 0.0]], [1.0])))
     assert np.isnan(losses).all()

@@ -20,7 +20,7 @@ def tensors(*arrays):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
-def test_kl_divergence_is_pytorchs(temperature):
+def test_kl_divergence_equals_pytorch(temperature):
     targets, logits = tensors(TARGETS, OUTPUTS)
     expected = (
         F.kl_div(
@@ -35,7 +35,7 @@ def test_kl_divergence_is_pytorchs(temperature):
     assert difference(losses.kl_divergence(TARGETS, TARGETS + 3.0), np.zeros((3, 5))) < TOLERANCE
 
 
-def test_kl_divergence_is_the_cross_entropy_with_soft_targets_but_for_a_constant():
+def test_kl_divergence_differs_from_soft_cross_entropy_by_a_constant():
     targets, logits, others = tensors(TARGETS, OUTPUTS, OUTPUTS[::-1].copy())
     soft = F.softmax(targets, -1)
     one, other = (-(soft * F.log_softmax(x, -1)).sum(-1) for x in (logits, others))
@@ -44,7 +44,7 @@ def test_kl_divergence_is_the_cross_entropy_with_soft_targets_but_for_a_constant
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
-def test_binary_kl_divergence_is_that_of_two_classes(temperature):
+def test_binary_kl_divergence_equals_two_classes(temperature):
     # A label that is there or not is one of two classes, with the logits x and 0.
     targets, outputs = (np.stack([x, np.zeros_like(x)], -1) for x in (TARGETS, OUTPUTS))
     expected = to_numpy(losses.kl_divergence(targets, outputs, temperature)).mean(-1)
@@ -52,7 +52,7 @@ def test_binary_kl_divergence_is_that_of_two_classes(temperature):
     assert difference(received, expected) < TOLERANCE * temperature**2
 
 
-def test_squared_error_and_cosine_are_pytorchs():
+def test_squared_error_and_cosine_equal_pytorch():
     targets, outputs = tensors(TARGETS, OUTPUTS)
     expected = F.mse_loss(outputs, targets, reduction="none").mean(-1)
     assert difference(losses.squared_error(TARGETS, OUTPUTS), expected) < TOLERANCE

@@ -40,7 +40,7 @@ def features_of(config):
         ("prompt", 0, SIZE * HIDDEN),
     ],
 )
-def test_only_what_is_added_and_the_pooler_learn(kind, a_block, once):
+def test_only_added_weights_and_the_pooler_are_trained(kind, a_block, once):
     pooler = HIDDEN * HIDDEN + HIDDEN
     for config, blocks in ((SHARED, 1), (TINY, 2)):
         encoder = encoder_of(config, kind)
@@ -66,7 +66,7 @@ def test_lora_is_on_the_gates_of_gated_blocks():
 
 @pytest.mark.parametrize("kind", ADAPTER_KINDS)
 @pytest.mark.parametrize("config", [TINY, MODERN], ids=["bert", "modernbert"])
-def test_comes_back_from_a_keras_file(config, kind, tmp_path):
+def test_keras_file_round_trip(config, kind, tmp_path):
     encoder = encoder_of(config, kind, dropout=0.25)
     randomize(encoder)
     features = {n: f for n, f in features_of(config).items() if f is not None}
@@ -97,7 +97,7 @@ def test_mixed_precision_keeps_float32_weights(kind):
 INPUTS = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
 
 
-def test_lora_is_its_formula_and_begins_as_a_dense_layer():
+def test_lora_equals_its_formula_and_starts_as_a_dense_layer():
     layer = LoRADense(4, rank=2, alpha=5.0, adapter_dropout=0.5, activation="tanh")
     outputs = layer(INPUTS)
     plain = np.tanh(INPUTS @ layer.kernel.numpy())
@@ -110,7 +110,7 @@ def test_lora_is_its_formula_and_begins_as_a_dense_layer():
     assert difference(layer(INPUTS), np.tanh(merged)) < 2e-6
 
 
-def test_lora_drops_inputs_of_its_product_alone_and_in_training_alone():
+def test_lora_dropout_affects_only_its_product_in_training():
     layer = LoRADense(4, rank=2, alpha=2.0, adapter_dropout=0.5)
     layer.build(INPUTS.shape)
     np.testing.assert_array_equal(layer(INPUTS, training=True), layer(INPUTS))  # B is 0
@@ -126,7 +126,7 @@ def test_lora_drops_inputs_of_its_product_alone_and_in_training_alone():
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
-def test_bottleneck_is_its_formula_and_begins_near_a_dense_layer(activation):
+def test_bottleneck_equals_its_formula_and_starts_near_a_dense_layer(activation):
     layer = AdapterDense(4, width=3, adapter_activation=activation)
     outputs = to_numpy(layer(INPUTS))
     plain = INPUTS @ layer.kernel.numpy()
@@ -140,7 +140,7 @@ def test_bottleneck_is_its_formula_and_begins_near_a_dense_layer(activation):
     assert difference(layer(INPUTS), expected) < 1e-5  # sums of numbers up to 20, in float32
 
 
-def test_prefix_is_attention_over_keys_and_values_in_front():
+def test_prefix_prepends_keys_and_values():
     adapter = Adapter("prefix", SIZE)
     layer = SelfAttention(2, initializer_range=0.5, adapter=adapter)
     hidden = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
@@ -167,7 +167,7 @@ def test_prefix_is_attention_over_keys_and_values_in_front():
     assert difference(outputs, layer.output_dense(joined)) < 1e-5  # sums of numbers up to 20
 
 
-def test_a_prefix_is_seen_from_every_window():
+def test_every_window_attends_to_the_prefix():
     encoder = encoder_of(MODERN, "prefix")
     features = features_of(MODERN)
     before = to_numpy(encoder(features)["sequence_output"])
@@ -180,7 +180,7 @@ def test_a_prefix_is_seen_from_every_window():
 
 
 @pytest.mark.parametrize("config", [TINY, MODERN], ids=["bert", "modernbert"])
-def test_virtual_tokens_are_rows_in_front_of_the_embeddings(config):
+def test_virtual_tokens_are_prepended_to_the_embeddings(config):
     encoder = encoder_of(config, "prompt")
     randomize(encoder)
     features = features_of(config)
@@ -203,7 +203,7 @@ def test_virtual_tokens_are_rows_in_front_of_the_embeddings(config):
 
 
 @pytest.mark.parametrize("config", [TINY, MODERN], ids=["bert", "modernbert"])
-def test_virtual_tokens_begin_as_given_tokens(config):
+def test_virtual_tokens_start_as_given_tokens(config):
     encoder = encoder_of(config, "prompt")
     randomize(encoder)
     given = [3, 5, 8]
@@ -213,7 +213,7 @@ def test_virtual_tokens_begin_as_given_tokens(config):
         assert np.abs(rows[:, position] - vector).max(axis=-1).min() < 1e-6
 
 
-def test_packed_rows_cannot_have_virtual_tokens():
+def test_rejects_virtual_tokens_in_packed_rows():
     encoder = encoder_of(TINY, "prompt")
     ids = np.ones((1, 4), "int32")
     with pytest.raises(InputError, match="virtual tokens takes no example_ids"):

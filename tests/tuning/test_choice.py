@@ -57,7 +57,7 @@ def trainable(model):
     return {path.partition("/")[0] for path in (w.path for w in model.trainable_weights)}
 
 
-def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
+def test_rates_decay_downward_except_for_the_head(model):
     moved = steps_of(model, rates=learning_rates(model, layer_decay=0.5, head_factor=4.0))
     factors = {
         "embeddings": 0.5**3,
@@ -78,7 +78,7 @@ def test_rates_fall_from_the_top_and_the_head_has_its_own(model):
         assert len(learned) or path.endswith("key/bias")
 
 
-def test_blocks_that_share_weights_are_one_layer():
+def test_blocks_that_share_weights_count_as_one_layer():
     model = classifier(num_layer_groups=1)
     assert dict(learning_rates(model, 0.5)) == {
         "^embeddings/": 0.25,
@@ -86,11 +86,11 @@ def test_blocks_that_share_weights_are_one_layer():
         "^crf/": 1.0,
         "": 1.0,
     }
-    with pytest.raises(InputError, match="frozen_layers must be up to 1, the layers with weights"):
+    with pytest.raises(InputError, match="frozen_layers must be at most 1, the number of layers"):
         choose_weights(model, TuningSettings(frozen_layers=2))
 
 
-def test_a_crf_has_a_rate_of_its_own():
+def test_crf_has_its_own_rate():
     labels = ["O", "B-X"]
     model = TokenClassifier(helpers.encoder(), helpers.tokenizer(), labels=labels, crf=True)
     optimizer = AdamW(1.0, rates=learning_rates(model, 0.5, 3.0, 100.0))
@@ -102,7 +102,7 @@ def test_a_crf_has_a_rate_of_its_own():
 
 
 @pytest.mark.parametrize("crf_rate", [None, pytest.param(1e-4, marks=pytest.mark.slow)])
-def test_the_scores_of_a_crf_move_at_its_rate(base, tmp_path, crf_rate):
+def test_crf_scores_move_at_the_crf_rate(base, tmp_path, crf_rate):
     """In a run of the command's function, and without a setting in `fit`, too."""
     words = [text.split() for text in TEXTS]
     train = TaggedExamples(words, [["B-X"] * len(text) for text in words], ["O", "B-X"])
@@ -117,7 +117,7 @@ def test_the_scores_of_a_crf_move_at_its_rate(base, tmp_path, crf_rate):
     np.testing.assert_allclose(moved, crf_rate or CRF_RATE, rtol=1e-3)
 
 
-def test_biases_alone_learn():
+def test_only_biases_are_trained():
     model = classifier()
     train_biases(model.encoder)
     moved = steps_of(model)
@@ -134,8 +134,8 @@ def test_biases_alone_learn():
     assert total == model.config.num_parameters() + 2 * hidden + 2
 
 
-def test_no_biases_is_an_error():
-    with pytest.raises(InputError, match="has no biases to tune"):
+def test_rejects_an_encoder_without_biases():
+    with pytest.raises(InputError, match="has no biases to train"):
         train_biases(helpers.encoder(use_bias=False, use_pooler=False))
 
 
@@ -151,12 +151,15 @@ def test_frozen_layers(model, capsys):
     learned = 16 * 16 + 16 + 2 * 16 + 2
     total = model.config.num_parameters() + 2 * 16 + 2
     share = f"{learned / total:.2%}"
-    assert f"{total:,} parameters, of which {learned:,} ({share}) learn" in capsys.readouterr().err
+    assert (
+        f"{total:,} parameters, of which {learned:,} ({share}) are trainable"
+        in capsys.readouterr().err
+    )
     freeze(model.encoder, -1)
     assert len(model.trainable_weights) == len(model.weights)
 
 
-def test_new_weights_for_the_last_layers():
+def test_reinitializes_the_last_layers():
     model = classifier(num_layers=4)
     before = {w.path: w.numpy() + 1.0 for w in model.weights}
     for weight in model.weights:
@@ -185,7 +188,7 @@ def test_new_weights_for_the_last_layers():
     "frozen, lowest",
     [pytest.param(None, "embeddings", marks=pytest.mark.slow), (0, "layer_0")],
 )
-def test_unfreezing_takes_one_layer_more_each_epoch(frozen, lowest):
+def test_unfreezes_one_more_layer_each_epoch(frozen, lowest):
     model = classifier()
     model.compile(AdamW(1e-2), metrics=[])
     learned = []
@@ -219,7 +222,7 @@ class Failure(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_unfreezing_leaves_what_was_trainable(fails):
+def test_unfreezing_restores_trainable_weights(fails):
     model = classifier()
     model.encoder.blocks[1].attention.trainable = False
     before = [weight.path for weight in model.trainable_weights]
@@ -238,7 +241,7 @@ def test_unfreezing_leaves_what_was_trainable(fails):
     assert still == []
 
 
-def test_unfreezing_trains_no_weights_beside_adapters():
+def test_unfreezing_trains_only_adapters():
     model = classifier(adapter=Adapter("lora", size=2))
     before = {w.path: w.numpy() for w in model.non_trainable_weights}
     assert before
@@ -253,9 +256,9 @@ def test_unfreezing_trains_no_weights_beside_adapters():
     "settings, message",
     [
         ({"tuning": "qlora"}, "tuning must be one of full, head, bias, lora"),
-        ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers does not go together"),
-        ({"tuning": "bias", "adapter_size": 4}, "adapter_size does not go together"),
-        ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha does not go together"),
+        ({"tuning": "lora", "frozen_layers": 1}, "frozen_layers cannot be combined"),
+        ({"tuning": "bias", "adapter_size": 4}, "adapter_size cannot be combined"),
+        ({"tuning": "prefix", "lora_alpha": 4.0}, "lora_alpha cannot be combined"),
         (
             {"tuning": "lora", "lora_projections": ("pooler",)},
             "projections must be a list of values, each one of",
@@ -267,12 +270,12 @@ def test_unfreezing_trains_no_weights_beside_adapters():
         ({"frozen_layers": -1}, "frozen_layers must be an integer, at least 0"),
     ],
 )
-def test_settings_that_cannot_be_are_named(settings, message):
+def test_rejects_settings_that_conflict(settings, message):
     with pytest.raises(InputError, match=message):
         FinetuneSettings(**settings)
 
 
-def test_settings_have_a_rate_and_a_size_for_each_way():
+def test_settings_have_a_default_rate_and_size_for_each_method():
     assert FinetuneSettings().learning_rate == 3e-5
     settings = FinetuneSettings(tuning="lora", lora_projections=("value", "key"))
     assert settings.learning_rate == 1e-3
@@ -285,7 +288,7 @@ def test_settings_have_a_rate_and_a_size_for_each_way():
 
 
 @pytest.mark.slow
-def test_prompts_begin_as_words_of_the_vocabulary(tmp_path):
+def test_prompts_start_as_vocabulary_words(tmp_path):
     helpers.save_base(tmp_path)
 
     def vectors(seed):
@@ -304,7 +307,7 @@ def test_prompts_begin_as_words_of_the_vocabulary(tmp_path):
     assert np.abs(vectors(2)[1] - drawn).max() > 1e-2
 
 
-def test_above_prefixes_and_prompts_the_rate_is_lower():
+def test_head_rate_is_lower_with_prefixes_and_prompts():
     assert FinetuneSettings(learning_rate=1e-4).head_factor == 1
     assert FinetuneSettings(tuning="lora", head_rate=5e-4).head_factor == 0.5
     for kind, factor in (("prefix", 1 / 5), ("prompt", 1 / 30)):

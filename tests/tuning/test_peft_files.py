@@ -130,7 +130,7 @@ def test_the_older_file_of_peft_is_read(bert, tmp_path):
     np.testing.assert_array_equal(new(FEATURES), old(FEATURES))
 
 
-def test_an_adapter_that_is_its_own_base_is_refused(tmp_path):
+def test_rejects_an_adapter_that_is_its_own_base(tmp_path):
     settings = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path), "r": 2}
     (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     (tmp_path / "adapter_model.bin").touch()
@@ -144,7 +144,7 @@ def test_an_adapter_that_is_its_own_base_is_refused(tmp_path):
         ({"use_dora": True}, "use_dora must be absent, null or false"),
     ],
 )
-def test_lora_of_another_arithmetic_is_refused(bert, tmp_path, settings, message):
+def test_rejects_lora_variants(bert, tmp_path, settings, message):
     settings = {"task_type": "SEQ_CLS", "r": 2, "target_modules": ["query"]} | settings
     model = peft.get_peft_model(theirs(bert), peft.LoraConfig(**settings))
     model.save_pretrained(tmp_path / "tuned")
@@ -152,7 +152,7 @@ def test_lora_of_another_arithmetic_is_refused(bert, tmp_path, settings, message
         TextClassifier.from_pretrained(tmp_path / "tuned", base=bert)
 
 
-def test_expressions_that_take_long_are_refused(bert, tmp_path):
+def test_rejects_slow_expressions(bert, tmp_path):
     settings = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"])
     peft.get_peft_model(theirs(bert), settings).save_pretrained(tmp_path / "tuned")
     path = tmp_path / "tuned" / "adapter_config.json"
@@ -161,7 +161,7 @@ def test_expressions_that_take_long_are_refused(bert, tmp_path):
         TextClassifier.from_pretrained(tmp_path / "tuned", base=bert)
 
 
-def test_other_files_of_peft_are_refused(bert, tmp_path):
+def test_rejects_unsupported_peft_files(bert, tmp_path):
     settings = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=2)
     peft.get_peft_model(theirs(bert), settings).save_pretrained(tmp_path / "tuned")
     with pytest.raises(

@@ -41,7 +41,7 @@ def lora(base, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["houlsby", "pfeiffer", "prefix", "prompt"])
-def test_what_is_read_is_what_was_written(base, tmp_path, kind):
+def test_round_trip_is_exact(base, tmp_path, kind):
     model = classifier(base, kind)
     save_tuned(model, tmp_path / "tuned", base)
     loaded = load_tuned(tmp_path / "tuned")
@@ -54,7 +54,7 @@ def test_what_is_read_is_what_was_written(base, tmp_path, kind):
         model.save_pretrained(tmp_path / "whole")
 
 
-def test_lora_comes_back_to_be_tuned_on(base, lora):
+def test_lora_is_restored_for_further_tuning(base, lora):
     model, directory = lora
     loaded = TextClassifier.from_pretrained(directory)
     assert loaded.config.adapter == model.config.adapter
@@ -85,7 +85,7 @@ def directory_base(directory):
 
 
 @pytest.mark.parametrize("way", ["bias", "head"])
-def test_weights_of_the_base_that_learned_are_kept(base, tmp_path, way):
+def test_trained_base_weights_are_saved(base, tmp_path, way):
     model = classifier(base)
     train_biases(model.encoder) if way == "bias" else freeze(model.encoder, 2)
     for weight in model.trainable_weights:
@@ -113,14 +113,16 @@ def test_a_tagger_with_a_crf(base, tmp_path):
     assert settings["modules_to_save"] == ["classifier"]
 
 
-def test_another_base_is_refused(base, lora, tmp_path):
+def test_rejects_another_base(base, lora, tmp_path):
     _, directory = lora
     other = tmp_path / "other"
     helpers.encoder(num_layers=2, seed=1).save_pretrained(other)
     helpers.tokenizer().save_pretrained(other)
     with pytest.raises(InputError, match="the weights of .*other differ; pass the original"):
         load_tuned(directory, base=other)
-    with pytest.raises(InputError, match="is not that of .*other: it was tuned from another"):
+    with pytest.raises(
+        InputError, match="differs from that of .*other: the model was tuned from another"
+    ):
         save_tuned(classifier(base, "lora"), tmp_path / "tuned", other)
     with pytest.raises(
         InputError, match="holds a whole model; base is only for fine-tuned weights"
@@ -128,7 +130,7 @@ def test_another_base_is_refused(base, lora, tmp_path):
         load_tuned(base, base=other)
 
 
-def test_a_base_that_has_moved(base, lora, tmp_path):
+def test_base_may_move(base, lora, tmp_path):
     model, directory = lora
     moved, alone = tmp_path / "moved", tmp_path / "alone"
     shutil.copytree(base, moved)
@@ -141,7 +143,7 @@ def test_a_base_that_has_moved(base, lora, tmp_path):
     np.testing.assert_array_equal(load_tuned(alone, base=moved)(FEATURES), model(FEATURES))
 
 
-def test_an_adapter_is_read_for_its_task_alone(lora, tmp_path):
+def test_rejects_an_adapter_of_another_task(lora, tmp_path):
     _, directory = lora
     with pytest.raises(InputError, match="`keras-bert merge` converts a model with LoRA"):
         convert(directory, tmp_path / "whole")

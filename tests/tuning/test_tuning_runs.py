@@ -37,7 +37,7 @@ def tensors(run):
     ],
     ids=lambda settings: settings.get("tuning", "full"),
 )
-def test_a_run_that_goes_on_ends_as_the_undisturbed_one(base, tmp_path, settings):
+def test_resumed_run_equals_the_uninterrupted_one(base, tmp_path, settings):
     settings = SETTINGS | settings
     finetune(base, TRAIN, DEV, tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,9 @@ import json
 import operator
 import os
 import re
-from typing import NamedTuple
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import apache_beam as beam
 import numpy as np
@@ -22,29 +24,34 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from keras_bert_impl.io import remote_files
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks, cutting, readers
+from keras_bert_impl.pretraining.corpus.blocks import NumberedDocument
 from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.tokenizers import Tokenizer
 
 _SUMMARY = "summary.json"
 
 
-def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
+def write(
+    corpus: cutting.Corpus,
+    settings: blocks.Settings,
+    tokenizer: Tokenizer,
+    directory: str | Path,
+    dealing: dict[str, int],
+    runner: str,
+    options: Sequence[str] = (),
+) -> cutting.Written:
     """Writes the shards of a corpus.
 
     One worker holds 16 bytes per document; each of the others holds a few blocks or a shard.
 
     Args:
-        corpus: `Corpus`.
-        settings: `Settings`.
         tokenizer: not used; the workers read the copy in `directory`.
-        directory: `Path` on a file system shared by all workers, or str of a folder on a bucket;
-            the same holds for `corpus.paths`.
-        dealing: dict. Arguments of `Dealer`.
-        runner: str. A Beam runner.
-        options: list of str. Pipeline options, as `name=value` or `name`.
-
-    Returns:
-        `Written`.
+        directory: on a file system shared by all workers, or a str on a bucket, like
+            `corpus.paths`.
+        dealing: arguments of `Dealer`.
+        runner: one of `RUNNERS`.
+        options: pipeline options, as `name=value` or `name`.
 
     Raises:
         InputError: see `prepare`.
@@ -54,7 +61,8 @@ def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
         with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
             build_pipeline(pipeline, corpus, settings, directory, dealing)
     except Exception as error:  # runners report errors of workers as text
-        found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", _text(error))
+        text = f"{type(error).__name__}: {error}"
+        found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", text)
         if not found:
             raise
         raise InputError(found[-1]) from error
@@ -66,13 +74,19 @@ def write(corpus, settings, tokenizer, directory, dealing, runner, options=()):
     return cutting.Written(**summary | {"counts": counts})
 
 
-def build_pipeline(pipeline, corpus, settings, directory, dealing):
+def build_pipeline(
+    pipeline: beam.Pipeline,
+    corpus: cutting.Corpus,
+    settings: blocks.Settings,
+    directory: str | Path,
+    dealing: dict[str, int],
+) -> None:
     """Adds all steps to a `beam.Pipeline`; for the arguments see `write`."""
     sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
     directory = str(directory)
     of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
     outlines = of_sources | "outline" >> beam.FlatMap(_outlines, corpus.text_field)
-    lengths = outlines | beam.Map(_source) | beam.combiners.Count.PerElement()
+    lengths = outlines | beam.Map(lambda one: one[1][0]) | beam.combiners.Count.PerElement()
     kept = (
         outlines
         | "first of its text" >> beam.CombinePerKey(min)
@@ -117,22 +131,11 @@ def build_pipeline(pipeline, corpus, settings, directory, dealing):
     )
 
 
-class _Outline(NamedTuple):
-    """The properties of a document that are needed to cut blocks."""
-
-    source: str
-    characters: int
-
-
 def _outlines(indexed, text_field):
     """Yields (hash, (source index, position in the source, characters)) of each document."""
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
         yield document.text_hash, (index, place, document.characters)
-
-
-def _source(outline):
-    return outline[1][0]
 
 
 def _packed(outlines_of):
@@ -153,7 +156,8 @@ def _plans(_, lengths, kept, sources, corpus, settings):
     def documents():
         for index in indices:
             for place, characters in zip(*kept[index]):
-                outline = _Outline(f"{sources[index][0]}, document {place + 1}", int(characters))
+                source = f"{sources[index][0]}, document {place + 1}"
+                outline = types.SimpleNamespace(source=source, characters=int(characters))
                 yield first[index] + int(place), outline
 
     numbers = {index: first[index] + kept[index][0].astype(np.int64) for index in indices}
@@ -186,15 +190,17 @@ def _documents(joined_of, text_field):
 class _Build(beam.DoFn):
     """Builds a block's documents; yields (block number, split, `BuiltBlock`)."""
 
-    def __init__(self, settings, held_out, directory):
+    def __init__(self, settings: blocks.Settings, held_out: float, directory: str) -> None:
         self._settings = settings
         self._held_out = held_out
         self._directory = directory
 
-    def setup(self):
+    def setup(self) -> None:
         self._word_tokens = WordTokens(records.read_tokenizer(self._directory))
 
-    def process(self, element):
+    def process(
+        self, element: tuple[int, Iterable[NumberedDocument]]
+    ) -> Iterator[tuple[int, str, blocks.BuiltBlock]]:
         number, documents = element
         documents = sorted(documents, key=operator.itemgetter(0))
         split = cutting.split_of(documents[0][0], self._held_out, self._settings.seed)
@@ -257,7 +263,3 @@ def _sum_up(_, lengths, kept, sizes, shards, directory):
     }
     with remote_files.replace_file(os.path.join(directory, _SUMMARY)) as temporary:
         temporary.write_text(json.dumps(summary), encoding="utf-8")
-
-
-def _text(error):
-    return f"{type(error).__name__}: {error}"

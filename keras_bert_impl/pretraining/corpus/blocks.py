@@ -1,15 +1,19 @@
 """Processing of one block of documents: from text to serialized rows and counts."""
 
 import dataclasses
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.corpus import sentences
+from keras_bert_impl.pretraining.corpus import readers, sentences
+from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.pretraining.examples import draws, packing, pairs, records, row_layout
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
 from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
+
+NumberedDocument = tuple[int, readers.Document]  # with its running number in the corpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,26 +34,18 @@ class Settings:
 
 @dataclasses.dataclass
 class TextBlock:
-    """Consecutive documents of one split.
-
-    Attributes:
-        split: str.
-        documents: list of (running number, `Document`).
-        characters: int. Length of their text.
-        number: int. Number of the block; None until it is complete.
-    """
+    """Consecutive documents of one split. The number is None until the block is complete."""
 
     split: str
-    documents: list = dataclasses.field(default_factory=list)
+    documents: list[NumberedDocument] = dataclasses.field(default_factory=list)
     characters: int = 0
     number: int | None = None
 
-    def append(self, number, document):
-        """Adds a document."""
+    def append(self, number: int, document: readers.Document) -> None:
         self.documents.append((number, document))
         self.characters += document.characters
 
-    def joined(self, other):
+    def joined(self, other: "TextBlock") -> "TextBlock":
         """Returns a block of the documents of both."""
         documents = self.documents + other.documents
         return TextBlock(self.split, documents, self.characters + other.characters)
@@ -74,7 +70,7 @@ class Counts:
         sums = (a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other)))
         return dataclasses.replace(Counts(*sums), examples_in_fullest_row=fullest)
 
-    def summary(self, length):
+    def summary(self, length: int) -> dict[str, Any]:
         """Returns a dict of the counts and `fill`, the fraction of the rows that is not padding."""
         fill = self.tokens / (self.rows * length) if self.rows else 0.0
         return dataclasses.asdict(self) | {"fill": round(fill, 6)}
@@ -82,36 +78,22 @@ class Counts:
 
 @dataclasses.dataclass
 class BuiltBlock:
-    """Result of building a block.
+    """Serialized rows in random order, and their statistics."""
 
-    Attributes:
-        rows: list of bytes. Serialized rows in random order.
-        counts: `Counts`.
-    """
-
-    rows: list
+    rows: list[bytes]
     counts: Counts
 
 
-def build(text_block, settings, word_tokens):
-    """Splits, tokenizes, pairs, packs and serializes the documents of a block.
-
-    Args:
-        text_block: `TextBlock`.
-        settings: `Settings`.
-        word_tokens: `WordTokens`, shared by all blocks of a process.
-
-    Returns:
-        `BuiltBlock`.
-    """
+def build(text_block: TextBlock, settings: Settings, word_tokens: WordTokens) -> BuiltBlock:
+    """Splits, tokenizes, pairs, packs and serializes the documents of a block."""
     tokenizer = word_tokens.tokenizer
     block, num_words = tokenize(text_block.documents, word_tokens)
     if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
         raise InputError(
-            f"of the documents from {text_block.documents[0][1].source} to "
-            f"{text_block.documents[-1][1].source} fewer than two have text that the tokenizer "
-            "knows, and next-sentence prediction needs two: give more documents, or larger "
-            "blocks, or choose --objective mlm."
+            f"fewer than two of the documents from {text_block.documents[0][1].source} to "
+            f"{text_block.documents[-1][1].source} contain text that the tokenizer can encode; "
+            "next-sentence prediction needs two. Add documents, use larger blocks, or choose "
+            "--objective mlm."
         )
     counts = Counts(
         documents=len(block.document_numbers),
@@ -119,7 +101,7 @@ def build(text_block, settings, word_tokens):
         words=num_words,
         corpus_tokens=len(block.token_ids),
     )
-    serialized = []
+    serialized: list[bytes] = []
     for pass_number in range(settings.passes):
         made = _examples(block, settings, pass_number, tokenizer.num_separators)
         spans, labels = row_layout.spans_of(made), [example.label for example in made]
@@ -149,23 +131,18 @@ def build(text_block, settings, word_tokens):
 def _examples(block, settings, pass_number, num_separators):
     if settings.objective == "mlm":
         return pairs.contiguous_examples(block, settings.length)
-    make = {
-        "mlm_nsp": pairs.next_sentence_examples,
-        "mlm_sop": pairs.sentence_order_examples,
-    }[settings.objective]
+    is_nsp = settings.objective == "mlm_nsp"
+    make = pairs.next_sentence_examples if is_nsp else pairs.sentence_order_examples
     length = settings.length - (num_separators - 1)  # pairs leave room for one separator
     return make(block, length, settings.seed, pass_number, settings.short_sequence_probability)
 
 
-def tokenize(documents, word_tokens):
-    """Splits documents into sentences and tokenizes the sentences.
+def tokenize(
+    documents: Sequence[NumberedDocument], word_tokens: WordTokens
+) -> tuple[pairs.TokenBlock, int]:
+    """Splits documents into sentences and tokenizes these; also returns the number of words.
 
-    Args:
-        documents: list of (running number, `Document`).
-        word_tokens: `WordTokens`.
-
-    Returns:
-        (`TokenBlock`, number of words). Sentences and documents without a token are omitted.
+    Sentences and documents without a token are omitted.
     """
     paragraphs, sentence_counts = [], []
     for _, document in documents:
@@ -176,11 +153,11 @@ def tokenize(documents, word_tokens):
         sentence_counts.append(sum(map(len, own)))
     token_ids, lengths, num_words = word_tokens(paragraphs)
     document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
-    kept, sentence_counts = np.unique(document_of, return_counts=True)
+    kept, kept_counts = np.unique(document_of, return_counts=True)
     block = pairs.TokenBlock(
         token_ids,
         [0, *np.cumsum(lengths[lengths > 0]).tolist()],
-        [0, *np.cumsum(sentence_counts).tolist()],
+        [0, *np.cumsum(kept_counts).tolist()],
         [documents[index][0] for index in kept],
     )
     return block, num_words
@@ -195,11 +172,11 @@ class HashSet:
 
     _MOST_RECENT = 1 << 18  # in a Python set, which needs ten times the memory
 
-    def __init__(self):
-        self._recent = set()
+    def __init__(self) -> None:
+        self._recent: set[int] = set()
         self._sorted = np.zeros(0, np.uint64)
 
-    def add(self, value):
+    def add(self, value: int) -> bool:
         """Adds `value`; returns whether it is new."""
         if value in self._recent:
             return False

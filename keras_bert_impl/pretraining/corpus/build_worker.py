@@ -1,30 +1,34 @@
 """A worker process that builds blocks for `prepare`. Importing this module loads nothing heavy."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import gc
 import multiprocessing
 import os
 import threading
+from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.lazy import import_tensorflow_alone
 
+if TYPE_CHECKING:
+    from keras_bert_impl.pretraining.corpus import blocks
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from malloc.h
-_worker = {}  # settings and tokenizer of this process
+_worker: dict[str, Any] = {}  # settings and tokenizer of this process
 
 
-def start(tokenizer_directory, settings):
+def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     """Initializes the worker process: one core, no accelerator, its own tokenizer.
 
     Args:
-        tokenizer_directory: str.
         settings: dict of the fields of `blocks.Settings`; unpickling the class itself would import
             TensorFlow.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
     import_tensorflow_alone()
-    import pyarrow as pa
     import tensorflow as tf
 
     from keras_bert_impl.pretraining.corpus import blocks
@@ -34,13 +38,12 @@ def start(tokenizer_directory, settings):
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    pa.set_memory_pool(pa.system_memory_pool())  # returns free memory to the system: saves 30 MB
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = blocks.Settings(**settings)
     gc.freeze()  # or each garbage collection would traverse all of TensorFlow
 
 
-def keep_freed_memory():
+def keep_freed_memory() -> None:
     """Lets this process keep up to 64 MiB of freed array memory for reuse.
 
     The C library would return it to the system, which then clears every page again: a tenth of the
@@ -53,7 +56,7 @@ def keep_freed_memory():
         set_option(_M_TRIM_THRESHOLD, 64 << 20)
 
 
-def build(text_block):
+def build(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
     """Calls `blocks.build` in a worker process initialized by `start`."""
     from keras_bert_impl.pretraining.corpus import blocks
 

@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks
+from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 from keras_bert_impl.pretraining.examples import draws, records
 
@@ -14,7 +16,7 @@ from keras_bert_impl.pretraining.examples import draws, records
 class Corpus:
     """What to read and how to cut it; see the arguments of `prepare`."""
 
-    paths: list
+    paths: list[str]
     format: str
     text_field: str
     block_characters: int
@@ -22,22 +24,17 @@ class Corpus:
 
 
 class Written(NamedTuple):
-    """Result of writing a corpus.
-
-    Attributes:
-        documents: int. All documents, duplicates included.
-        duplicate_documents: int.
-        counts: dict of split to `Counts`.
-        shards: dict of split to a list of the results of `describe_shard`.
-    """
+    """Result of writing a corpus; `documents` counts all of them, `counts` and `shards` by split."""
 
     documents: int
     duplicate_documents: int
-    counts: dict
-    shards: dict
+    counts: dict[str, blocks.Counts]
+    shards: dict[str, list[dict[str, Any]]]  # of `describe_shard`
 
 
-def numbered(documents, counts):
+def numbered(
+    documents: Iterable[Document], counts: dict[str, int]
+) -> Iterator[blocks.NumberedDocument]:
     """Yields (running number, document) without exact duplicates; updates `counts`."""
     seen = blocks.HashSet()
     for document in documents:
@@ -48,7 +45,7 @@ def numbered(documents, counts):
             counts["duplicate_documents"] += 1
 
 
-def split_of(number, held_out, seed):
+def split_of(number: int, held_out: float, seed: int) -> str:
     """Returns the split of a document with a given running number.
 
     One random document of every `1 / share` consecutive ones belongs to the smaller split, so that
@@ -63,20 +60,10 @@ def split_of(number, held_out, seed):
     return "held_out" if is_chosen == (held_out <= 0.5) else "train"
 
 
-def check_corpus(documents, corpus, objective, seed):
-    """Rejects a corpus that cannot be made into records, before any work on it.
+def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, seed: int) -> None:
+    """Raises `InputError` if a split would have too few documents, or no two consecutive segments.
 
     Reads documents only until the answer is known; for nearly every corpus these are the first few.
-
-    Args:
-        documents: iterable of `Document`.
-        corpus: `Corpus`.
-        objective: str. One of `RECORDS_OBJECTIVES`.
-        seed: int. Seed of `prepare`.
-
-    Raises:
-        InputError: a split would have too few documents, or no document has two sentences, so that
-            no second segment could follow the first.
     """
     counts = {"documents": 0, "duplicate_documents": 0}
     takes_pairs = objective == "mlm_nsp"
@@ -92,24 +79,19 @@ def check_corpus(documents, corpus, objective, seed):
         if not no_true_pair and max(missing.values()) <= 0:
             return
     found = counts["documents"] - counts["duplicate_documents"]
-    one = "" if found == 1 else "s"
     if takes_pairs and found < 2:
-        raise InputError(
-            f"there is {found} different document{one} ({document.source}): next-sentence "
-            "prediction takes its wrong pairs from another document. Give more documents, or "
-            "choose --objective mlm."
-        )
+        raise _one_document("the corpus", document)
     for split, count in missing.items():
         if count > 0:
-            what = "hold out" if split == "held_out" else "train on"
+            how, what = {"held_out": ("larger", "held-out"), "train": ("smaller", "train")}[split]
             raise InputError(
-                f"held_out={corpus.held_out} leaves too few of {found} document{one} to {what}; "
-                f"give a {'larger' if split == 'held_out' else 'smaller'} part or more documents."
+                f"held_out={corpus.held_out} leaves too few of {found} documents in the {what} "
+                f"split. Choose a {how} held_out, or add documents."
             )
     raise InputError(
-        f"no document of {found} has two sentences, so no second segment would follow the first: "
-        "all pairs would be wrong ones. Where a document is a line, write one sentence a line and "
-        "a blank line between documents; for texts of one sentence choose --objective mlm."
+        f"none of the {found} documents has two sentences, so every pair would have a random "
+        "second segment. If each line is a document, write one sentence per line and a blank line "
+        "between documents. For single-sentence texts choose --objective mlm."
     )
 
 
@@ -119,17 +101,17 @@ def _has_two_sentences(document):
     return len(split_sentences(document.paragraphs[0])) > 1
 
 
-def first_shard_of(block, seed):
+def first_shard_of(block: int, seed: int) -> int:
     """Returns `first_shard` of `Dealer.deal` for the rows of a block; `block` is its number."""
     return draws.stable_hash(seed, "shards", block)
 
 
-def text_blocks(numbered, corpus, objective, seed):
+def text_blocks(
+    numbered: Iterable[blocks.NumberedDocument], corpus: Corpus, objective: str, seed: int
+) -> Iterator[blocks.TextBlock]:
     """Cuts each split into blocks and numbers them in the order of completion.
 
-    Only `characters` and `source` of the documents are read.
-
-    With next-sentence prediction a block needs two documents. If the last block of a split has only
+    Only `characters` and `source` of the documents are read. With next-sentence prediction a block needs two documents. If the last block of a split has only
     one, it is joined to the block before, which is therefore held back until the next is complete.
     """
     fewest = 2 if objective == "mlm_nsp" else 1
@@ -151,14 +133,14 @@ def text_blocks(numbered, corpus, objective, seed):
             last = [last[0].joined(last[1])]
         for block in last:
             if len(block.documents) < fewest:
-                raise InputError(_one_document(split, block))
+                what = "the corpus" if split == "train" else "the held-out split"
+                raise _one_document(what, block.documents[0][1])
             yield dataclasses.replace(block, number=number)
             number += 1
 
 
-def _one_document(split, block):
-    what = "the corpus" if split == "train" else "the held-out part"
-    return (
-        f"{what} is one document ({block.documents[0][1].source}): next-sentence prediction takes "
-        "its wrong pairs from another document. Give more documents, or choose --objective mlm."
+def _one_document(what, document):
+    return InputError(
+        f"{what} has only one distinct document ({document.source}), but next-sentence prediction "
+        "draws random segments from a second one. Add documents, or choose --objective mlm."
     )

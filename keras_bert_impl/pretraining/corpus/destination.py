@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -17,18 +18,16 @@ from keras_bert_impl.io.files import (
     replace_directory,
     temporary_directory,
 )
-from keras_bert_impl.pretraining.corpus.finished_blocks import Interrupted
+from keras_bert_impl.pretraining.corpus.finished_blocks import RESUME, Interrupted
 from keras_bert_impl.pretraining.examples import draws, records
+from keras_bert_impl.tokenizers import Tokenizer
 
 
-def place_of(output_directory):
-    """Returns the absolute `Path` of the local folder in which the records are made.
+def place_of(output_directory: str | Path) -> Path:
+    """Returns the absolute path of the local folder in which the records are made.
 
     It is `output_directory` itself or, for a bucket, a temporary folder that the same command finds
-    again.
-
-    Raises:
-        InputError: the folder holds files that must not be replaced, or the bucket is not writable.
+    again. Raises `InputError` if it holds other files, or if the bucket is not writable.
     """
     if not is_remote(output_directory):
         place = absolute(output_directory)
@@ -40,24 +39,19 @@ def place_of(output_directory):
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
     if taken:
-        raise InputError(f"{output_directory} holds records; name another folder or remove them.")
-    name = f"keras-bert-{draws.stable_hash(output_directory.rstrip('/')):016x}"
+        raise InputError(f"{output_directory} holds records; remove them or name another folder.")
+    name = f"keras-bert-{draws.stable_hash(str(output_directory).rstrip('/')):016x}"
     return Path(tempfile.gettempdir()) / name
 
 
 @contextlib.contextmanager
-def new_records(output_directory, place, runner):
-    """Context manager that yields the folder to write into.
+def new_records(
+    output_directory: str | Path, place: Path, runner: str | None
+) -> Iterator[str | Path]:
+    """Context manager that yields the folder to write into; `place` is from `place_of`.
 
     With a `runner` and a bucket, this is the bucket itself, since the workers write there.
-
-    Args:
-        output_directory, runner: see `prepare`.
-        place: `Path` from `place_of`.
-
-    Raises:
-        InputError: see `replace_directory`.
-        Interrupted: the upload to the bucket failed.
+    Raises `Interrupted` if the upload to the bucket fails.
     """
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
@@ -66,23 +60,17 @@ def new_records(output_directory, place, runner):
     with replace_directory(place) as directory:
         yield directory
         if on_bucket:
-            _upload(directory, output_directory)
+            try:
+                remote_files.upload(directory, output_directory, last=records.MANIFEST)
+            except InputError as error:
+                raise Interrupted(f"{error}. {RESUME}") from error
     if on_bucket:
         shutil.rmtree(place)
     else:
         _remove_other_shards(place)
 
 
-def _upload(directory, output_directory):
-    try:
-        remote_files.upload(directory, output_directory, last=records.MANIFEST)
-    except InputError as error:
-        raise Interrupted(
-            f"{error}. What was built is kept: the same command goes on from there."
-        ) from error
-
-
-def save_tokenizer(tokenizer, directory):
+def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
     """Saves a tokenizer into the folder that `new_records` yields."""
     if not is_remote(directory):
         tokenizer.save_pretrained(directory)

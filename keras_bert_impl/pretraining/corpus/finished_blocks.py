@@ -5,13 +5,17 @@ import hashlib
 import itertools
 import json
 import shutil
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.examples import draws
 from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import __version__
+
+RESUME = "Finished blocks are kept; run the same command again to resume."
 
 
 class Interrupted(InputError):
@@ -26,21 +30,17 @@ class FinishedBlocks:
 
     As a context manager: the folder is removed on success and after an `InputError`. It stays after
     an `Interrupted` or any other error, such as Ctrl-C, and if the process is killed.
-
-    Args:
-        output_directory: absolute `Path` of the records.
-        settings: `blocks.Settings`.
-        tokenizer: tokenizer with a `fingerprint`.
     """
 
-    def __init__(self, output_directory, settings, tokenizer):
+    def __init__(
+        self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer
+    ) -> None:
         self._name = output_directory.name
         self._parent = output_directory.parent
         if output_directory.exists():  # its parent may be another disk or not writable
             self._parent = output_directory
         self._folder = self._parent / f".{self._name}.unfinished"
-        versions = __version__, FORMAT_VERSION
-        self._made_by = *versions, repr(settings), tokenizer.fingerprint
+        self._made_by = __version__, FORMAT_VERSION, repr(settings), tokenizer.fingerprint
         self._lock = None
 
     def __enter__(self):
@@ -52,18 +52,16 @@ class FinishedBlocks:
         if self._lock:
             self._lock.release()
 
-    def open(self):
-        """Creates and locks the folder.
-
-        Raises:
-            InputError: another process is making these records.
-        """
+    def open(self) -> None:
+        """Creates and locks the folder; raises `InputError` if another process has locked it."""
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")
         if self._lock is None:
-            raise Interrupted(f"another prepare writes beside {self._folder}; let it end.")
+            raise Interrupted(
+                f"another prepare is writing to {self._folder}; wait for it to finish."
+            )
 
-    def read(self, text_block):
+    def read(self, text_block: blocks.TextBlock) -> blocks.BuiltBlock | None:
         """Returns the `BuiltBlock` of a `TextBlock`, or None if there is none."""
         path = self._path(text_block)
         if not path.is_file():
@@ -79,7 +77,7 @@ class FinishedBlocks:
         rows = [joined[start:end] for start, end in itertools.pairwise(ends)]
         return blocks.BuiltBlock(rows, blocks.Counts(**header["counts"]))
 
-    def write(self, text_block, built):
+    def write(self, text_block: blocks.TextBlock, built: blocks.BuiltBlock) -> None:
         """Stores the `BuiltBlock` of a `TextBlock`."""
         header = {
             "key": self._key(text_block),

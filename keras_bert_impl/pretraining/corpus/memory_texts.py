@@ -4,7 +4,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError, listed
@@ -17,7 +18,9 @@ _SUFFIX = re.compile(r"[^\s]\.\w{1,8}\Z")
 
 
 @contextlib.contextmanager
-def as_paths(inputs, format="auto", text_field="text"):
+def as_paths(
+    inputs: Any, format: str = "auto", text_field: str = "text"
+) -> Iterator[tuple[Any, str, str]]:
     """Context manager that yields corpus paths: the given ones, or a file with the given texts.
 
     Texts are written to a temporary file of JSON lines, so that memory does not grow with an
@@ -40,18 +43,13 @@ def as_paths(inputs, format="auto", text_field="text"):
         yield inputs, format, text_field
         return
     if format != "auto":
-        raise InputError(f"a format is for files, and these are texts. Received: {format}")
+        raise InputError(f"format is only for files, not for texts. Received: format={format!r}")
     with files.temporary_directory() as folder:
         path = str(folder / "texts.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             for number, text in enumerate(texts):
                 file.write(json.dumps({"text": _as_str(text, number)}) + "\n")
         yield path, "jsonl", "text"
-
-
-def are_texts(inputs, text_field="text"):
-    """Returns whether the inputs are texts rather than paths."""
-    return _texts_of(inputs, text_field) is not None
 
 
 def _texts_of(inputs, text_field):
@@ -66,8 +64,8 @@ def _texts_of(inputs, text_field):
     if names is not None:
         if text_field not in list(names):
             raise InputError(
-                f"the table has no column {text_field!r}, but {listed(names)}; name the column of "
-                "the texts, text_field=..."
+                f"the table has no column {text_field!r}; its columns are {listed(names)}. Pass "
+                "the name of the text column as text_field=..."
             )
         return inputs[text_field]
     if not isinstance(inputs, (list, tuple)):

@@ -6,10 +6,12 @@ import functools
 import gzip
 import hashlib
 import html
+import itertools
 import lzma
 import os
 import re
 import zlib
+from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl
 
 from keras_bert_impl.io import files
@@ -23,8 +25,7 @@ _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
 
-
-_OF_TEXTS = " (Texts that are no paths are given as an iterator, iter(texts).)"
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,28 +33,29 @@ class Document:
     """One document of a corpus.
 
     Attributes:
-        source: str. Where the document starts, for messages: `file:line`.
-        paragraphs: list of str. Non-blank paragraphs.
-        is_split: bool. Whether each paragraph is already one sentence.
+        source: where the document starts, for messages: `file:line`.
+        paragraphs: non-blank paragraphs.
+        is_split: whether each paragraph is already one sentence.
     """
 
     source: str
-    paragraphs: list
+    paragraphs: list[str]
     is_split: bool
 
     @property
-    def characters(self):
-        """int. Length of the text."""
+    def characters(self) -> int:
         return sum(map(len, self.paragraphs))
 
     @functools.cached_property
-    def text_hash(self):
-        """int in [0, 2⁶⁴). Equal for documents with the same text."""
+    def text_hash(self) -> int:
+        """Hash in [0, 2⁶⁴), equal for documents with the same text."""
         text = b"\n".join(map(str.encode, self.paragraphs))
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def read_documents(paths, format="auto", text_field="text"):
+def read_documents(
+    paths: Paths, format: str = "auto", text_field: str = "text"
+) -> Iterator[Document]:
     """Iterates over the documents of files, folders and TFDS datasets, in order.
 
     | format | a document is |
@@ -70,13 +72,13 @@ def read_documents(paths, format="auto", text_field="text"):
     without hidden files.
 
     Args:
-        paths: str or `Path`, or a list of them: files, folders (also on a bucket,
-            `gs://bucket/corpus`) and `tfds://` names.
-        format: str. One of `TEXT_FORMATS`, for all files; ignored for `tfds://` names.
-        text_field: str. Field of JSON lines, and of TFDS examples if the name does not give one.
+        paths: one or several files, folders (also on a bucket, `gs://bucket/corpus`) and
+            `tfds://` names.
+        format: One of `TEXT_FORMATS`, for all files; ignored for `tfds://` names.
+        text_field: Field of JSON lines, and of TFDS examples if the name does not give one.
 
     Returns:
-        Iterator of `Document`; documents without text are omitted.
+        The documents that have text.
 
     Raises:
         InputError: immediately for a path that does not exist. While iterating, with file and line,
@@ -90,31 +92,28 @@ def read_documents(paths, format="auto", text_field="text"):
     return _read(paths_of(paths), sources(paths, format), text_field)
 
 
-def paths_of(paths):
+def paths_of(paths: Paths) -> list[str]:
     """Returns a list of str for one path or several."""
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return [os.fspath(path) for path in paths]
 
 
-def sources(paths, format="auto"):
-    """Lists the sources of a corpus, in order. Arguments and errors as in `read_documents`.
-
-    Returns:
-        Iterator of (name, format), for `read_source`.
-    """
+def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
+    """Returns the (name, format) of each source of a corpus; raises as `read_documents` does."""
     if format not in TEXT_FORMATS:
-        raise InputError(f"no format {format!r}; there is {', '.join(TEXT_FORMATS)}.")
+        raise InputError(f"unknown format {format!r}; choose one of {', '.join(TEXT_FORMATS)}.")
     names = paths_of(paths)
     if not names:
         raise InputError("no corpus: give at least one file, folder or tfds:// name.")
     for name in names:
         if not name.startswith("tfds://") and not _place(name).exists(name):
-            hint = "" if isinstance(paths, (str, os.PathLike)) else _OF_TEXTS
+            is_one = isinstance(paths, (str, os.PathLike))
+            hint = "" if is_one else " To pass texts instead of paths, give iter(texts)."
             raise InputError(f"{name} does not exist.{hint}")
     return (source for name in names for source in _files(name, format))
 
 
-def read_source(name, format, text_field="text"):
+def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Document]:
     """Iterates over the documents of one of `sources`; documents without text are omitted."""
     for document in _READERS[format](name, text_field):
         paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
@@ -122,7 +121,7 @@ def read_source(name, format, text_field="text"):
             yield dataclasses.replace(document, paragraphs=paragraphs)
 
 
-def no_text(paths):
+def no_text(paths: Paths) -> InputError:
     """Returns the error for a corpus without text."""
     return InputError(f"there is no text in {', '.join(paths_of(paths))}.")
 
@@ -162,7 +161,7 @@ def _detect(path, otherwise):
         return "wikiextractor"
     if re.match(r'\[\s*\{\s*("|$)', start):
         raise InputError(
-            f"{path} is a JSON array: write an object on each line (.jsonl), or give the texts "
+            f"{path} is a JSON array; write one object per line (.jsonl), or pass the texts "
             "themselves."
         )
     return "jsonl" if re.match(r'\{\s*"', start) else otherwise
@@ -240,17 +239,17 @@ def _decode(line, source):
     return text.removeprefix("\ufeff")
 
 
+def _between_blank_lines(path):
+    """Yields (number of the first line, lines) of each run of lines that are not blank."""
+    for has_text, run in itertools.groupby(_lines(path), lambda line: bool(line[1].strip())):
+        if has_text:
+            numbers, lines = zip(*run)
+            yield numbers[0], list(lines)
+
+
 def _read_sentences(path, _):
-    sentences, first = [], 0
-    for number, line in _lines(path):
-        if sentence := line.strip():
-            first = first or number
-            sentences.append(sentence)
-        elif sentences:
-            yield Document(f"{path}:{first}", sentences, is_split=True)
-            sentences, first = [], 0
-    if sentences:
-        yield Document(f"{path}:{first}", sentences, is_split=True)
+    for first, lines in _between_blank_lines(path):
+        yield Document(f"{path}:{first}", lines, is_split=True)
 
 
 def _read_wikiextractor(path, _):
@@ -282,8 +281,8 @@ def _read_json_lines(path, text_field):
             names = [f"{name:.40}" for name in value][:20] if isinstance(value, dict) else []
             fields = ", ".join(names) or type(value).__name__
             raise InputError(
-                f"{source}: no text in the field {text_field!r}; it has: {fields}. "
-                "Name the field that holds the text."
+                f"{source}: the field {text_field!r} holds no text; the fields are: {fields}. "
+                "Name the text field with text_field (--text-field)."
             )
         yield Document(source, _valid(value[text_field]).split("\n"), is_split=False)
 
@@ -294,14 +293,8 @@ def _valid(text):
 
 
 def _read_file(path, _):
-    paragraphs, lines = [], []
-    for _, line in _lines(path):
-        if line.strip():
-            lines.append(line.strip())
-        elif lines:
-            paragraphs.append(" ".join(lines))
-            lines = []
-    yield Document(f"{path}:1", [*paragraphs, " ".join(lines)], is_split=False)
+    paragraphs = [" ".join(map(str.strip, lines)) for _, lines in _between_blank_lines(path)]
+    yield Document(f"{path}:1", paragraphs, is_split=False)
 
 
 def _read_tfds(name, text_field):
@@ -324,10 +317,12 @@ def _read_tfds(name, text_field):
         raise InputError(f"{name}: TFDS cannot load this: {reason}") from error
     if not isinstance(dataset.element_spec, dict) or field not in dataset.element_spec:
         fields = ", ".join(dataset.element_spec) if isinstance(dataset.element_spec, dict) else ""
-        raise InputError(f"{name}: no field {field!r}; it has: {fields}.")
+        raise InputError(f"{name}: no field {field!r}; the fields are: {fields}.")
     texts = dataset.map(lambda example: example[field])
     if texts.element_spec.dtype.name != "string" or texts.element_spec.shape.rank != 0:
-        raise InputError(f"{name}: the field {field!r} is no text but {texts.element_spec}.")
+        raise InputError(
+            f"{name}: the field {field!r} must hold strings, not {texts.element_spec}."
+        )
     for number, text in enumerate(texts.as_numpy_iterator(), 1):
         source = f"{name}#{number}"
         yield Document(source, _decode(text, source).split("\n"), is_split=False)

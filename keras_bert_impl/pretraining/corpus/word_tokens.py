@@ -1,12 +1,14 @@
 """Token ids of many texts, tokenizing each distinct word once."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from keras_bert_impl.pretraining.examples.row_layout import concatenated_spans
+from keras_bert_impl.tokenizers import Tokenizer
 
 _AT_ONCE = 1 << 18  # characters
 _PLAIN, _ALONE = 1, 2  # kinds of bytes; all others are 0
@@ -20,14 +22,11 @@ class WordTokens:
     in thirteen is distinct, and half of these were in the previous block, whose words are cached.
     If the tokenizer has no word breaks, whole texts are tokenized.
 
-    Args:
-        tokenizer: `Tokenizer`.
-
     Example:
         ids, lengths, num_words = WordTokens(tokenizer)([["a text", "its next sentence"], ["more"]])
     """
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._kinds = _kinds_of_bytes(tokenizer.word_breaks)
         self._words = pa.array([], pa.large_string())  # distinct words of the last texts
@@ -35,20 +34,20 @@ class WordTokens:
         self._lengths = np.zeros(0, np.int64)  # per word, in tokens
         self._ids = np.zeros(0, np.int32)  # of all words, concatenated
 
-    def __call__(self, paragraphs):
-        """Tokenizes texts.
+    def __call__(self, paragraphs: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, int]:
+        """Tokenizes texts without line breaks.
 
-        Args:
-            paragraphs: list of lists of str. Texts without line breaks. A text that follows another
-                in its paragraph gets a leading space: a byte-level vocabulary has different tokens
-                for a word at the start of a text and after a space.
+        A text that follows another in its paragraph gets a leading space: a byte-level vocabulary
+        has different tokens for a word at the start of a text and after a space.
 
         Returns:
             (ids, lengths, num_words): int32 [tokens], the ids of all texts; int64 [texts], the
             number of tokens of each; int, the number of words separated by any whitespace.
         """
         if not self.tokenizer.word_breaks:
-            texts = [text for first, *others in paragraphs for text in (first, *_behind(others))]
+            texts = [
+                f" {text}" if at else text for own in paragraphs for at, text in enumerate(own)
+            ]
             num_words = sum(len(text.split()) for text in texts)
             return *_tokenized(texts, self._tokenize), num_words
         words, first_words, num_joined = self._cut([*itertools.chain.from_iterable(paragraphs)])
@@ -113,10 +112,6 @@ def _tokenized(texts, tokenize):
         ids.append(some_ids)
         lengths.append(some_lengths)
     return np.concatenate(ids), np.concatenate(lengths)
-
-
-def _behind(texts):
-    return [f" {text}" for text in texts]
 
 
 def _kinds_of_bytes(word_breaks):

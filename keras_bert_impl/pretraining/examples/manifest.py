@@ -12,18 +12,10 @@ _MOST = 1 << 62
 _COUNTS = ("rows", "tokens", "examples", "pairs_labelled_1", "examples_in_fullest_row")
 
 
-def checked_manifest(path, text):
-    """Parses and validates a manifest.
+def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[int]]:
+    """Parses a manifest; returns it, the names of its shards and their sizes in bytes.
 
-    Args:
-        path: str. Used in error messages.
-        text: bytes.
-
-    Returns:
-        (manifest dict, names of its shards, sizes of these in bytes).
-
-    Raises:
-        InputError: the manifest is damaged or has another format version.
+    Raises `InputError`, naming `path`, if it is damaged or has another format version.
     """
     try:
         value = parse_json(text, path)

@@ -1,24 +1,25 @@
 """Packing of several examples into one row to reduce padding."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 
-def pack_rows(lengths, row_length, max_examples_per_row):
+def pack_rows(
+    lengths: Sequence[int], row_length: int, max_examples_per_row: int
+) -> list[list[int]]:
     """Packs by best-fit decreasing: longest example first, each into the fullest row with room.
 
-    Args:
-        lengths: list of int. Tokens of each example, at most `row_length`.
-        row_length: int. Tokens of a row.
-        max_examples_per_row: int. 1 disables packing.
-
     Returns:
-        List of rows, each a list of indices into `lengths`. Deterministic.
+        The rows, each a list of indices into `lengths`, which are at most `row_length`.
 
     Example:
         pack_rows([5, 3, 8, 2], row_length=8, max_examples_per_row=4)  # [[2], [0, 1], [3]]
     """
-    rows = []
-    open_rows = [[] for _ in range(row_length + 1)]  # by the number of free tokens
+    rows: list[list[int]] = []
+    open_rows: list[list[list[int]]] = [
+        [] for _ in range(row_length + 1)
+    ]  # by the number of free tokens
     occupied = 0  # bit f is set if open_rows[f] is not empty: the tightest fit is one bit scan
     for index in np.argsort(np.negative(lengths), kind="stable").tolist():
         length = lengths[index]

@@ -6,6 +6,7 @@ that making, trimming and packing examples copies no tokens.
 
 import bisect
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,51 +20,43 @@ class TokenBlock(NamedTuple):
 
     Attributes:
         token_ids: int32 [tokens].
-        sentence_starts: list (sentences + 1) of int. Start of each sentence in `token_ids`, then
-            the number of tokens. No sentence is empty.
-        document_starts: list (documents + 1) of int. Start of each document in `sentence_starts`,
-            then the number of sentences.
-        document_numbers: list (documents) of int. Running number of each document in the corpus.
+        sentence_starts: start of each sentence in `token_ids`, then the number of tokens. No
+            sentence is empty.
+        document_starts: start of each document in `sentence_starts`, then the number of sentences.
+        document_numbers: running number of each document in the corpus.
     """
 
     token_ids: np.ndarray
-    sentence_starts: list
-    document_starts: list
-    document_numbers: list
-
-    @classmethod
-    def from_documents(cls, documents):
-        """Builds a block from a list (documents) of lists (sentences) of lists of token ids."""
-        sentences = [sentence for document in documents for sentence in document]
-        return cls(
-            np.array([token for sentence in sentences for token in sentence], np.int32),
-            [0, *itertools.accumulate(map(len, sentences))],
-            [0, *itertools.accumulate(map(len, documents))],
-            list(range(len(documents))),
-        )
+    sentence_starts: list[int]
+    document_starts: list[int]
+    document_numbers: list[int]
 
 
 class Example(NamedTuple):
     """Two spans of a block's tokens. For a single segment, `second` is empty and the label is 0.
 
-    Attributes:
-        first, second: (start, end) in `TokenBlock.token_ids`.
-        label: int. 1 if the second segment is from a random other document or, for sentence order,
-            if the two segments are swapped.
+    The label is 1 if the second segment is from a random other document or, for sentence order, if
+    the two segments are swapped.
     """
 
-    first: tuple
-    second: tuple
+    first: tuple[int, int]  # start and end in `TokenBlock.token_ids`
+    second: tuple[int, int]
     label: int
 
     @property
-    def length(self):
-        """int. Tokens of the example, including [CLS] and one [SEP] per segment."""
+    def length(self) -> int:
+        """Tokens of the example, including [CLS] and one [SEP] per segment."""
         second = self.second[1] - self.second[0]
         return 2 + self.first[1] - self.first[0] + (second + 1 if second else 0)
 
 
-def next_sentence_examples(block, length, seed=0, pass_number=0, short_sequence_probability=0.1):
+def next_sentence_examples(
+    block: TokenBlock,
+    length: int,
+    seed: int = 0,
+    pass_number: int = 0,
+    short_sequence_probability: float = 0.1,
+) -> list[Example]:
     """Makes segment pairs for next-sentence prediction in the same way as BERT.
 
     Each document has a target length: the `length` − 3 tokens left by [CLS] a [SEP] b [SEP] or,
@@ -76,31 +69,24 @@ def next_sentence_examples(block, length, seed=0, pass_number=0, short_sequence_
     both fit.
 
     Args:
-        block: `TokenBlock` of at least two documents.
-        length: int. Maximum length of an example in tokens, [CLS] and [SEP] included.
-        seed, pass_number: ints. With the document's running number, they determine every draw.
-        short_sequence_probability: float.
-
-    Returns:
-        List of `Example`.
+        length: Maximum length of an example in tokens, [CLS] and [SEP] included.
+        seed, pass_number: With the document's running number, they determine every draw.
 
     Raises:
         InputError: the block has only one document.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
-    num_documents = len(block.document_starts) - 1
-    if num_documents < 2:
+    if len(block.document_numbers) < 2:
         raise InputError(
-            "next-sentence prediction takes its wrong pairs from another document, and there is "
-            "only one; give more documents or choose --objective mlm."
+            "next-sentence prediction draws random segments from another document, but there is "
+            "only one. Add documents, or choose --objective mlm."
         )
-    examples = []
-    for document in range(num_documents):
-        generator = draws.stream(seed, "pairs", pass_number, block.document_numbers[document])
-        examples += _document_pairs(
-            block, document, length - 3, short_sequence_probability, generator
-        )
+    examples: list[Example] = []
+    for document, number in enumerate(block.document_numbers):
+        generator = draws.stream(seed, "pairs", pass_number, number)
+        target = _target(length - 3, short_sequence_probability, generator)
+        examples += _document_pairs(block, document, length - 3, target, generator)
     return examples
 
 
@@ -116,9 +102,8 @@ def _end_of_chunk(block, sentence, document_end, target):
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
 
-def _document_pairs(block, document, most_tokens, short_sequence_probability, generator):
+def _document_pairs(block, document, most_tokens, target, generator):
     starts = block.sentence_starts
-    target = _target(most_tokens, short_sequence_probability, generator)
     sentence, document_end = block.document_starts[document : document + 2]
     while sentence < document_end:
         chunk_end = _end_of_chunk(block, sentence, document_end, target)
@@ -169,20 +154,19 @@ def _cut(span, count, generator):
     return span[0] + front, span[1] - (count - front)
 
 
-def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence_probability=0.1):
+def sentence_order_examples(
+    block: TokenBlock,
+    length: int,
+    seed: int = 0,
+    pass_number: int = 0,
+    short_sequence_probability: float = 0.1,
+) -> list[Example]:
     """Makes pairs of consecutive segments of one document, in order or swapped.
 
     Sentences are collected and trimmed as in `next_sentence_examples`. The first randint(1, n − 1)
     of the n collected sentences are one segment and the rest the other; a single sentence of k
     tokens is split after randint(1, k − 1) of them. With probability ½ the two are swapped, with
     label 1. A single sentence of one token is omitted.
-
-    Args:
-        block: `TokenBlock`.
-        length, seed, pass_number, short_sequence_probability: see `next_sentence_examples`.
-
-    Returns:
-        List of `Example`.
 
     Source: Lan et al. 2019, "ALBERT", section 3.1; there, a single sentence is not split.
     """
@@ -193,34 +177,26 @@ def sentence_order_examples(block, length, seed=0, pass_number=0, short_sequence
         sentence, document_end = block.document_starts[document : document + 2]
         while sentence < document_end:
             chunk_end = _end_of_chunk(block, sentence, document_end, target)
-            places = block.sentence_starts[sentence : chunk_end + 1]
+            places: Sequence[int] = block.sentence_starts[sentence : chunk_end + 1]
             begin, end = places[0], places[-1]
             if len(places) == 2:
                 places = range(begin, end + 1)
             if len(places) > 2:
                 middle = places[draws.integer(generator, 1, len(places) - 2)]
                 first, second = _trim((begin, middle), (middle, end), most_tokens, generator)
-                if generator.random() < 0.5:
-                    examples.append(Example(second, first, 1))
-                else:
-                    examples.append(Example(first, second, 0))
+                is_swapped = generator.random() < 0.5
+                pair = (second, first) if is_swapped else (first, second)
+                examples.append(Example(*pair, int(is_swapped)))
             sentence = chunk_end
     return examples
 
 
-def contiguous_examples(block, length):
-    """Cuts each document into single segments of maximum length, without random draws.
+def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
+    """Cuts each document into single segments of maximum length, [CLS] and [SEP] included.
 
     A segment may begin and end within a sentence. Segments of whole sentences would leave a few
     tokens of nearly every row to padding, because few examples are short enough to fill the gap: 4
     % of the tokens in rows of 512 tokens of Wikipedia, and 13 % in rows of 128.
-
-    Args:
-        block: `TokenBlock`.
-        length: int. Maximum length of an example in tokens, [CLS] and [SEP] included.
-
-    Returns:
-        List of `Example` with an empty second segment.
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.3.
     """

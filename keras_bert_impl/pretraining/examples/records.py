@@ -21,7 +21,9 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -35,23 +37,25 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
 _ROWS_AT_ONCE = 256
-_OF_EXAMPLES = ("example_lengths", "first_lengths", "pair_labels")
+PER_EXAMPLE = ("example_lengths", "first_lengths", "pair_labels")
 
 
-def token_type(vocabulary_size):
+def token_type(vocabulary_size: int) -> np.dtype:
     """Returns the numpy dtype of `token_ids` in a record."""
     return np.dtype("<u2" if vocabulary_size <= 1 << 16 else "<i4")
 
 
-def serialize_rows(arrays, vocabulary_size, first_id):
+def serialize_rows(
+    arrays: dict[str, np.ndarray], vocabulary_size: int, first_id: int
+) -> list[bytes]:
     """Serializes rows to records, as a list of bytes.
 
     Args:
         arrays: dict of int32 arrays [rows, ...]: the features in the table above except `row_id`.
-        vocabulary_size: int.
-        first_id: int. The `row_id` of the first row; the following rows count up from it.
+        first_id: The `row_id` of the first row; the following rows count up from it.
     """
-    dtypes = dict.fromkeys(_OF_EXAMPLES, "<i4") | {"token_ids": token_type(vocabulary_size)}
+    dtypes = dict.fromkeys(PER_EXAMPLE, np.dtype("<i4"))
+    dtypes["token_ids"] = token_type(vocabulary_size)
     example = tf.train.Example()
     feature = example.features.feature
     for name in dtypes:
@@ -59,9 +63,9 @@ def serialize_rows(arrays, vocabulary_size, first_id):
     feature["row_id"].int64_list.value.append(0)
     # One message is reused: creating its parts for each row takes most of the time.
     lists = [feature[name].bytes_list.value for name in dtypes]
-    arrays = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
+    columns = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
     row_ids, serialized = feature["row_id"].int64_list.value, []
-    for number, values in enumerate(zip(*arrays), first_id):
+    for number, values in enumerate(zip(*columns), first_id):
         for one_list, row in zip(lists, values):
             one_list[0] = row.tobytes()
         row_ids[0] = number
@@ -69,50 +73,36 @@ def serialize_rows(arrays, vocabulary_size, first_id):
     return serialized
 
 
-def parse_rows(serialized, manifest):
-    """Parses a batch of records to tensors, in graph.
+def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
+    """Parses a batch of records (string [batch]) to the features in the table above, in graph.
 
-    Args:
-        serialized: string tensor [batch].
-        manifest: dict. The manifest of the records.
-
-    Returns:
-        Dict of the features in the table above: int32 [batch, …], and `row_id` int64 [batch].
+    They are int32 [batch, …], but `row_id` is int64 [batch].
     """
-    names = ("token_ids", *_OF_EXAMPLES)
-    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+    spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
     dtype = tf.as_dtype(token_type(manifest["tokenizer"]["vocabulary_size"]))
     token_ids = tf.cast(tf.io.decode_raw(rows["token_ids"], dtype), tf.int32)
     arrays = {"token_ids": tf.ensure_shape(token_ids, [None, manifest["settings"]["length"]])}
-    for name in _OF_EXAMPLES:
+    for name in PER_EXAMPLE:
         values = tf.io.decode_raw(rows[name], tf.int32)
         arrays[name] = tf.ensure_shape(values, [None, manifest["settings"]["max_examples_per_row"]])
     return rows | arrays
 
 
-def check_pair_labels(manifest, split):
-    """Rejects segment pairs that all have one label, from which nothing can be learned.
-
-    Args:
-        manifest: dict. The manifest of the records.
-        split: str.
-
-    Raises:
-        InputError: the split has pairs for an objective, and all have the same label.
-    """
+def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
+    """Raises `InputError` if a split has segment pairs that all have the same label."""
     counts, objective = manifest["splits"][split], manifest["settings"]["objective"]
     if objective == "mlm" or 0 < counts["pairs_labelled_1"] < counts["examples"]:
         return
-    wrong, right = {
-        "mlm_nsp": ("of two documents", "of one document"),
+    one, zero = {
+        "mlm_nsp": ("random", "consecutive"),
         "mlm_sop": ("swapped", "in order"),
     }[objective]
-    which = wrong if counts["pairs_labelled_1"] else right
+    which = one if counts["pairs_labelled_1"] else zero
     raise InputError(
-        f"all {counts['examples']} pairs of the {split} split are {which}, of which nothing can be "
-        "learned. Give more documents, of several sentences each and shorter than a row, or choose "
-        "--objective mlm."
+        f"all {counts['examples']} segment pairs of the {split} split are {which}, so there is "
+        "nothing to learn. Add documents of several sentences that are shorter than a row, or "
+        "choose --objective mlm."
     )
 
 
@@ -121,18 +111,14 @@ class Dealer:
 
     Rows that are adjacent in the corpus thus end up in different shards, and each shard is small
     enough to be shuffled in memory as a whole when read.
-
-    Args:
-        num_open_shards: int. Shards that are filled side by side.
-        rows_per_shard: int. Maximum rows of a shard.
     """
 
-    def __init__(self, num_open_shards, rows_per_shard):
+    def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
         self.num_shards = 0
-        self._open = [None] * num_open_shards  # each [shard, number of rows]
+        self._open: list[tuple[int, int] | None] = [None] * num_open_shards  # (shard, rows)
 
-    def deal(self, count, first_shard):
+    def deal(self, count: int, first_shard: int) -> Iterator[tuple[int, int]]:
         """Yields (shard, position in the shard) for `count` rows.
 
         The first row goes to the open shard `first_shard` (modulo their number), and so on in turn.
@@ -140,36 +126,36 @@ class Dealer:
         for number in range(first_shard, first_shard + count):
             slot = number % len(self._open)
             if self._open[slot] is None:
-                self._open[slot] = [self.num_shards, 0]
+                self._open[slot] = (self.num_shards, 0)
                 self.num_shards += 1
             shard, rows = self._open[slot]
             full = rows + 1 == self.rows_per_shard
-            self._open[slot] = None if full else [shard, rows + 1]
+            self._open[slot] = None if full else (shard, rows + 1)
             yield shard, rows
 
 
-def shard_name(split, shard):
+def shard_name(split: str, shard: int) -> str:
     """Returns the file name of a shard, such as `train-00000.tfrecord.gz`."""
     return f"{split}-{shard:05d}.tfrecord.gz"
 
 
 class ShardWriter:
-    """Writes the rows of a split to shards assigned by a `Dealer`.
+    """Writes the rows of a split to shards assigned by a `Dealer`."""
 
-    Args:
-        directory: `Path` to write into.
-        split: str. `"train"` or `"held_out"`.
-        num_open_shards, rows_per_shard: see `Dealer`.
-    """
-
-    def __init__(self, directory, split, num_open_shards=16, rows_per_shard=32768):
+    def __init__(
+        self,
+        directory: str | Path,
+        split: str,
+        num_open_shards: int = 16,
+        rows_per_shard: int = 32768,
+    ) -> None:
         self._directory = Path(directory)
         self._split = split
         self._dealer = Dealer(num_open_shards, rows_per_shard)
-        self._open = {}  # shard -> writer
-        self._rows = []
+        self._open: dict[int, ShardFile] = {}  # by shard
+        self._rows: list[int] = []
 
-    def write(self, rows, first_shard):
+    def write(self, rows: Sequence[bytes], first_shard: int) -> None:
         """Writes serialized rows; for `first_shard` see `Dealer.deal`."""
         with os_errors():
             for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
@@ -181,12 +167,8 @@ class ShardWriter:
                 if place + 1 == self._dealer.rows_per_shard:
                     self._open.pop(shard).close()
 
-    def close(self):
-        """Closes the shards.
-
-        Returns:
-            List of dicts `file`, `rows`, `bytes`, `sha256`, for the manifest.
-        """
+    def close(self) -> list[dict[str, Any]]:
+        """Closes the shards; returns their entries in the manifest."""
         with os_errors():
             for writer in self._open.values():
                 writer.close()
@@ -197,25 +179,22 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows and compresses them when closed.
+    """Writes serialized rows to a file beside the shard, which is compressed when closed.
 
     Compressing while writing, as TensorFlow's writer does, takes six times the processor time for
     the same file size.
-
-    Args:
-        path: `Path` of the shard. Until it is closed, the rows are in a file beside it.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._plain = path.with_name(f"{path.name}.plain")
         self._writer = tf.io.TFRecordWriter(str(self._plain))
 
-    def write(self, row):
+    def write(self, row: bytes) -> None:
         """Adds a row (bytes)."""
         self._writer.write(row)
 
-    def close(self):
+    def close(self) -> None:
         """Compresses the rows to `path` and removes the uncompressed file."""
         self._writer.close()
         with open(self._plain, "rb") as plain, open(self._path, "wb") as file:
@@ -225,7 +204,7 @@ class ShardFile:
         self._plain.unlink()
 
 
-def describe_shard(path, rows):
+def describe_shard(path: Path, rows: int) -> dict[str, Any]:
     """Returns the manifest entry (dict) of a written shard."""
     return {"file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)}
 
@@ -238,28 +217,24 @@ def _sha256(path):
     return digest.hexdigest()
 
 
-def write_manifest(directory, manifest):
+def write_manifest(directory: str | Path, manifest: dict[str, Any]) -> None:
     """Writes `manifest.json` into a local folder or a folder on a bucket."""
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     with replace_file(os.path.join(directory, MANIFEST)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def absolute(directory):
+def absolute(directory: str | Path) -> str:
     """Returns a records folder (str) under a name that is valid in other processes and machines."""
-    directory = os.fspath(directory)
-    return directory if is_remote(directory) else os.path.abspath(directory)
+    return os.fspath(directory) if is_remote(directory) else os.path.abspath(directory)
 
 
-def read_manifest(directory):
+def read_manifest(directory: str | Path) -> dict[str, Any]:
     """Reads and validates the manifest of a records folder, and checks the sizes of its shards.
 
     Args:
-        directory: str or `Path` of a folder written by `prepare`, or str of one on a bucket, such
-            as `gs://bucket/records`. Any file system that TensorFlow supports works.
-
-    Returns:
-        dict, as returned by `prepare`.
+        directory: folder written by `prepare`, or str of one on a bucket, such as
+            `gs://bucket/records`. Any file system that TensorFlow supports works.
 
     Raises:
         InputError: the folder has no records or another format version, a shard is missing or has
@@ -267,16 +242,14 @@ def read_manifest(directory):
     """
     if not is_remote(directory):
         recover(directory)
-    path = os.path.join(os.fspath(directory), MANIFEST)
+    path = os.path.join(directory, MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
-            raise InputError(
-                f"{directory} holds no records: there is no manifest.json; run prepare."
-            )
+            raise InputError(f"{directory} holds no records (no {MANIFEST}); run prepare.")
         with tf.io.gfile.GFile(path, "rb") as file:
             text = file.read()
         manifest, names, expected = checked_manifest(path, text)
-        files = [os.path.join(os.fspath(directory), name) for name in names]
+        files = [os.path.join(directory, name) for name in names]
         with concurrent.futures.ThreadPoolExecutor(32) as pool:  # buckets have high latency
             sizes = list(pool.map(_size, files))
     except tf.errors.OpError as error:
@@ -286,8 +259,8 @@ def read_manifest(directory):
             raise InputError(f"the shard {file} is missing; copy it again or run prepare again.")
         if size != size_then:
             raise InputError(
-                f"the shard {file} is cut short or changed: {size} bytes, the manifest has "
-                f"{size_then}; copy it again or run prepare again."
+                f"the shard {file} is truncated or changed: it has {size} bytes, not the "
+                f"manifest's {size_then}; copy it again or run prepare again."
             )
     return manifest
 
@@ -300,7 +273,7 @@ def _size(path):
         return None
 
 
-def read_tokenizer(directory):
+def read_tokenizer(directory: str | Path) -> Tokenizer:
     """Loads the `Tokenizer` beside the shards; for `directory` see `read_manifest`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(Path(directory))
@@ -311,18 +284,18 @@ def read_tokenizer(directory):
         return Tokenizer.from_pretrained(Path(copy))
 
 
-def check_tokenizer(manifest, tokenizer):
+def check_tokenizer(manifest: dict[str, Any], tokenizer: Tokenizer) -> None:
     """Raises `InputError` unless the records were made with this tokenizer."""
     made_with = manifest["tokenizer"]["fingerprint"]
     if tokenizer.fingerprint != made_with:
         raise InputError(
-            f"the records were made with another tokenizer (fingerprint {made_with[:12]}, this "
-            f"one has {tokenizer.fingerprint[:12]}); use the one in the records folder or run "
-            "prepare again, with this one."
+            f"the records were prepared with another tokenizer (fingerprint {made_with[:12]}, not "
+            f"{tokenizer.fingerprint[:12]}). Use the tokenizer in the records folder, or run "
+            "prepare again with this one."
         )
 
 
-def check_shards(directory):
+def check_shards(directory: str | Path) -> None:
     """Raises `InputError` naming the first shard whose checksum or rows differ from the manifest.
 
     Reads every byte; `read_manifest` checks only sizes.
@@ -330,21 +303,21 @@ def check_shards(directory):
     manifest = read_manifest(directory)
     for split in SPLITS:
         for shard in manifest["splits"][split]["shards"]:
-            file = os.path.join(os.fspath(directory), shard["file"])
+            file = os.path.join(directory, shard["file"])
             if _sha256(file) != shard["sha256"]:
                 raise InputError(
-                    f"the shard {file} is damaged: its checksum is not the manifest's; copy it "
-                    "again or run prepare again."
+                    f"the shard {file} is damaged: its checksum differs from the manifest's; copy "
+                    "it again or run prepare again."
                 )
             if _count_rows(file, manifest) != shard["rows"]:
                 raise _other_rows(file)
 
 
-def check_first_rows(directory, manifest):
+def check_first_rows(directory: str | Path, manifest: dict[str, Any]) -> None:
     """Raises `InputError` if the first rows of a folder do not match its manifest."""
     for split in SPLITS:
         for shard in manifest["splits"][split]["shards"][:1]:
-            _count_rows(os.path.join(os.fspath(directory), shard["file"]), manifest, most=1)
+            _count_rows(os.path.join(directory, shard["file"]), manifest, most=1)
 
 
 def _count_rows(file, manifest, most=-1):
@@ -358,14 +331,11 @@ def _count_rows(file, manifest, most=-1):
 
 
 def _other_rows(file):
-    return InputError(
-        f"the shard {file} does not hold rows as its manifest.json describes them; run prepare "
-        "again."
-    )
+    return InputError(f"the rows of the shard {file} do not match {MANIFEST}; run prepare again.")
 
 
 @contextlib.contextmanager
-def clear_read_errors(directory):
+def clear_read_errors(directory: str | Path) -> Iterator[None]:
     """Context manager that turns errors from damaged records into one that names the shard.
 
     Example:

@@ -1,42 +1,46 @@
 """Layout of packed examples in their rows, for all rows of a block at once."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
+from keras_bert_impl.pretraining.examples.pairs import Example, TokenBlock
+from keras_bert_impl.tokenizers import Tokenizer
 
-def spans_of(examples):
-    """Returns the segment bounds: int64 [examples, 4], start and end of the first and second.
 
-    Args:
-        examples: list of `Example`.
-    """
+def spans_of(examples: Iterable[Example]) -> np.ndarray:
+    """Returns the segment bounds: int64 [examples, 4], start and end of the first and second."""
     spans = [(*example.first, *example.second) for example in examples]
     return np.array(spans, np.int64).reshape(-1, 4)
 
 
-def lengths_of(spans, num_separators):
+def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
     """Returns the tokens of each example with special tokens: int64 [examples].
 
     Args:
         spans: from `spans_of`.
-        num_separators: int. Separators between two segments.
+        num_separators: Separators between two segments.
     """
     return _parts(spans, num_separators).sum(axis=1)
 
 
-def lay_out(block, spans, labels, packed, length, max_examples_per_row, tokenizer):
+def lay_out(
+    block: TokenBlock,
+    spans: np.ndarray,
+    labels: Sequence[int],
+    packed: Sequence[Sequence[int]],
+    length: int,
+    max_examples_per_row: int,
+    tokenizer: Tokenizer,
+) -> dict[str, np.ndarray]:
     """Builds the arrays of records (see `records`) for all rows.
 
     Args:
-        block: `TokenBlock`.
-        spans: spans of the examples, from `spans_of`.
-        labels: list of int. Labels of the examples.
-        packed: list of rows, each a list of example indices; see `packing.pack_rows`.
-        length: int. Tokens of a row.
-        max_examples_per_row: int.
-        tokenizer: provides the ids of the special tokens.
+        spans: from `spans_of`.
+        packed: from `packing.pack_rows`.
 
     Returns:
-        dict of int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
+        int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
         `pair_labels` [rows, max_examples_per_row].
     """
     order = [index for row in packed for index in row]
@@ -65,7 +69,7 @@ def lay_out(block, spans, labels, packed, length, max_examples_per_row, tokenize
     }
 
 
-def concatenated_spans(values, starts, lengths):
+def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenates the slices of an array that begin at `starts` and have `lengths`.
 
     Example:

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -25,12 +27,8 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     that `tfds.builder_from_directory(builder.data_dir)` reads it without this class. For the
     features see `pretraining.examples.records`: int32, except for `row_id`, which is int64.
 
-    Args:
-        records: str or `Path` of the folder, or str of a copy on a bucket.
-        **arguments: for the TFDS builder, such as `data_dir`.
-
-    Raises:
-        InputError: the records are missing or damaged.
+    `arguments` are those of the TFDS builder, such as `data_dir`. Raises `InputError` if the records
+    are missing or damaged.
 
     Example:
         builder = PretrainingRecords(records="records", data_dir="tfds")
@@ -43,7 +41,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     # (importlib_resources) that it does not require.
     code_path = None
 
-    def __init__(self, *, records, **arguments):
+    def __init__(self, *, records: str | Path, **arguments: Any) -> None:
         self._records = absolute(records)
         self._manifest = read_manifest(self._records)
         # Named by the manifest's hash, so that TFDS does not reuse data of other records.

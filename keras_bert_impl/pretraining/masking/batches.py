@@ -3,50 +3,52 @@
 B is the batch size, L the row length, E the examples per row, P the prediction slots per row.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_ids
+from keras_bert_impl.pretraining.masking.masking import (
+    Masking,
+    mask_rows,
+    per_token,
+    replacement_ids,
+)
+from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES
 from keras_bert_impl.pretraining.settings import (
     MASKED_OBJECTIVES,
     OBJECTIVES,
     PAIR_OBJECTIVES,
     RECORDS_OBJECTIVES,
 )
+from keras_bert_impl.tokenizers import Tokenizer
 
+Tensors = dict[str, tf.Tensor]
 _OF_PAIRS = set(PAIR_OBJECTIVES)
-_OF_MASKED_TOKENS = set(MASKED_OBJECTIVES)
-_KNOWN = set(OBJECTIVES)
 
 
-def checked_objectives(manifest, objectives=None):
+def checked_objectives(
+    manifest: dict[str, Any], objectives: Sequence[str] | None = None
+) -> tuple[str, ...]:
     """Validates the names of the objectives to make labels for.
 
-    Args:
-        manifest: dict. The manifest of the records.
-        objectives: names; None for those that the records were prepared for.
-
-    Returns:
-        tuple of str.
-
-    Raises:
-        InputError: a name is unknown, or the records have no labels for it.
+    None stands for those that the records were prepared for. Raises `InputError` if a name is
+    unknown or the records have no labels for it.
     """
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
         objectives = made_for
-    unknown = sorted(set(objectives) - _KNOWN)
-    if unknown or not objectives:
-        raise InputError(
-            f"objectives are some of {', '.join(sorted(_KNOWN))}. Received: {list(objectives)}"
-        )
+    if not objectives or not set(objectives) <= set(OBJECTIVES):
+        known = ", ".join(sorted(OBJECTIVES))
+        raise InputError(f"objectives must be among {known}. Received: {list(objectives)}")
     missing = sorted((set(objectives) & _OF_PAIRS) - set(made_for))
     if missing:
         raise InputError(
             f"the records have no labels for {', '.join(missing)}, only for "
-            f"{', '.join(made_for)}: run prepare with another --objective."
+            f"{', '.join(made_for)}. Run prepare with another --objective."
         )
     if set(objectives) & _OF_PAIRS:
         records.check_pair_labels(manifest, "train")
@@ -57,14 +59,18 @@ class Batcher:
     """Converts serialized rows to (features, labels, weights), in graph.
 
     Args:
-        manifest: dict. The manifest of the records.
-        tokenizer: the tokenizer of the records.
         key: uint64 scalar. Key of the random draws.
-        objectives: names, from `checked_objectives`.
-        masking: `Masking`.
+        objectives: from `checked_objectives`.
     """
 
-    def __init__(self, manifest, tokenizer, key, objectives, masking):
+    def __init__(
+        self,
+        manifest: dict[str, Any],
+        tokenizer: Tokenizer,
+        key: tf.Tensor,
+        objectives: Iterable[str],
+        masking: Masking,
+    ) -> None:
         settings = manifest["settings"]
         self._length = settings["length"]
         self._manifest = manifest
@@ -75,7 +81,7 @@ class Batcher:
         self._tokenizer = tokenizer
         replacements = replacement_ids(tokenizer)
         if not replacements:
-            raise InputError("the vocabulary has special tokens alone: there is nothing to learn.")
+            raise InputError("the vocabulary has only special tokens, so nothing can be masked.")
         self._masking = {
             "seed": key,
             "masking": masking,
@@ -84,13 +90,15 @@ class Batcher:
             "slots": masking.num_slots(self._length, self._num_examples),
         }
         none = np.zeros((1, settings["max_examples_per_row"]), np.int32)
-        empty = dict.fromkeys(("example_lengths", "first_lengths", "pair_labels"), none)
+        empty = dict.fromkeys(records.PER_EXAMPLE, none)
         empty["token_ids"] = np.full((1, self._length), tokenizer.pad_id, np.int32)
         (self.empty_row,) = records.serialize_rows(empty, tokenizer.vocabulary_size, first_id=0)
 
-    def __call__(self, serialized, epochs):
+    def __call__(
+        self, serialized: tf.Tensor, epochs: tf.Tensor
+    ) -> tuple[Tensors, Tensors, Tensors]:
         rows = records.parse_rows(serialized, self._manifest)
-        for name in ("example_lengths", "first_lengths", "pair_labels"):
+        for name in records.PER_EXAMPLE:
             rows[name] = rows[name][:, : self._num_examples]  # [B, E]
         rows |= layout(
             rows["example_lengths"],
@@ -98,10 +106,9 @@ class Batcher:
             self._length,
             self._tokenizer.segment_of_second,
         )
-        names = ("token_ids", "segment_ids", "position_ids", "example_ids")
-        features = {name: rows[name] for name in names}
-        labelled = {}  # objective -> (labels, whether each is used)
-        if self._objectives & _OF_MASKED_TOKENS:
+        features = {name: rows[name] for name in ENCODER_FEATURES}
+        labelled: dict[str, tuple] = {}  # objective -> (labels, whether each is used)
+        if self._objectives & set(MASKED_OBJECTIVES):
             self._mask(rows, epochs, features, labelled)
         for name in self._objectives & _OF_PAIRS:
             is_example = rows["example_lengths"] > 0
@@ -140,7 +147,9 @@ def _next_tokens(rows):
     return tf.where(there, following(rows["token_ids"]), 0), there
 
 
-def layout(example_lengths, first_lengths, length, segment_of_second=1):
+def layout(
+    example_lengths: tf.Tensor, first_lengths: tf.Tensor, length: int, segment_of_second: int = 1
+) -> Tensors:
     """Computes the example, position and segment of each token of packed rows.
 
     Returns:
@@ -152,14 +161,11 @@ def layout(example_lengths, first_lengths, length, segment_of_second=1):
     place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]
     index = tf.reduce_sum(tf.cast(place >= ends[:, tf.newaxis], tf.int32), axis=2)  # [B, L]
     is_real = tf.cast(index < example_lengths.shape[1], tf.int32)
-
-    def per_token(per_example):
-        return tf.gather(tf.pad(per_example, [[0, 0], [0, 1]]), index, batch_dims=1)
-
-    position_ids = (tf.range(length) - per_token(starts)) * is_real
-    in_second = tf.cast(position_ids >= per_token(first_lengths), tf.int32)
+    example_ids = (index + 1) * is_real
+    position_ids = (tf.range(length) - per_token(starts, example_ids)) * is_real
+    in_second = tf.cast(position_ids >= per_token(first_lengths, example_ids), tf.int32)
     return {
-        "example_ids": (index + 1) * is_real,
+        "example_ids": example_ids,
         "position_ids": position_ids,
         "segment_ids": segment_of_second * in_second * is_real,
         "starts": starts,

@@ -4,34 +4,38 @@ B is the batch size, L the row length, E the examples per row, P the prediction 
 """
 
 import os
-import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.pretraining.input_worker_watch import connect
 from keras_bert_impl.pretraining.masking.batches import Batcher, checked_objectives
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.random_bits import permutation, row_keys
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
 
 
 def pretraining_dataset(
-    directory,
-    batch_size,
-    seed=0,
-    split="train",
-    start_row=0,
-    shard_index=0,
-    num_shards=1,
-    objectives=None,
-    masking=Masking(),
-    tokenizer=None,
-    input_workers=(),
-):
+    directory: str | Path,
+    batch_size: int,
+    seed: int = 0,
+    split: str = "train",
+    start_row: int = 0,
+    shard_index: int = 0,
+    num_shards: int = 1,
+    objectives: Sequence[str] | None = None,
+    masking: Masking = Masking(),
+    tokenizer: Tokenizer | None = None,
+    input_workers: Sequence[str] = (),
+) -> tf.data.Dataset:
     """Creates a dataset of pre-training batches: `(features, labels, weights)` of static shape.
 
     | features, int32 | |
@@ -56,25 +60,21 @@ def pretraining_dataset(
     each time; its last batch is padded with empty rows.
 
     Args:
-        directory: str or `Path` of records written by `prepare`, or str of a copy on a bucket, such
-            as `gs://bucket/records`.
-        batch_size: int. Rows of the global batch.
-        seed: int.
-        split: str. `"train"` or `"held_out"`.
-        start_row: int. Number of rows already read; train split only.
-        shard_index, num_shards: ints. Input worker `shard_index` of `num_shards` gets its slice of
-            each global batch, B = batch_size / num_shards rows.
+        directory: Records written by `prepare`, or str of a copy on a bucket.
+        batch_size: Rows of the global batch.
+        split: `"train"` or `"held_out"`.
+        start_row: Number of rows already read; train split only.
+        shard_index, num_shards: Input worker `shard_index` of `num_shards` gets its slice of each
+            global batch, B = batch_size / num_shards rows.
         objectives: names of the pre-training objectives; None for those that the records were
             prepared for.
-        masking: `Masking`.
         tokenizer: the tokenizer of the records; None loads the copy beside them.
-        input_workers: list of str, such as `"grpc://host:5050"`. Machines running `keras-bert
-            input-worker`, for the train split. They make the batches in turn, with the same content
-            and order as without them, and need the records under the same path.
+        input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
+            the train split. They make the batches in turn, with the same content and order as
+            without them, and need the records under the same path.
 
     Returns:
-        `tf.data.Dataset`. It shards itself: distribute it with
-        `strategy.distribute_datasets_from_function`.
+        It shards itself: distribute it with `strategy.distribute_datasets_from_function`.
 
     Raises:
         InputError: records are missing or have the wrong size, the split is empty, the tokenizer is
@@ -90,26 +90,26 @@ def pretraining_dataset(
         raise ValueError(f"`split` must be one of {records.SPLITS}. Received: split={split!r}")
     if batch_size < 1 or batch_size % num_shards or not 0 <= shard_index < num_shards:
         raise ValueError(
-            "`batch_size` must be a multiple of `num_shards`, and `shard_index` below that. "
+            "`batch_size` must be a multiple of `num_shards`, and `shard_index` less than it. "
             f"Received: batch_size={batch_size}, num_shards={num_shards}, shard_index={shard_index}"
         )
     if start_row < 0 or (start_row and split == "held_out"):
         raise ValueError(
-            f"`start_row` is for the train split, from 0. Received: {start_row}, split={split!r}"
+            "`start_row` must not be negative, and must be 0 for the held-out split. "
+            f"Received: start_row={start_row}, split={split!r}"
         )
     if input_workers and split == "held_out":
-        raise ValueError("`input_workers` are for the train split.")
+        raise ValueError("`input_workers` are only for the train split.")
     manifest = records.read_manifest(directory)
     if not manifest["splits"][split]["rows"]:
         raise InputError(f"{directory} has no {split} rows; run prepare with held_out > 0.")
-    tokenizer = _tokenizer(directory, manifest, tokenizer)
+    if tokenizer is None:
+        tokenizer = records.read_tokenizer(directory)
+    records.check_tokenizer(manifest, tokenizer)
     objectives = checked_objectives(manifest, objectives)
     batcher = Batcher(manifest, tokenizer, row_keys(seed, _MASKS), objectives, masking)
     shards = _Shards(directory, manifest["splits"][split]["shards"], seed)
-    if split == "train":
-        rows = shards.rows_from(start_row)
-    else:
-        rows = shards.rows_once()
+    rows = shards.rows_from(start_row) if split == "train" else shards.rows_once()
     local = batch_size // num_shards
 
     @tf.autograph.experimental.do_not_convert
@@ -134,19 +134,24 @@ def pretraining_dataset(
     return without_autotuner(dataset.with_options(options).prefetch(tf.data.AUTOTUNE))
 
 
-def from_input_workers(every, addresses):
+def from_input_workers(
+    every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
+) -> tf.data.Dataset:
     """Returns the batches in order, made by the input workers in turn.
 
     Each input worker is a separate tf.data service with a single worker. One service with several
     workers would return whichever batch is ready first, and its coordinated reads do not define
     which worker is first.
-
-    Args:
-        every: function of (n, first) that returns the dataset of every n-th batch.
-        addresses: list of str.
+    `every(n, first)` returns the dataset of every n-th batch.
     """
     for address in addresses:
-        _check_answers(address)
+        try:
+            connect(address, timeout=10)  # TensorFlow would wait for an hour
+        except OSError as error:
+            raise InputError(
+                f"no input worker answers at {address} ({error}). Start it with `keras-bert "
+                "input-worker`."
+            ) from error
     parts = [
         every(len(addresses), index).apply(
             tf.data.experimental.service.distribute("parallel_epochs", service=address)
@@ -157,27 +162,9 @@ def from_input_workers(every, addresses):
     return tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=True)
 
 
-def _check_answers(address):
-    """Checks that an input worker answers; TensorFlow would wait for an hour."""
-    host, _, port = address.removeprefix("grpc://").rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
-        raise InputError(
-            f"no input worker answers at {address} ({error}); start it by `keras-bert input-worker`."
-        ) from error
-
-
-def num_held_out_batches(manifest, batch_size):
+def num_held_out_batches(manifest: dict[str, Any], batch_size: int) -> int:
     """Returns the batches of one pass over the held-out rows, including a padded last batch."""
     return -(-manifest["splits"]["held_out"]["rows"] // batch_size)
-
-
-def _tokenizer(directory, manifest, tokenizer):
-    if tokenizer is None:
-        tokenizer = records.read_tokenizer(directory)
-    records.check_tokenizer(manifest, tokenizer)
-    return tokenizer
 
 
 def _fill_up(serialized, epochs, batch_size, empty_row):
@@ -190,13 +177,13 @@ def _fill_up(serialized, epochs, batch_size, empty_row):
 class _Shards:
     """Stream of a split's (serialized rows [n], epochs [n]), one shard at a time."""
 
-    def __init__(self, directory, shards, seed):
+    def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
         directory = records.absolute(directory)  # an input worker may run in another folder
         self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
         self._seed = seed
 
-    def rows_from(self, row):
+    def rows_from(self, row: int) -> tf.data.Dataset:
         """Returns all epochs, without end, starting at row `row` of the stream."""
         epoch, row = divmod(row, int(self._rows.sum()))
         ends = np.cumsum(self._rows[self._order(epoch).numpy()])
@@ -220,7 +207,7 @@ class _Shards:
         dataset = tf.data.Dataset.range(epoch, np.iinfo(np.int64).max).flat_map(visits)
         return dataset.skip(whole_shards).enumerate().map(load).prefetch(1)
 
-    def rows_once(self):
+    def rows_once(self) -> tf.data.Dataset:
         """Returns one pass in written order, with epoch 0."""
 
         @tf.autograph.experimental.do_not_convert

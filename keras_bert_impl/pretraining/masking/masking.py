@@ -6,7 +6,8 @@ B is the batch size, L the row length, E the examples per row, P the prediction 
 import dataclasses
 import math
 import re
-from typing import Annotated, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -16,6 +17,7 @@ from keras_bert_impl.pretraining.masking.units import take_units, units_of
 from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
 from keras_bert_impl.pretraining.settings import MASK_UNITS
 from keras_bert_impl.settings import Fraction, OneOf, PositiveInt, Share, validate
+from keras_bert_impl.tokenizers import Tokenizer
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
@@ -27,19 +29,16 @@ class Masking:
     """Which tokens are predicted, and how they are replaced in the model's input.
 
     Args:
-        unit: str. Masking unit: `"token"`; `"word"`; `"ngram"`, one to three words with probability
+        unit: Masking unit: `"token"`; `"word"`; `"ngram"`, one to three words with probability
             proportional to 1 / number of words; `"span"`, one to ten words from a geometric
             distribution, where all tokens of a span are replaced in the same way.
-        rate: float in (0, 1). Fraction of the tokens to predict.
-        max_predictions: int. Maximum predictions per example; None for no limit.
-        mask: float. Fraction of the chosen tokens replaced by the mask token.
-        random: float. Fraction replaced by a random token; the rest stays unchanged.
-        dupe_factor: int. Static masking: number of masks per row, used in turn from epoch to epoch,
-            as if the row had been masked and written that many times. None for new masks in each
+        rate: Fraction of the tokens to predict, in (0, 1).
+        max_predictions: Maximum predictions per example; None for no limit.
+        mask: Fraction of the chosen tokens replaced by the mask token.
+        random: Fraction replaced by a random token; the rest stays unchanged.
+        dupe_factor: Static masking: number of masks per row, used in turn from epoch to epoch, as
+            if the row had been masked and written that many times. None for new masks in each
             epoch.
-
-    Raises:
-        InputError: a value is invalid.
 
     Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
     Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
@@ -59,36 +58,24 @@ class Masking:
         validate(self)
         if self.mask + self.random > 1 + 1e-9:
             raise InputError(
-                "the parts of the chosen tokens that are masked and replaced at random must "
-                f"together be at most 1. Received: mask={self.mask}, random={self.random}"
+                "the fractions of chosen tokens that are masked and randomly replaced must add up "
+                f"to at most 1. Received: mask={self.mask}, random={self.random}"
             )
 
-    def num_predictions(self, example_length):
-        """Returns the number of predictions of an example: BERT's min(max, max(1, round(rate ·
-        n))).
+    def num_predictions(self, example_length: int) -> int:
+        """Returns the number of predictions of an example: min(max, max(1, round(rate · length))).
 
-        Units that would exceed it are skipped, so that there may be fewer.
-
-        Args:
-            example_length: int. Tokens including [CLS] and [SEP].
-
-        Returns:
-            int.
+        The length includes [CLS] and [SEP]. Units that would exceed the number are skipped, so
+        there may be fewer predictions.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
 
-    def num_slots(self, length, max_examples_per_row):
+    def num_slots(self, length: int, max_examples_per_row: int) -> int:
         """Returns an upper bound on the predictions of a row, for any packing.
 
         Rounding gives an example at most a fixed excess over `rate` · its length, so a full row of
-        E examples has at most `rate` · L + E · excess predictions.
-
-        Args:
-            length, max_examples_per_row: ints. L and E.
-
-        Returns:
-            int. P.
+        E examples has at most P = `rate` · L + E · excess predictions.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -120,16 +107,10 @@ class Masked(NamedTuple):
     draws: tf.Tensor
 
 
-def replacement_ids(tokenizer):
+def replacement_ids(tokenizer: Tokenizer) -> list[int]:
     """Returns the ids allowed as random replacements: all but special and unused tokens.
 
     Google's script draws from the whole vocabulary, including those.
-
-    Args:
-        tokenizer: tokenizer with a `vocabulary`.
-
-    Returns:
-        List of int.
     """
     return [
         index
@@ -139,16 +120,16 @@ def replacement_ids(tokenizer):
 
 
 def mask_rows(
-    rows,
-    epochs,
-    seed,
-    masking,
-    mask_id,
-    replacements,
-    slots,
-    is_word_start=None,
-    is_special=None,
-):
+    rows: dict[str, tf.Tensor],
+    epochs: tf.Tensor,
+    seed: Any,
+    masking: Masking,
+    mask_id: int,
+    replacements: Sequence[int],
+    slots: int,
+    is_word_start: tf.Tensor | None = None,
+    is_special: tf.Tensor | None = None,
+) -> Masked:
     """Chooses tokens to predict and masks them.
 
     In each example, up to `masking.num_predictions` tokens other than [CLS], [SEP] and padding are
@@ -160,17 +141,11 @@ def mask_rows(
         rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L], `example_lengths`,
             `first_lengths` int32 [B, E], `row_id` int64 [B].
         epochs: int64 [B]. Epoch in which each row is read.
-        seed: int.
-        masking: `Masking`.
-        mask_id: int.
-        replacements: list of int, from `replacement_ids`.
-        slots: int. P, from `Masking.num_slots`.
+        replacements: from `replacement_ids`.
+        slots: P, from `Masking.num_slots`.
         is_word_start: bool [B, L]. Required for units other than tokens.
         is_special: bool [B, L]. Tokens that are never chosen. Default: [CLS], [SEP] and padding, by
             position.
-
-    Returns:
-        `Masked`.
 
     Source: see `Masking`.
     """
@@ -220,8 +195,8 @@ def mask_rows(
 def _is_special(rows):
     """Returns whether each token is [CLS], [SEP] or padding: bool [B, L]."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]
-    first_lengths = _per_token(rows["first_lengths"], example_ids)
-    lengths = _per_token(rows["example_lengths"], example_ids)
+    first_lengths = per_token(rows["first_lengths"], example_ids)
+    lengths = per_token(rows["example_lengths"], example_ids)
     return (
         (example_ids == 0)
         | (position_ids == 0)
@@ -268,8 +243,8 @@ def _choose(rows, units, is_special, counts, keys, slots):
         sizes=in_order(ends - starts),
         places_in_unit=in_order(tf.range(length) - starts),
         first=first,
-        last=tf.maximum(first + _per_token(rows["example_lengths"], example_ids) - 1, 0),
-        left=_per_token(counts, example_ids),
+        last=tf.maximum(first + per_token(rows["example_lengths"], example_ids) - 1, 0),
+        left=per_token(counts, example_ids),
     )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
@@ -282,7 +257,7 @@ def _key_widths(length, num_examples):
     return min(39, 62 - group_width - place_width), place_width
 
 
-def _per_token(per_example, example_ids):
+def per_token(per_example: tf.Tensor, example_ids: tf.Tensor) -> tf.Tensor:
     """Broadcasts per-example values [B, E] to tokens [B, L]; 0 at padding."""
     return tf.gather(tf.pad(per_example, [[0, 0], [1, 0]]), example_ids, batch_dims=1)
 

@@ -1,5 +1,8 @@
 """Masked token ids and labels in the usual masked LM format."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
@@ -7,20 +10,21 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.settings import Seed, check
+from keras_bert_impl.tokenizers import Tokenizer
 
 NO_LABEL = -100  # ignored by losses of PyTorch, `transformers` and Keras's `ignore_class`
 
 
 @known_arguments("mask_tokens")
 def mask_tokens(
-    token_ids,
-    tokenizer,
-    mask_rate=0.15,
-    mask_unit="token",
-    mask_split=(0.8, 0.1, 0.1),
-    max_predictions=None,
-    seed=0,
-):
+    token_ids: Any,
+    tokenizer: Tokenizer,
+    mask_rate: float = 0.15,
+    mask_unit: str = "token",
+    mask_split: Sequence[float] = (0.8, 0.1, 0.1),
+    max_predictions: int | None = None,
+    seed: int | tf.Tensor = 0,
+) -> tuple[Any, Any]:
     """Masks tokens for a masked LM to predict.
 
     In each row `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
@@ -31,12 +35,11 @@ def mask_tokens(
         token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in
             length), or a dict with `token_ids`, as returned by the tokenizer. Tensors may be in a
             graph, such as in `tf.data.Dataset.map`; their length must be static.
-        tokenizer: `Tokenizer`.
-        mask_rate: float in (0, 1). Fraction of the tokens to predict.
-        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
-        mask_split: three floats. Fractions of the chosen tokens that become the mask token, become
+        mask_rate: Fraction of the tokens to predict, in (0, 1).
+        mask_unit: Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_split: Fractions of the chosen tokens that become the mask token, become
             a random token, and stay unchanged.
-        max_predictions: int or None for no limit. Maximum predictions per row.
+        max_predictions: Maximum predictions per row. None for no limit.
         seed: int, or int64 scalar tensor.
 
     Returns:
@@ -79,16 +82,12 @@ def mask_tokens(
     return found if tf.is_tensor(token_ids) else tuple(part.numpy() for part in found)
 
 
-def rows_of_one_example(token_ids, tokenizer, mask_unit):
+def rows_of_one_example(
+    token_ids: tf.Tensor, tokenizer: Tokenizer, mask_unit: str
+) -> dict[str, Any]:
     """Returns the arguments of `mask_rows` for rows that are not packed, with padding anywhere.
 
-    Args:
-        token_ids: int32 `[batch, length]`, of static length.
-        tokenizer: `Tokenizer`.
-        mask_unit: str. See `Masking`.
-
-    Returns:
-        dict of `rows`, `is_word_start` and `is_special`.
+    `token_ids` are int32 `[batch, length]`, of static length.
     """
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)

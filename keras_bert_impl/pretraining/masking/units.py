@@ -12,29 +12,27 @@ from keras_bert_impl.pretraining.masking.random_bits import below, random_bits
 _RESOLUTION = 1 << 30
 
 
-def _probabilities(weights):
-    return np.array(weights) / np.sum(weights)
-
-
 # Unit -> the probability of each number of words, starting at one.
 WORDS_OF = {
-    "ngram": _probabilities([1 / words for words in (1, 2, 3)]),
-    "span": _probabilities([0.2 * 0.8 ** (words - 1) for words in range(1, 11)]),
+    unit: weights / weights.sum()
+    for unit, weights in {"ngram": 1 / np.arange(1, 4), "span": 0.8 ** np.arange(10)}.items()
 }
 
 
-def units_of(unit, is_special, is_word_start, keys, counter):
+def units_of(
+    unit: str, is_special: tf.Tensor, is_word_start: tf.Tensor | None, keys: tf.Tensor, counter: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the unit of each token. Each special or padding token is a separate unit.
 
     Words are joined unit by unit from the start of a segment, each unit with a random number of
     words; no unit extends beyond its segment.
 
     Args:
-        unit: str. One of `settings.MASK_UNITS`.
+        unit: One of `settings.MASK_UNITS`.
         is_special: bool [B, L].
         is_word_start: bool [B, L]. Ignored at special tokens and directly after them.
         keys: uint64 [B, 1]. Keys for `random_bits`.
-        counter: int. The first of the L counters of the draws.
+        counter: The first of the L counters of the draws.
 
     Returns:
         (starts, ends): int32 [B, L].
@@ -53,14 +51,21 @@ def units_of(unit, is_special, is_word_start, keys, counter):
     return _bounds(is_start)
 
 
-def take_units(is_open, sizes, places_in_unit, first, last, left):
+def take_units(
+    is_open: tf.Tensor,
+    sizes: tf.Tensor,
+    places_in_unit: tf.Tensor,
+    first: tf.Tensor,
+    last: tf.Tensor,
+    left: tf.Tensor,
+) -> tf.Tensor:
     """Takes units in order and skips those that no longer fit.
 
     All tensors are [B, L], and the tokens of a unit are adjacent. Each round takes units up to the
     first that does not fit, and drops all that can no longer fit. A few rounds leave no unit open.
 
     Args:
-        is_open: bool. Whether a token may be taken.
+        is_open: Whether a token may be taken.
         sizes: int32. Tokens of the unit.
         places_in_unit: int32. Index of the token in its unit.
         first, last: int32. Start of the example, and its last token.

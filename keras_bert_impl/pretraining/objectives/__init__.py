@@ -1,5 +1,7 @@
 """Pre-training objectives: small classes over one shared encoder, on any backend."""
 
+from collections.abc import Iterable
+
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.objectives.base import Objective
 from keras_bert_impl.pretraining.objectives.distillation import Distillation, LayerDistillation
@@ -24,14 +26,8 @@ OBJECTIVES = {
 }
 
 
-def as_objectives(objectives):
-    """Converts a list of objectives or names to objectives.
-
-    Args:
-        objectives: list of `Objective` or of keys of `OBJECTIVES`.
-
-    Returns:
-        tuple of `Objective`.
+def as_objectives(objectives: Iterable[Objective | str]) -> tuple[Objective, ...]:
+    """Converts names to objectives.
 
     Raises:
         InputError: a name is unknown, the list is empty, or two objectives are incompatible.
@@ -40,16 +36,14 @@ def as_objectives(objectives):
     for objective in objectives:
         if not isinstance(objective, Objective):
             if objective not in list(OBJECTIVES):  # a list, because the value may be unhashable
-                raise InputError(f"objectives are {', '.join(OBJECTIVES)}. Received: {objective!r}")
+                known = ", ".join(OBJECTIVES)
+                raise InputError(f"objectives must be among {known}. Received: {objective!r}")
             objective = OBJECTIVES[objective]()
         made.append(objective)
     names = [objective.name for objective in made]
     if "left_to_right" in names and len(made) > 1:
-        raise InputError(f"left_to_right goes with no other objective. Received: {names}")
+        raise InputError(f"left_to_right cannot be combined with others. Received: {names}")
     outputs = [name for objective in made for name in objective.output_names]
     if not made or len(set(outputs)) < len(outputs):
-        raise InputError(
-            "there must be at least one objective, and no two with the same outputs. "
-            f"Received: {names}"
-        )
+        raise InputError(f"objectives must not be empty or share outputs. Received: {names}")
     return tuple(made)

@@ -3,10 +3,13 @@
 import dataclasses
 import os
 import types
+from pathlib import Path
+from typing import Any
 
 import keras
 from keras import ops
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
     encoder_tensors,
     head_tensors,
@@ -15,11 +18,11 @@ from keras_bert_impl.interop import (
     tied_tensors,
 )
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.heads import linear_map, masked_lm_head
+from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
-from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective
+from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensor, Tensors
+from keras_bert_impl.pretraining.objectives.masked_lm import masked_logits
 from keras_bert_impl.training.distillation_losses import (
     check_layers,
     cosine_distance,
@@ -30,16 +33,15 @@ from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
 
 class _Distillation(Objective):
-    """Base class of the distillation objectives, with a teacher that is loaded once and never
-    updated.
+    """Base class of the distillation objectives, with a frozen teacher.
 
     All outputs except `masked_lm` are already errors: the teacher runs once, in the graph of the
     model, and its predictions are not outputs.
     """
 
-    def __init__(self, teacher, dtype):
+    def __init__(self, teacher: str | Path | None, dtype: Any) -> None:
         if teacher is None:
-            raise InputError(f"{self.name} takes a teacher: a model directory or a name.")
+            raise InputError(f"{self.name} needs a teacher: a model directory or name.")
         self.teacher, self.dtype = os.fspath(teacher), dtype
         source = open_model(teacher)
         self._config = dataclasses.replace(
@@ -58,30 +60,30 @@ class _Distillation(Objective):
 
     def _check(self, student):
         """Raises `InputError` if a student's `EncoderConfig` does not fit the teacher."""
-        ours, theirs = student, self._config
-        if ours.vocabulary_size != theirs.vocabulary_size:
+        teacher = self._config
+        if student.vocabulary_size != teacher.vocabulary_size:
             raise InputError(
-                f"the student has {ours.vocabulary_size} pieces and the teacher "
-                f"{theirs.vocabulary_size}; they must read the same tokens."
+                "student and teacher must have the same vocabulary, but have "
+                f"{student.vocabulary_size} and {teacher.vocabulary_size} tokens."
             )
-        if ours.max_length > theirs.max_length:
+        if student.max_length > teacher.max_length:
             raise InputError(
-                f"the student takes {ours.max_length} tokens and the teacher "
-                f"{theirs.max_length}; it must take as many."
+                f"the student's max_length of {student.max_length} must not exceed the teacher's, "
+                f"{teacher.max_length}."
             )
 
-    def losses(self, output, labels, logits):
+    def losses(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
         return super().losses(output, labels, logits) if output == "masked_lm" else logits
 
-    def labels(self, features, labels, outputs):
+    def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
         # Errors have no labels; the placeholders are not read.
         return {name: labels.get(name, outputs[name]) for name in self.output_names}
 
-    def flops(self, config, length, predictions):
+    def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         # Reports add twice as much for the backward pass, which a teacher does not have.
         return encoder_flops(self._config, length) / 3
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"teacher": self.teacher, "dtype": self.dtype}
 
 
@@ -100,11 +102,11 @@ class Distillation(_Distillation):
     `distilled_words` `[batch, predictions]` and `distilled_states` `[batch, length]`.
 
     Args:
-        teacher: str or `Path`. A model with a masked LM head and with the student's tokenizer and
-            width; see `interop.open_model`. With a distribution strategy, create the objective
-            inside its scope, like the student.
-        word_weight, masked_lm_weight, state_weight: floats. Factors of the three losses.
-        temperature: float. T.
+        teacher: A model with a masked LM head and with the student's tokenizer and width; see
+            `interop.open_model`. With a distribution strategy, create the objective inside its
+            scope, like the student.
+        word_weight, masked_lm_weight, state_weight: Factors of the three losses.
+        temperature: T.
         dtype: Keras dtype policy of the teacher; None for the global one.
 
     Raises:
@@ -126,20 +128,20 @@ class Distillation(_Distillation):
 
     def __init__(
         self,
-        teacher=None,
-        word_weight=5.0,
-        masked_lm_weight=2.0,
-        state_weight=1.0,
-        temperature=2.0,
-        dtype=None,
-    ):
+        teacher: str | Path | None = None,
+        word_weight: float = 5.0,
+        masked_lm_weight: float = 2.0,
+        state_weight: float = 1.0,
+        temperature: float = 2.0,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(teacher, dtype)
         self.word_weight = word_weight
         self.masked_lm_weight = masked_lm_weight
         self.state_weight = state_weight
         self.temperature = temperature
 
-    def factors(self):
+    def factors(self) -> dict[str, float]:
         return {
             "masked_lm": self.masked_lm_weight,
             "distilled_words": self.word_weight,
@@ -153,38 +155,39 @@ class Distillation(_Distillation):
         head = head_tensors(encoder.config, self.head)
         # A newly initialized head would teach noise.
         head = [dataclasses.replace(name, optional=False) for name in head]
-        return keras.Model(inputs, {"states": states, **_words(encoder, states, inputs)}), head
+        logits = masked_logits(encoder, states, inputs)
+        return keras.Model(inputs, {"states": states, "masked_lm": logits}), head
 
-    def connect(self, encoder, encoded, inputs):
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         self._check(encoder.config)
         taught = self._frozen({n: inputs[n] for n in (*ENCODER_FEATURES, *self.features)})
         states = encoded["sequence_output"]
-        words = _words(encoder, states, inputs)
-        errors = kl_divergence(taught["masked_lm"], words["masked_lm"], self.temperature)
-        distances = cosine_distance(taught["states"], states)
-        return words | {"distilled_words": errors, "distilled_states": distances}
+        logits = masked_logits(encoder, states, inputs)
+        return {
+            "masked_lm": logits,
+            "distilled_words": kl_divergence(taught["masked_lm"], logits, self.temperature),
+            "distilled_states": cosine_distance(taught["states"], states),
+        }
 
     def _check(self, student):
         super()._check(student)
         if student.hidden_dim != self._config.hidden_dim:
             raise InputError(
-                f"the student's states are {student.hidden_dim} wide and the teacher's "
-                f"{self._config.hidden_dim}; distillation takes one width (layer_distillation any)."
+                "student and teacher must have the same hidden_dim for distillation, but have "
+                f"{student.hidden_dim} and {self._config.hidden_dim}. Use layer_distillation, "
+                "which maps one width to the other."
             )
 
-    def weights(self, features, weights):
+    def weights(self, features: Tensors, weights: Tensors) -> Tensors:
         is_real = ops.cast(ops.not_equal(features["example_ids"], 0), "float32")
         masked = weights["masked_lm"]
         return {"masked_lm": masked, "distilled_words": masked, "distilled_states": is_real}
 
-    def flops(self, config, length, predictions):
+    def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         words = vocabulary_flops(config) + vocabulary_flops(self._config) / 3
         return super().flops(config, length, predictions) + predictions * words
 
-    def tensors(self, config):
-        return head_tensors(config, self.head)
-
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {
             "word_weight": self.word_weight,
             "masked_lm_weight": self.masked_lm_weight,
@@ -195,8 +198,7 @@ class Distillation(_Distillation):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class LayerDistillation(_Distillation):
-    """Distillation of a teacher's embeddings, hidden states and attention, without token
-    predictions.
+    """Distillation of a teacher's embeddings, hidden states and attention, not its predictions.
 
     Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L. The loss is
     the sum of the squared errors of the embeddings and of each layer's hidden states, averaged over
@@ -225,16 +227,16 @@ class LayerDistillation(_Distillation):
     details = ("hidden_states", "attention_logits")
     without_accuracy = ("distilled_layers", "distilled_attention")
 
-    def __init__(self, teacher=None, dtype=None):
+    def __init__(self, teacher: str | Path | None = None, dtype: Any = None) -> None:
         super().__init__(teacher, dtype)
 
-    def factors(self):
+    def factors(self) -> dict[str, float]:
         return dict.fromkeys(self.without_accuracy, 1.0)
 
     def _asked(self, encoder):
         return encoder.with_outputs(*self.details), []
 
-    def connect(self, encoder, encoded, inputs):
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         self._check(encoder.config)
         taught = self._frozen({name: inputs[name] for name in ENCODER_FEATURES})
         maps, width = None, self._config.hidden_dim
@@ -247,32 +249,23 @@ class LayerDistillation(_Distillation):
         super()._check(student)
         check_layers(student, self._config)
 
-    def weights(self, features, weights):
+    def weights(self, features: Tensors, weights: Tensors) -> Tensors:
         is_real = ops.cast(ops.not_equal(features["example_ids"], 0), "float32")
         return dict(zip(self.without_accuracy, (is_real, ops.max(is_real, axis=1)), strict=True))
-
-    def tensors(self, config):
-        return []
-
-
-def _words(encoder, states, inputs):
-    """Returns a dict of masked LM logits, from a new head on an encoder's last hidden states."""
-    gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
-    return {"masked_lm": masked_lm_head(encoder)(gather(states, inputs["masked_positions"]))}
 
 
 class _Frozen(keras.layers.Layer):
     """Runs a model without dropout or gradients and hides its variables from the outer model."""
 
-    def __init__(self, model, **kwargs):
+    def __init__(self, model: keras.Model, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # Neither Keras nor checkpoints look for variables in a namespace.
         self._asked = types.SimpleNamespace(model=model)
         self.built = True
 
-    def call(self, features):
+    def call(self, features: Tensors) -> Tensors:
         outputs = self._asked.model(features, training=False)
         return keras.tree.map_structure(ops.stop_gradient, outputs)
 
-    def compute_output_spec(self, features):
+    def compute_output_spec(self, features: Tensors) -> Tensors:
         return self._asked.model.compute_output_spec(features)

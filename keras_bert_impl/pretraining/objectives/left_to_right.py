@@ -1,11 +1,16 @@
 """The causal LM objective."""
 
+from typing import Any
+
 import keras
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import head_tensors, huggingface_config
+from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
-from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.base import Objective, Tensors
 from keras_bert_impl.training.runs.flops import vocabulary_flops
 
 
@@ -19,9 +24,6 @@ class LeftToRight(Objective):
 
     Labels: the next ids, `[batch, length]`. Logits: `left_to_right`, `[batch, length, vocabulary]`.
 
-    Args:
-        weight: float. Factor of its loss in the total.
-
     Raises:
         InputError: the encoder is not causal, or the file format of its family cannot express this.
 
@@ -33,14 +35,16 @@ class LeftToRight(Objective):
 
     name = head = "left_to_right"
 
-    def connect(self, encoder, encoded, inputs):
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         if not encoder.config.causal:
-            raise InputError("left_to_right takes an encoder whose configuration has causal=True.")
+            raise InputError(
+                "left_to_right needs an encoder with causal=True in its configuration."
+            )
         huggingface_config(encoder.config, self.head)  # raises if files cannot express it
         return {self.name: masked_lm_head(encoder)(encoded["sequence_output"])}
 
-    def flops(self, config, length, predictions):
+    def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         return vocabulary_flops(config)
 
-    def tensors(self, config):
+    def tensors(self, config: EncoderConfig) -> list[TensorName]:
         return head_tensors(config, "masked_lm")

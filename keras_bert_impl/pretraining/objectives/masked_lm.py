@@ -1,11 +1,21 @@
 """The masked LM objective."""
 
+from typing import Any
+
 import keras
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
-from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.base import Objective, Tensor, Tensors
 from keras_bert_impl.training.runs.flops import vocabulary_flops
+
+
+def masked_logits(encoder: Encoder, states: Tensor, inputs: Tensors) -> Tensor:
+    """Returns logits from a new masked LM head on hidden states, at `masked_positions`."""
+    gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
+    return masked_lm_head(encoder)(gather(states, inputs["masked_positions"]))
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -17,9 +27,6 @@ class MaskedLM(Objective):
     Features: `masked_positions` `[batch, predictions]`. Labels: the original ids, of that shape.
     Logits: `masked_lm`, `[batch, predictions, vocabulary]`.
 
-    Args:
-        weight: float. Factor of its loss in the total.
-
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
@@ -29,10 +36,8 @@ class MaskedLM(Objective):
     name = head = "masked_lm"
     features = ("masked_positions",)
 
-    def connect(self, encoder, encoded, inputs):
-        gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
-        states = gather(encoded["sequence_output"], inputs["masked_positions"])
-        return {self.name: masked_lm_head(encoder)(states)}
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
+        return {self.name: masked_logits(encoder, encoded["sequence_output"], inputs)}
 
-    def flops(self, config, length, predictions):
+    def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         return predictions * vocabulary_flops(config)

@@ -1,10 +1,13 @@
 """Objectives on pairs of segments."""
 
+from typing import Any
+
 import keras
 
 from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import pooled_head
-from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.base import Objective, Tensors
 
 
 class _PairObjective(Objective):
@@ -13,7 +16,7 @@ class _PairObjective(Objective):
     features = ("cls_positions",)
     uses_pooler = True
 
-    def connect(self, encoder, encoded, inputs):
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         gather = GatherPositions(dtype=encoder.dtype_policy, name=f"gather_{self.name}")
         # A packed row has as many first tokens as examples: [batch, examples, hidden]
         first = gather(encoded["sequence_output"], inputs["cls_positions"])
@@ -27,9 +30,6 @@ class NextSentence(_PairObjective):
 
     Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for another document.
     Logits: `next_sentence`, `[batch, examples, 2]`.
-
-    Args:
-        weight: float. Factor of its loss in the total.
 
     Source: Devlin et al., "BERT", section 3.1.
 
@@ -46,9 +46,6 @@ class SentenceOrder(_PairObjective):
 
     Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for swapped. Logits:
     `sentence_order`, `[batch, examples, 2]`.
-
-    Args:
-        weight: float. Factor of its loss in the total.
 
     Source: Lan et al. 2019, "ALBERT", section 3.1.
 

@@ -1,6 +1,8 @@
 """Replaced token detection: a generator fills the masks and the encoder detects its tokens."""
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import keras
 from keras import ops
@@ -17,11 +19,11 @@ from keras_bert_impl.interop import (
     write_model_directory,
 )
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.heads import masked_lm_head, replaced_token_head
+from keras_bert_impl.models.heads import replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
-from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensor, Tensors
+from keras_bert_impl.pretraining.objectives.masked_lm import masked_logits
 from keras_bert_impl.pretraining.objectives.sampling import SampleTokens, write
 from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
@@ -46,7 +48,7 @@ class ReplacedTokens(Objective):
     Model directories store the generator in a subfolder, `generator`.
 
     Args:
-        weight: float. Factor of its loss in the total; that of the generator's loss is 1.
+        weight: Factor of its loss in the total; that of the generator's loss is 1.
         generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads. In
             families whose embeddings must be as wide as the layers, None is a quarter of the
             encoder's layers.
@@ -64,25 +66,22 @@ class ReplacedTokens(Objective):
     name = head = "replaced_token"
     features = ("masked_positions", "replacement_draws")
 
-    def __init__(self, weight=50.0, generator=None):
+    def __init__(self, weight: float = 50.0, generator: EncoderConfig | None = None) -> None:
         super().__init__(weight)
         self.generator = generator
 
-    def factors(self):
+    def factors(self) -> dict[str, float]:
         return {"masked_lm": 1.0, self.name: self.weight}
 
-    def prepare(self, encoder, inputs):
+    def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
         config = self._config(encoder.config)
         # Variable paths must differ from the encoder's.
         with keras.name_scope(_FOLDER):
             generator = Encoder(
                 config, encoder.dtype_policy, name=_FOLDER, shared_embeddings=encoder.embeddings
             )
-            head = masked_lm_head(generator)
-            gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
-            names = ("token_ids", "segment_ids", "position_ids", "example_ids")
-            states = generator({name: inputs[name] for name in names})["sequence_output"]
-            logits = head(gather(states, inputs["masked_positions"]))
+            features = {name: inputs[name] for name in ENCODER_FEATURES}
+            logits = masked_logits(generator, generator(features)["sequence_output"], inputs)
         sample = SampleTokens(name="sample_tokens")
         token_ids, sampled_ids = sample(
             inputs["token_ids"], inputs["masked_positions"], logits, inputs["replacement_draws"]
@@ -90,15 +89,15 @@ class ReplacedTokens(Objective):
         outputs = {"masked_lm": logits, "sampled_ids": sampled_ids}
         return inputs | {"token_ids": token_ids}, outputs
 
-    def connect(self, encoder, encoded, inputs):
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         logits = replaced_token_head(encoder)(encoded["sequence_output"])  # [batch, length, 1]
         return {self.name: ops.squeeze(logits, axis=-1)}
 
-    def weights(self, features, weights):
+    def weights(self, features: Tensors, weights: Tensors) -> Tensors:
         is_real = ops.cast(ops.not_equal(features["example_ids"], 0), "float32")
         return {"masked_lm": weights["masked_lm"], self.name: is_real}
 
-    def labels(self, features, labels, outputs):
+    def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
         # Unused slots have position 0, where nothing is ever replaced.
         positions, ids = features["masked_positions"], labels["masked_lm"]
         is_replaced = ops.logical_and(positions > 0, ops.not_equal(outputs["sampled_ids"], ids))
@@ -106,37 +105,37 @@ class ReplacedTokens(Objective):
         written = write(nothing, positions, ops.cast(is_replaced, nothing.dtype))
         return {"masked_lm": ids, self.name: written}
 
-    def losses(self, output, labels, logits):
+    def losses(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
         if output != self.name:
             return super().losses(output, labels, logits)
         return ops.softplus(logits) - logits * ops.cast(labels, logits.dtype)
 
-    def hits(self, output, labels, logits):
+    def hits(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
         if output != self.name:
             return super().hits(output, labels, logits)
         return ops.cast(ops.equal(logits > 0, ops.cast(labels, "bool")), "float32")
 
-    def flops(self, config, length, predictions):
+    def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         generator = self._config(config)
         filled = encoder_flops(generator, length) + predictions * vocabulary_flops(generator)
         return filled + 2 * config.hidden_dim * (config.hidden_dim + 1)
 
     # === Model directories ===
 
-    def of_directory(self, path, **overrides):
+    def of_directory(self, path: Path, **overrides: Any) -> "ReplacedTokens":
         if self.generator is not None or not (path / _FOLDER).is_dir():
             return self
         config = read_encoder_config(open_model(path / _FOLDER))
         return ReplacedTokens(self.weight, dataclasses.replace(config, **overrides))
 
-    def load(self, pretrainer, path):
+    def load(self, pretrainer: keras.Model, path: Path) -> None:
         if (path / _FOLDER).is_dir():
             config = self._config(pretrainer.encoder.config)
             source = open_model(path / _FOLDER)
             read_encoder_config(source)  # determines the tensor names in its files
             load_weights(pretrainer, source, _generator_tensors(config))
 
-    def save(self, pretrainer, directory):
+    def save(self, pretrainer: keras.Model, directory: Path) -> None:
         config = self._config(pretrainer.encoder.config)
         tensors = tensors_of(pretrainer, _generator_tensors(config))
         heads = {name.tensor for name in head_tensors(config, "masked_lm")}
@@ -157,17 +156,17 @@ class ReplacedTokens(Objective):
         ]
         if shapes[0] != shapes[1]:
             raise InputError(
-                "the generator must have the encoder's vocabulary_size, width of embeddings, "
+                "the generator must have the encoder's vocabulary_size, embedding width, "
                 f"num_segments and max_length, {shapes[1]}. Received: {shapes[0]}"
             )
         return generator
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         generator = self.generator and self.generator.to_dict()
         return {"weight": self.weight, "generator": generator}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "ReplacedTokens":
         generator = config["generator"] and EncoderConfig(**config["generator"])
         return cls(config["weight"], generator)
 
@@ -191,13 +190,10 @@ def _smaller(encoder, embedding_dim):
 
 def _generator_tensors(config):
     """Lists the tensor names of the generator's own variables and of the shared embeddings."""
-    names = encoder_tensors(config) + head_tensors(config, "masked_lm")
-    return [name if _is_shared(name) else _in_folder(name) for name in names]
 
+    def in_folder(name):
+        is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
+        variable = name.variable if is_shared else f"{_FOLDER}/{name.variable}"
+        return dataclasses.replace(name, variable=variable)
 
-def _is_shared(name):
-    return name.variable.startswith("embeddings/") and "/projection/" not in name.variable
-
-
-def _in_folder(name):
-    return dataclasses.replace(name, variable=f"{_FOLDER}/{name.variable}")
+    return [*map(in_folder, encoder_tensors(config) + head_tensors(config, "masked_lm"))]

@@ -1,8 +1,11 @@
 """Sampling of replacement tokens from the predictions of a language model."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+Tensor = Any
 DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers: float32 represents all integers below
 _BLOCK = 256  # tokens of a block of the two-level cumulative sum
 
@@ -25,13 +28,17 @@ class SampleTokens(keras.layers.Layer):
         (token_ids, samples): int32 `[batch, length]` and `[batch, predictions]`.
     """
 
-    def call(self, token_ids, positions, logits, draws):
+    def call(
+        self, token_ids: Tensor, positions: Tensor, logits: Tensor, draws: Tensor
+    ) -> tuple[Tensor, Tensor]:
         probabilities = ops.softmax(ops.cast(ops.stop_gradient(logits), "float32"), axis=-1)
         samples = _inverse_transform(probabilities, ops.cast(draws, "float32") / DRAW_LIMIT)
         first = ops.broadcast_to(token_ids[:, :1], ops.shape(positions))
         return write(token_ids, positions, ops.where(positions > 0, samples, first)), samples
 
-    def compute_output_spec(self, token_ids, positions, logits, draws):
+    def compute_output_spec(
+        self, token_ids: Tensor, positions: Tensor, logits: Tensor, draws: Tensor
+    ) -> tuple[keras.KerasTensor, keras.KerasTensor]:
         return (
             keras.KerasTensor(token_ids.shape, dtype=token_ids.dtype),
             keras.KerasTensor(positions.shape, dtype=token_ids.dtype),
@@ -44,12 +51,7 @@ def _inverse_transform(probabilities, parts):
     On a CPU, a cumulative sum over the vocabulary takes longer than the softmax. Instead, one runs
     over block sums and one over the tokens of the selected block.
 
-    Args:
-        probabilities: float32 `[batch, predictions, vocabulary]`.
-        parts: float32 `[batch, predictions]`, in [0, 1).
-
-    Returns:
-        int32 `[batch, predictions]`.
+    The fractions `parts`, in [0, 1), and the result are `[batch, predictions]`.
     """
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)
@@ -78,7 +80,7 @@ def _count_up_to(limits, sums):
     return ops.minimum(count, sums.shape[-1] - 1)
 
 
-def write(ids, positions, values):
+def write(ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
     """Returns `ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`.
 
     If a position occurs twice, both values must be equal.

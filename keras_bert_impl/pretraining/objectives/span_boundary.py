@@ -1,14 +1,19 @@
 """The span-boundary objective."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm, optional
-from keras_bert_impl.layers import Dense, GatherPositions, MaskedLMHead
+from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.activations import ACTIVATIONS
-from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.objectives.base import Objective, Tensor, Tensors
 from keras_bert_impl.training.runs.flops import vocabulary_flops
 
+Shape = tuple[int | None, ...]
 # Sizes of the published code; tokens further into a span share the last position embedding.
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
@@ -22,9 +27,6 @@ class SpanBoundary(Objective):
     shape. Logits: `span_boundary`, `[batch, predictions, vocabulary]`. Model directories store the
     head under names of this package, since no other library supports it.
 
-    Args:
-        weight: float. Factor of its loss in the total.
-
     Source: Joshi et al. 2019, "SpanBERT", section 3.2.
 
     Example:
@@ -34,18 +36,14 @@ class SpanBoundary(Objective):
     name = "span_boundary"
     features = ("masked_positions", "span_starts", "span_ends")
 
-    def connect(self, encoder, encoded, inputs):
+    def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         dtype = encoder.dtype_policy
         gather = GatherPositions(dtype=dtype, name="gather_boundaries")
-        sequence, starts, ends = (
-            encoded["sequence_output"],
-            inputs["span_starts"],
-            inputs["span_ends"],
-        )
+        states, starts = encoded["sequence_output"], inputs["span_starts"]
         # A span always has tokens before and after it, at least [CLS] and [SEP]. The values at
         # unused slots do not matter.
-        before = gather(sequence, ops.maximum(starts - 1, 0))
-        after = gather(sequence, ends + 1)
+        before = gather(states, ops.maximum(starts - 1, 0))
+        after = gather(states, inputs["span_ends"] + 1)
         config = encoder.config
         head = SpanBoundaryHead(
             encoder.embeddings,
@@ -57,11 +55,11 @@ class SpanBoundary(Objective):
         )
         return {self.name: head(before, after, inputs["masked_positions"] - starts)}
 
-    def flops(self, config, length, predictions):
+    def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         joined = 2 * config.hidden_dim + _PLACE_DIM
         return predictions * (2 * joined * config.hidden_dim + vocabulary_flops(config))
 
-    def tensors(self, config):
+    def tensors(self, config: EncoderConfig) -> list[TensorName]:
         names = [
             TensorName(f"{self.name}/place_embeddings", f"{self.name}.place_embeddings.weight"),
             *dense(f"{self.name}/dense", f"{self.name}.dense"),
@@ -78,10 +76,9 @@ class SpanBoundaryHead(keras.layers.Layer):
     """Two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
-        embeddings: `Embeddings`, whose token table is the output matrix.
-        hidden_dim: int. Width of the first layer; the second is as wide as the embeddings.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the initial weights.
+        embeddings: their token table is the output matrix.
+        hidden_dim: Width of the first layer; the second is as wide as the embeddings.
+        initializer_range: Standard deviation of the initial weights.
 
     Call arguments:
         before, after: `[batch, predictions, hidden]`. Hidden states beside the span.
@@ -95,12 +92,12 @@ class SpanBoundaryHead(keras.layers.Layer):
 
     def __init__(
         self,
-        embeddings,
-        hidden_dim,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        **kwargs,
-    ):
+        embeddings: Embeddings,
+        hidden_dim: int,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         self.dense = Dense(
@@ -121,7 +118,7 @@ class SpanBoundaryHead(keras.layers.Layer):
             name="words",
         )
 
-    def build(self, before_shape, after_shape, places_shape):
+    def build(self, before_shape: Shape, after_shape: Shape, places_shape: Shape) -> None:
         width = before_shape[-1]
         self.place_embeddings = self.add_weight(
             shape=(_NUM_PLACES, _PLACE_DIM),
@@ -134,12 +131,14 @@ class SpanBoundaryHead(keras.layers.Layer):
         self.words.build((None, None, self.dense.units))
         self.built = True
 
-    def call(self, before, after, places):
+    def call(self, before: Tensor, after: Tensor, places: Tensor) -> Tensor:
         places = ops.clip(places, 0, _NUM_PLACES - 1)
         of_places = ops.cast(ops.take(self.place_embeddings, places, axis=0), self.compute_dtype)
         inputs = ops.concatenate([before, after, of_places], axis=-1)
         return self.words(self.layer_norm(self.dense(inputs)))
 
-    def compute_output_spec(self, before, after, places):
+    def compute_output_spec(
+        self, before: Tensor, after: Tensor, places: Tensor
+    ) -> keras.KerasTensor:
         shape = (*places.shape, self.words.embeddings.vocabulary_size)
         return keras.KerasTensor(shape, dtype="float32")

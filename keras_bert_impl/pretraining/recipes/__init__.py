@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -9,11 +10,8 @@ _FOLDER = Path(__file__).parent
 
 
 @functools.cache
-def recipes():
-    """Returns the recipes that come with the package.
-
-    Returns:
-        dict of name to a dict of `PretrainSettings` fields. Do not modify it.
+def recipes() -> dict[str, dict[str, Any]]:
+    """Returns the `PretrainSettings` fields of each recipe in the package. Do not modify them.
 
     Example:
         pretrain("records", "run", **recipes()["electra_small"])
@@ -22,12 +20,12 @@ def recipes():
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
 
 
-def recipe_text(name):
+def recipe_text(name: str) -> str:
     """Returns the text of a recipe file, with its sources and the commands to run before it."""
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def model_file(name):
+def model_file(name: str | Path) -> Path:
     """Returns the `Path` of a `config.json`, falling back to the package's own recipe files.
 
     A copied recipe thus finds its model from any folder.

@@ -3,6 +3,8 @@
 import math
 import re
 import types
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -15,6 +17,8 @@ from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
 from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
 
+Tensor = Any
+LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 _NOT_DECAYED = ("bias$", "gamma$", "beta$")
 _RULES_OF_KERAS = {
     "clipnorm": PositiveFloat,
@@ -38,16 +42,16 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate=1e-4,
-        weight_decay=0.01,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        bias_correction=True,
-        not_decayed=_NOT_DECAYED,
-        rates=(),
-        **kwargs,
-    ):
+        learning_rate: LearningRate = 1e-4,
+        weight_decay: float | None = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = True,
+        not_decayed: str | Iterable[str] = _NOT_DECAYED,
+        rates: Sequence[tuple[str, float]] = (),
+        **kwargs: Any,
+    ) -> None:
         for name, rule in _RULES_OF_KERAS.items():
             if kwargs.get(name) is not None:
                 kwargs[name] = check(name, kwargs[name], rule)
@@ -71,13 +75,15 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         # In a namespace, where neither Keras nor a checkpoint looks for variables.
         self._this_step = types.SimpleNamespace(scalars={})
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self, grads: list[Tensor], trainable_variables: list[keras.Variable] | None = None
+    ) -> Any:
         try:
             return super().apply(grads, trainable_variables)
         finally:
             self._this_step.scalars = {}
 
-    def build(self, variables):
+    def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
             return
         super().build(variables)
@@ -88,54 +94,47 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self.steps = self.add_variable(
             (len(variables),), dtype="int", aggregation="only_first_replica", name="steps"
         )
-        self._is_decayed = [self._matches_none(variable) for variable in variables]
-        self._factors = [self._factor(variable) for variable in variables]
+        self._is_decayed = [
+            not any(re.search(pattern, variable.path) for pattern in self.not_decayed)
+            for variable in variables
+        ]
+        self._factors = [
+            next((factor for pattern, factor in self.rates if re.search(pattern, variable.path)), 1)
+            for variable in variables
+        ]
 
-    def infer_steps(self):
-        """Sets `steps` after loading a state without it.
-
-        A variable with nonzero moments gets `iterations`, any other 0.
-        """
+    def infer_steps(self) -> None:
+        """Sets `steps` after loading a state without it: `iterations`, or 0 where moments are 0."""
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
-    def load_own_variables(self, store):
-        """Loads the optimizer state, also one saved without `steps`; called by Keras.
-
-        Keras itself skips a state with another number of variables.
-        """
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the optimizer state, also one without `steps`, which Keras itself would skip."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
             variable.assign(store[str(index)])
         self.infer_steps()
 
-    def _matches_none(self, variable):
-        return not any(re.search(pattern, variable.path) for pattern in self.not_decayed)
-
-    def _factor(self, variable):
-        found = (factor for pattern, factor in self.rates if re.search(pattern, variable.path))
-        return next(found, 1.0)
-
-    def before_update(self, trainable_variables):
+    def before_update(self, trainable_variables: list[keras.Variable]) -> None:
         indices = [index_of(self, variable) for variable in trainable_variables]
         has_gradient = np.isin(np.arange(len(variables_of(self))), indices)
         every = self.gradient_accumulation_steps or 1
         is_update = ops.cast((iterations_of(self) + 1) % every == 0, self.steps.dtype)
         self.steps.assign_add(is_update * ops.cast(has_gradient, self.steps.dtype))
 
-    def use_averages(self, trainable_variables):
+    def use_averages(self, trainable_variables: list[keras.Variable]) -> None:
         overwrite_with_averages(self, trainable_variables)
 
-    def clip(self, gradients):
+    def clip(self, gradients: list[Tensor]) -> list[Tensor]:
         if self.global_clipnorm and keras.backend.backend() == "tensorflow":
             # Keras's version keeps the squares of all gradients in memory before summing them.
             return tf.clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return super().clip(gradients)
 
     def _apply_weight_decay(self, variables):
-        """Does nothing: `update_step` applies the decay."""
+        pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
         """Returns the scalars of a variable's step, as a namespace.
@@ -172,7 +171,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
             for scalars in zip(*columns)
         ]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "beta_1": self.beta_1,
@@ -237,15 +236,12 @@ class AdamW(MomentOptimizer):
     does.
 
     Args:
-        learning_rate: float or `LearningRateSchedule`.
-        weight_decay: float, default 0.01.
-        beta_1: float, default 0.9.
-        beta_2: float, default 0.999.
-        epsilon: float, default 1e-6.
-        bias_correction: bool, default True.
+        learning_rate, weight_decay, beta_1, beta_2, epsilon: as in the formulas. Defaults: 1e-4,
+            0.01, 0.9, 0.999, 1e-6.
+        bias_correction: default True.
         not_decayed: regular expressions. Variables whose path matches one (`re.search`) have no
             weight decay. Default: biases, and gamma and beta of normalization layers.
-        rates: list of (regular expression, factor). The learning rate of a variable is multiplied
+        rates: (regular expression, factor) pairs. The learning rate of a variable is multiplied
             by the factor of the first expression found in its path, or 1 if there is none. Weight
             decay uses the same rate. Default: empty.
         **kwargs: see `keras.optimizers.Optimizer`: `global_clipnorm`, `use_ema`, `name`, ...
@@ -254,7 +250,9 @@ class AdamW(MomentOptimizer):
         optimizer = AdamW(LinearWarmupDecay(1e-4, 100, 1000), global_clipnorm=1.0)
     """
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
+    ) -> None:
         index = index_of(self, variable)
         scalars = self._scalars(learning_rate, variable, index)
         if self.weight_decay and self._is_decayed[index]:
@@ -262,7 +260,9 @@ class AdamW(MomentOptimizer):
         _update(variable, self._momentums[index], self._velocities[index], gradient, scalars)
 
 
-def update_moments(m, v, gradient, scalars):
+def update_moments(
+    m: keras.Variable, v: keras.Variable, gradient: Tensor, scalars: types.SimpleNamespace
+) -> None:
     """Updates the moments `m` and `v` of a variable with a gradient."""
     gradient = ops.cast(gradient, m.dtype)
     m.assign(m + (gradient - m) * (1 - scalars.beta_1))
@@ -299,17 +299,21 @@ else:
 
 
 def default_optimizer(
-    total_steps, learning_rate=3e-5, weight_decay=0.01, warmup=0.1, clip_norm=1.0, rates=()
-):
+    total_steps: int | None,
+    learning_rate: float = 3e-5,
+    weight_decay: float = 0.01,
+    warmup: float = 0.1,
+    clip_norm: float | None = 1.0,
+    rates: Sequence[tuple[str, float]] = (),
+) -> AdamW:
     """Creates AdamW for fine-tuning: linear warmup, linear decay to 0, global norm clipping.
 
     Args:
-        total_steps: int or None. Optimizer steps of the run. None uses a `RunSchedule`, whose
-            number of steps is set when the run starts.
-        learning_rate: float. Peak learning rate.
-        weight_decay: float. Not applied to biases and normalization layers.
-        warmup: float. Fraction of the steps used for warmup.
-        clip_norm: float or None. Maximum global gradient norm.
+        total_steps: Optimizer steps of the run. None uses a `RunSchedule`, whose number of steps is
+            set when the run starts.
+        learning_rate: Peak learning rate.
+        warmup: Fraction of the steps used for warmup.
+        clip_norm: Maximum global gradient norm.
         rates: learning-rate factors by variable path; see `AdamW`.
 
     Source: Devlin et al., "BERT", appendix A.3.

@@ -1,5 +1,8 @@
 """Evaluation with moving averages of the weights."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import keras
 
 from keras_bert_impl.keras_internals import averages_of, index_of
@@ -12,18 +15,16 @@ class EvaluatesAverages(keras.callbacks.Callback):
     rounded weights.
     """
 
-    def on_test_begin(self, logs=None):
-        """Switches to the averages; called by Keras."""
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
         use_averages(self.model)
 
-    def on_test_end(self, logs=None):
-        """Restores the weights; called by Keras."""
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
         for variable, value in zip(self.model.trainable_variables, self._weights, strict=True):
             variable.assign(value)
 
 
-def use_averages(model):
+def use_averages(model: keras.Model) -> None:
     """Sets a model's weights to their moving averages, if any, as `fit` does at its end."""
     model.optimizer.finalize_variable_values(model.trainable_variables)
     if keras.backend.backend() == "jax":  # otherwise both share a buffer, which a step donates
@@ -31,15 +32,13 @@ def use_averages(model):
             variable.assign(keras.ops.copy(variable))
 
 
-def overwrite_with_averages(optimizer, variables):
+def overwrite_with_averages(
+    optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]
+) -> None:
     """Sets variables to their moving averages in an optimizer.
 
     Keras's own method pairs variables and averages by position. It mixes them up if some variables
     that the optimizer was built with are no longer trainable.
-
-    Args:
-        optimizer: built Keras optimizer with `use_ema`.
-        variables: list of some or all of the variables that the optimizer was built with.
     """
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]

@@ -1,6 +1,8 @@
 """Training within a time budget: the learning-rate schedule and the end of the run."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
@@ -20,12 +22,11 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     repeats the same rates. The rate starts at a hundredth of the peak.
 
     Args:
-        peak_learning_rate: float.
-        seconds: float. The time budget.
-        warmup: float in (0, 1). Fraction of the budget used for warmup.
+        seconds: The time budget.
+        warmup: Fraction of the budget used for warmup, in (0, 1).
 
     Attributes:
-        used: `keras.Variable`, float32. Seconds used so far.
+        used: float32. Seconds used so far.
 
     Source: Geiping & Goldstein 2023, "Cramming", section 4.3: a schedule over the budget.
 
@@ -35,23 +36,23 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
         model.fit(data, callbacks=[SpendsBudget(schedule)])
     """
 
-    def __init__(self, peak_learning_rate, seconds, warmup=0.1):
+    def __init__(self, peak_learning_rate: float, seconds: float, warmup: float = 0.1) -> None:
         self.peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
         self.seconds = check("seconds", seconds, PositiveFloat)
         self.warmup = check("warmup", warmup, Fraction)
         self.used = keras.Variable(0.0, trainable=False, dtype="float32", name="seconds_used")
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         share = self.used / self.seconds
         rise = ops.maximum(share / self.warmup, _LEAST)
         fall = ops.maximum((1 - share) / (1 - self.warmup), 0.0)
         return self.peak_learning_rate * ops.minimum(rise, fall)
 
     @property
-    def is_used_up(self):
+    def is_used_up(self) -> bool:
         return float(ops.convert_to_numpy(self.used)) >= self.seconds
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "seconds": self.seconds,
@@ -65,21 +66,17 @@ class SpendsBudget(keras.callbacks.Callback):
     An epoch's time includes everything between its end and the end of the epoch before. The clock
     is monotonic and runs only during `fit`: neither the time while a run is down nor an epoch lost
     to a kill counts. Workers average their times, so that all have the same rate.
-
-    Args:
-        schedule: `TimeBudget`.
-        clock: function that returns seconds.
     """
 
-    def __init__(self, schedule, clock=time.monotonic):
+    def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._schedule = schedule
         self._clock = clock
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._begin = self._clock()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = self._clock()
         passed, self._begin = now - self._begin, now
         self._schedule.used.assign_add(mean_of_workers(self.model.distribute_strategy, passed))

@@ -1,30 +1,41 @@
 """Continues training from the optimizer state in a Google checkpoint."""
 
 import logging
+from collections.abc import Iterable
+from typing import Any
 
+import keras
 import numpy as np
 
+from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import averages_of, variables_of
+from keras_bert_impl.training.optimizers.adamw import MomentOptimizer
 
 _LOG = logging.getLogger(__name__)
 
 
-def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
+def load_adam_slots(
+    model: keras.Model,
+    optimizer: MomentOptimizer,
+    tensors: Any,
+    names: Iterable[TensorName],
+    prefix: str = "bert",
+) -> list[str]:
     """Sets an optimizer's moments and steps to those in a TensorFlow 1 checkpoint.
 
     To continue exactly as google-research/bert would, disable bias correction:
     `AdamW(..., epsilon=1e-6, weight_decay=0.01, bias_correction=False)`.
 
     Args:
-        model: `keras.Model`, built, with the weights of the checkpoint.
-        optimizer: `training.AdamW`. Built for the model's trainable variables if not yet built.
+        model: built, with the weights of the checkpoint.
+        optimizer: Built for the model's trainable variables if not yet built.
         tensors: `GoogleTensors` from `open_google_checkpoint`.
-        names: list of `TensorName` that the weights were loaded with.
-        prefix: str. Prefix of the encoder's tensor names in the checkpoint.
+        names: those that the weights were loaded with.
+        prefix: Prefix of the encoder's tensor names in the checkpoint.
 
     Returns:
-        list of str: paths of trainable variables without moments in the checkpoint. Their moments
+        Paths of trainable variables without moments in the checkpoint. Their moments
         are left unchanged, and their bias correction starts at step 0.
 
     Raises:
@@ -37,10 +48,10 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
         load_adam_slots(encoder, optimizer, tensors, encoder_tensors(encoder.config))
     """
     optimizer.build(model.trainable_variables)
-    names = {name.variable: name for name in names}
+    by_variable = {name.variable: name for name in names}
     step, found, without = tensors.global_step, [], []
     for index, variable in enumerate(variables_of(optimizer)):
-        slots = _slots(tensors, names.get(variable.path), prefix)
+        slots = _slots(tensors, by_variable.get(variable.path), prefix)
         if slots is None:
             without.append(variable.path)
             continue
@@ -53,8 +64,8 @@ def load_adam_slots(model, optimizer, tensors, names, prefix="bert"):
         found.append((index, slots))
     if not found or step is None:
         raise InputError(
-            f"{tensors.path} has no adam_m and adam_v with a global_step: only checkpoints of a "
-            "training run have them, and published ones do not."
+            f"{tensors.path} has no adam_m and adam_v with a global_step. Published checkpoints "
+            "have none; use a checkpoint of a training run."
         )
     for index, (mean, square) in found:
         optimizer._momentums[index].assign(mean)

@@ -1,5 +1,7 @@
 """The LAMB optimizer, for very large batches."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -36,7 +38,7 @@ class LAMB(MomentOptimizer):
         optimizer = LAMB(LinearWarmupDecay(2e-3, 100, 1000), global_clipnorm=1.0)
     """
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         index = index_of(self, variable)
         scalars = self._scalars(learning_rate, variable, index)
         m, v = self._momentums[index], self._velocities[index]

@@ -16,16 +16,17 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
     The number of steps is a variable, so that one traced step serves runs of any length.
 
     Args:
-        peak_learning_rate: float.
-        warmup: float. Fraction of the steps used for warmup.
-        total_steps: int. Optimizer steps, until `begin` sets another number.
+        warmup: Fraction of the steps used for warmup.
+        total_steps: Optimizer steps, until `begin` sets another number.
 
     Example:
         schedule = RunSchedule(3e-5)
         schedule.begin(total_steps=1000)
     """
 
-    def __init__(self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1):
+    def __init__(
+        self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1
+    ) -> None:
         self.peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
         self.warmup = check("warmup", warmup, Share)
         self._steps = keras.Variable(
@@ -60,7 +61,7 @@ def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
     Args:
         optimizer: `MomentOptimizer`, or a `keras.optimizers.LossScaleOptimizer` around one, whose
             loss scale is kept.
-        total_steps: int. Optimizer steps of the new run.
+        total_steps: Optimizer steps of the new run.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     for variable in optimizer.variables:

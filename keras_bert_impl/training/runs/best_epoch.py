@@ -2,6 +2,8 @@
 
 import logging
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 
@@ -17,18 +19,20 @@ class BestEpoch(keras.callbacks.Callback):
     scores of all its saved epochs.
 
     Args:
-        score: function without arguments that returns a float; higher is better. NaN is worse than
-            any number.
-        patience: int or None. Number of consecutive epochs without a better score after which
-            training stops. None never stops.
-        scores: list of float. Scores of the finished epochs.
-        start: int. Number of epochs in the run before the first one that is scored.
-
-    Attributes:
-        scores: list of float, one per epoch.
+        score: higher is better; NaN is worse than any number.
+        patience: Number of consecutive epochs without a better score after which training stops.
+            None never stops.
+        scores: Scores of the finished epochs; also an attribute, with those added since.
+        start: Number of epochs in the run before the first one that is scored.
     """
 
-    def __init__(self, score, patience=None, scores=(), start=0):
+    def __init__(
+        self,
+        score: Callable[[], float],
+        patience: int | None = None,
+        scores: Iterable[float] = (),
+        start: int = 0,
+    ) -> None:
         super().__init__()
         self._score = score
         self._patience = patience
@@ -36,20 +40,19 @@ class BestEpoch(keras.callbacks.Callback):
         self.scores = list(scores)
 
     @property
-    def best(self):
-        """int. Number of the epoch with the best score, from 1; of equal scores, the first."""
+    def best(self) -> int:
+        """The epoch with the best score, counted from 1; the first of equal scores."""
         ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
     @property
-    def is_over(self):
-        """bool. Whether `patience` is used up."""
+    def is_over(self) -> bool:
+        """Whether `patience` is used up."""
         if self._patience is None or not self.scores:
             return False
         return self._start + len(self.scores) - self.best >= self._patience
 
-    def on_epoch_end(self, epoch, logs=None):
-        """Scores the model; called by Keras."""
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] = None) -> None:
         self.scores.append(float(self._score()))
         logs[KEY] = self.scores[-1]
         if math.isnan(self.scores[-1]):

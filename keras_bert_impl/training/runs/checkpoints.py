@@ -6,13 +6,16 @@ import itertools
 import logging
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import temporary_directory
+from keras_bert_impl.training.runs.best_epoch import BestEpoch
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)
@@ -29,12 +32,12 @@ class RunCheckpoint(keras.callbacks.Callback):
     must be able to read it.
 
     Args:
-        model: a built and compiled `keras.Model`.
-        directory: str or `Path`, for example `<run>/checkpoints`.
-        seed: int, default 0. The run's seed. It is saved, and compared on resume.
-        more: list of additional `keras.Variable`s that belong to the state of the run.
-        max_to_keep: int, default 3. At least 2, so that a damaged file costs an epoch, not the run.
-        best: `BestEpoch` whose best epoch is also kept, or None.
+        model: built and compiled.
+        directory: for example `<run>/checkpoints`.
+        seed: the run's seed. It is saved, and compared on resume.
+        more: further variables that belong to the state of the run.
+        max_to_keep: at least 2, so that a damaged file costs an epoch, not the run.
+        best: its best epoch is also kept.
 
     Raises:
         InputError: the model is not built and compiled, or `max_to_keep` is less than 2; from
@@ -45,12 +48,20 @@ class RunCheckpoint(keras.callbacks.Callback):
         model.fit(data, epochs=10, initial_epoch=checkpoint.restore(), callbacks=[checkpoint])
     """
 
-    def __init__(self, model, directory, seed=0, more=(), max_to_keep=3, best=None):
+    def __init__(
+        self,
+        model: keras.Model,
+        directory: str | Path,
+        seed: int = 0,
+        more: Iterable[keras.Variable] = (),
+        max_to_keep: int = 3,
+        best: BestEpoch | None = None,
+    ) -> None:
         super().__init__()
         if not model.built or model.optimizer is None:
             raise InputError("RunCheckpoint needs a model that is built and compiled.")
         if max_to_keep < 2:
-            raise InputError(f"max_to_keep must be at least 2, not {max_to_keep}.")
+            raise InputError(f"max_to_keep must be at least 2. Received: {max_to_keep}")
         self._directory = Path(directory)
         self._max_to_keep = max_to_keep
         self._best = best
@@ -69,11 +80,11 @@ class RunCheckpoint(keras.callbacks.Callback):
             self._checkpoint, str(self._scratch or self._directory), max_to_keep=None
         )
 
-    def restore(self):
+    def restore(self) -> int:
         """Restores the newest readable checkpoint. Without any checkpoint, changes nothing.
 
         Returns:
-            int. Number of finished epochs, the `initial_epoch` for `fit`; 0 for a new run.
+            Number of finished epochs, the `initial_epoch` for `fit`; 0 for a new run.
         """
         paths = _newest_first(self._directory)
         seed = int(self._seed.numpy())
@@ -82,7 +93,7 @@ class RunCheckpoint(keras.callbacks.Callback):
                 self._restore_from(path)
             except (tf.errors.OpError, IndexError) as error:
                 reason = str(error).partition("\n")[0]
-                _LOG.warning("cannot read %s (%s); trying the checkpoint before", path, reason)
+                _LOG.warning("cannot read %s (%s); trying the previous checkpoint", path, reason)
                 continue
             if int(self._seed.numpy()) != seed:
                 raise InputError(
@@ -92,32 +103,27 @@ class RunCheckpoint(keras.callbacks.Callback):
             return int(self._epochs.numpy())
         if paths:
             raise InputError(
-                f"no checkpoint can be read, all are damaged: {', '.join(paths)}. Remove "
-                f"{self._directory} to start again."
+                f"all checkpoints are damaged: {', '.join(paths)}. Remove {self._directory} to "
+                "start again."
             )
         return 0
 
-    def restore_best(self):
-        """Restores the checkpoint of the best epoch.
-
-        Raises:
-            InputError: the checkpoint cannot be read.
-        """
+    def restore_best(self) -> None:
+        """Restores the checkpoint of the best epoch; raises `InputError` if it cannot be read."""
         path = str(self._directory / f"ckpt-{self._best.best}")
         try:
             self._restore_from(path)
         except (tf.errors.OpError, IndexError) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"{path}, of the best epoch, cannot be read ({reason}); remove "
+                f"cannot read {path}, the checkpoint of the best epoch ({reason}). Remove "
                 f"{self._directory.parent} to start again."
             ) from error
 
-    def on_epoch_end(self, epoch, logs=None):
-        """Saves a checkpoint; called by Keras."""
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.save(epoch + 1)
 
-    def save(self, epochs):
+    def save(self, epochs: int) -> None:
         """Saves the state after `epochs` epochs. When it returns, all workers can read it.
 
         Raises:
@@ -134,8 +140,8 @@ class RunCheckpoint(keras.callbacks.Callback):
             shutil.rmtree(f"{path}_temp", ignore_errors=True)
             reason = error.message.partition(" [Op:")[0].rpartition("; ")[2]
             raise InputError(
-                f"cannot write {path}: {reason}. The checkpoints before it are whole; free some "
-                "space and give the same command again."
+                f"cannot write {path}: {reason}. Earlier checkpoints are intact. Free some disk "
+                "space and run the same command again."
             ) from error
         directory = Path(self._manager.directory)
         kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
@@ -146,7 +152,7 @@ class RunCheckpoint(keras.callbacks.Callback):
                     file.unlink()
         mean_of_workers(self._strategy, 0.0)  # waits for the chief
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Removes the scratch directory of a worker that is not the chief; called by Keras."""
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -185,13 +191,13 @@ def _check_model(path, saved, variables):
     for index, variable in enumerate(variables):
         if saved.get(index) != tuple(variable.shape):
             raise InputError(
-                f"{path} is of another model or optimizer: {variable.path} has shape "
-                f"{tuple(variable.shape)} here and {saved.get(index, 'no counterpart')} there."
+                f"{path} is from another model or optimizer: {variable.path} has shape "
+                f"{tuple(variable.shape)} here and {saved.get(index, 'none')} in the checkpoint."
             )
     if len(saved) > len(variables):
         raise InputError(
-            f"{path} is of another model or optimizer: it has {len(saved)} variables, this "
-            f"one {len(variables)}, the last of them {variables[-1].path}."
+            f"{path} is from another model or optimizer: it has {len(saved)} variables, but this "
+            f"model has {len(variables)}, the last of them {variables[-1].path}."
         )
 
 

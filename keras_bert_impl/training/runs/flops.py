@@ -5,11 +5,13 @@ import time
 
 import keras
 
+from keras_bert_impl.config import EncoderConfig
+
 _SECONDS = 0.4  # duration of the measurement
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
 
-def encoder_flops(config, length):
+def encoder_flops(config: EncoderConfig, length: int) -> int:
     """Counts the floating-point operations of an encoder's forward pass per token.
 
     Only matrix products count, with 2 operations for a multiplication and its addition: the four
@@ -19,11 +21,10 @@ def encoder_flops(config, length):
     pooler do not count.
 
     Args:
-        config: `EncoderConfig`.
-        length: int. Tokens per row.
+        length: Tokens per row.
 
     Returns:
-        int. For BERT-base, a row of 128 tokens takes 22.4e9 operations, one of 512 tokens 96.6e9.
+        For BERT-base, a row of 128 tokens takes 22.4e9 operations, one of 512 tokens 96.6e9.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -39,23 +40,23 @@ def encoder_flops(config, length):
     return total
 
 
-def vocabulary_flops(config):
+def vocabulary_flops(config: EncoderConfig) -> int:
     """Counts the operations (int) of the masked LM head's two matrix products, per prediction."""
     width = config.embedding_dim or config.hidden_dim
     return 2 * width * (config.hidden_dim + config.vocabulary_size)
 
 
 @functools.lru_cache
-def matmul_peak(dtype="float32"):
+def matmul_peak(dtype: str = "float32") -> float:
     """Measures the peak rate of large square matrix products on the first device.
 
     Times products for 0.4 seconds, doubling the size until one takes 20 ms.
 
     Args:
-        dtype: str. Compute dtype of the model.
+        dtype: Compute dtype of the model.
 
     Returns:
-        float. Highest measured number of floating-point operations per second.
+        Highest measured number of floating-point operations per second.
 
     Example:
         matmul_peak("bfloat16") / 1e12  # teraflops

@@ -3,6 +3,7 @@
 import logging
 import signal
 import threading
+from typing import Any
 
 import keras
 
@@ -18,14 +19,14 @@ class EndsOnSigterm(keras.callbacks.Callback):
     main thread. A second SIGTERM ends the process at once.
 
     Attributes:
-        has_ended: bool. Whether `fit` was ended by SIGTERM.
+        has_ended: whether SIGTERM ended `fit`.
 
     Example:
         with EndsOnSigterm() as preemption:
             model.fit(data, epochs=10, callbacks=[checkpoint, preemption])
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.has_ended = False
         self._asked = False
@@ -44,7 +45,7 @@ class EndsOnSigterm(keras.callbacks.Callback):
         self._asked = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if float(mean_of_workers(self.model.distribute_strategy, float(self._asked))) > 0:
-            _LOG.warning("SIGTERM: saved, and ended; the same command goes on from here")
+            _LOG.warning("SIGTERM: saved and stopped; run the same command again to resume")
             self.has_ended = self.model.stop_training = True

@@ -3,6 +3,8 @@
 import json
 import logging
 import time
+from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -10,6 +12,8 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import clear_errors, replace_file
 from keras_bert_impl.io.reading import parse_json_line, read_bytes
+from keras_bert_impl.training.optimizers.budget import TimeBudget
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,26 +35,28 @@ class MetricsLog(keras.callbacks.Callback):
       first.
 
     Args:
-        run: `RunDirectory`.
-        steps_per_epoch: int.
-        total_steps: int.
-        initial_step: int. Steps done before this process. Lines of later steps are dropped; earlier
+        initial_step: Steps done before this process. Lines of later steps are dropped; earlier
             lines are kept.
-        peak_flops: float or None. Floating-point operations per second of all devices together;
-            see `matmul_peak`.
+        peak_flops: Floating-point operations per second of all devices together; see `matmul_peak`.
         budget: `TimeBudget` or None.
 
     Attributes:
-        steps_per_epoch: int. May change between calls of `fit`.
-        tokens_per_step: float or None. Real tokens in a global batch.
-        flops_per_token: float or None. FLOPs per token of the forward pass.
+        steps_per_epoch: May change between calls of `fit`.
+        tokens_per_step: Real tokens in a global batch.
+        flops_per_token: FLOPs per token of the forward pass.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """
 
     def __init__(
-        self, run, steps_per_epoch, total_steps, initial_step=0, peak_flops=None, budget=None
-    ):
+        self,
+        run: RunDirectory,
+        steps_per_epoch: int,
+        total_steps: int,
+        initial_step: int = 0,
+        peak_flops: float | None = None,
+        budget: TimeBudget | None = None,
+    ) -> None:
         super().__init__()
         self.tokens_per_step = self.flops_per_token = None
         self._path = run.metrics
@@ -60,27 +66,24 @@ class MetricsLog(keras.callbacks.Callback):
         self._budget = budget
         self._start = self._epoch_start = time.monotonic()
         self._initial_step = self._step = initial_step
-        self._keep_lines(initial_step)
-        self._events = EventFile(run.tensorboard, initial_step)
-
-    def _keep_lines(self, initial_step):
         kept = read_metrics(self._path, initial_step)
         with replace_file(self._path) as temporary:
             text = "".join(f"{json.dumps(line)}\n" for line in kept)
             temporary.write_text(text, encoding="utf-8")
+        self._events = EventFile(run.tensorboard, initial_step)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch_start = time.monotonic()
         self._waited_before = self._input_wait()
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         # Held-out evaluation is not training time.
         self._test_start = time.monotonic()
 
-    def on_test_end(self, logs=None):
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
         self._epoch_start += time.monotonic() - self._test_start
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
         self._step += self.steps_per_epoch
         logs = {} if logs is None else logs
@@ -92,7 +95,7 @@ class MetricsLog(keras.callbacks.Callback):
         logs |= self._speed(now - self._epoch_start)
         logs["seconds_left"] = round(self._seconds_left(now - self._start), 1)
         line = {"step": self._step, "seconds": round(now - self._start, 3), **logs}
-        with clear_errors(self._path, "Free some space and give the same command again."):
+        with clear_errors(self._path, "Free some disk space and run the same command again."):
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             self._events.write(self._step, logs)
@@ -121,16 +124,8 @@ class MetricsLog(keras.callbacks.Callback):
         return left
 
 
-def read_metrics(path, last_step):
-    """Reads the lines of `metrics.jsonl` up to a step. Damaged lines are dropped with a warning.
-
-    Args:
-        path: `Path`. The file may be missing.
-        last_step: int. Last step to include.
-
-    Returns:
-        list of dict.
-    """
+def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
+    """Reads `metrics.jsonl`, if it exists, up to a step; drops damaged lines with a warning."""
     kept = []
     if path.exists():
         for number, text in enumerate(read_bytes(path).splitlines(), 1):
@@ -139,7 +134,7 @@ def read_metrics(path, last_step):
                 if line.integer("step") <= last_step:
                     kept.append(dict(line))
             except (InputError, TypeError, ValueError):  # the line is not a JSON object
-                _LOG.warning("%s: dropped line %d, which is damaged", path, number)
+                _LOG.warning("%s: dropped damaged line %d", path, number)
     return kept
 
 
@@ -147,12 +142,11 @@ class EventFile:
     """A new TensorBoard event file of scalars. Writing it does not need TensorBoard.
 
     Args:
-        directory: `Path`. Created if needed.
-        initial_step: int. TensorBoard ignores points after this step in the directory's other
-            files.
+        directory: Created if needed.
+        initial_step: TensorBoard ignores points after this step in the directory's other files.
     """
 
-    def __init__(self, directory, initial_step=0):
+    def __init__(self, directory: Path, initial_step: int = 0) -> None:
         import tensorflow as tf
 
         self._proto = tf.compat.v1
@@ -164,7 +158,7 @@ class EventFile:
         start = self._proto.SessionLog(status=self._proto.SessionLog.START)
         self._add(step=initial_step + 1, session_log=start)
 
-    def write(self, step, values):
+    def write(self, step: int, values: dict[str, float]) -> None:
         """Writes values (dict of str to float) at a step."""
         value = self._proto.Summary.Value
         points = [value(tag=name, simple_value=number) for name, number in values.items()]

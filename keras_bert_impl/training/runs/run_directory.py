@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,9 +20,9 @@ class RunDirectory:
     """The output directory of a run. With several workers, the chief checks and writes it.
 
     Args:
-        path: str or `Path`. Created if needed.
+        path: Created if needed.
         settings: dataclass instance with all resolved settings of the run.
-        resume: bool. Whether to continue a run in the directory. False raises if there is one.
+        resume: Whether to continue a run in the directory. False raises if there is one.
         may_change: names of settings that may change when a run is resumed.
         made_of: dict of str to dict, or None. For each input of the run, such as `"train"`, what
             identifies its content. Its `source`, the location, may change on resume.
@@ -33,7 +35,14 @@ class RunDirectory:
             if `resume` is False, or another process is using it.
     """
 
-    def __init__(self, path, settings, resume=True, may_change=(), made_of=None):
+    def __init__(
+        self,
+        path: str | Path,
+        settings: Any,
+        resume: bool = True,
+        may_change: Iterable[str] = (),
+        made_of: dict[str, dict[str, Any]] | None = None,
+    ) -> None:
         self.path = Path(path)
         self.model = self.path / "model"
         self.checkpoints = self.path / "checkpoints"
@@ -46,7 +55,9 @@ class RunDirectory:
             # Held while this object lives. Stored with the checkpoints, not with the results.
             self._lock = claim(self.checkpoints / ".lock")
             if self._lock is None:
-                raise InputError(f"another process trains in {self.path}; let it end.")
+                raise InputError(
+                    f"another process is training in {self.path}; wait for it to finish."
+                )
             recover(self.path)
             self._begin(to_yaml(settings), resume, may_change, made_of)
 
@@ -54,8 +65,7 @@ class RunDirectory:
         if self._has_begun():
             if not resume:
                 raise InputError(
-                    f"{self.path} holds a run; let it resume, or give another directory for a new "
-                    "one."
+                    f"{self.path} holds a run. Resume it, or choose another directory for a new one."
                 )
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
@@ -92,8 +102,8 @@ class RunDirectory:
         if changed:
             differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
             raise InputError(
-                f"{self.path} holds a run with other settings ({differences}); resume it with "
-                "those, or give another directory for a new one."
+                f"{self.path} holds a run with other settings ({differences}). Resume it with "
+                "these, or choose another directory for a new run."
             )
 
     def _check_same_data(self, now):
@@ -109,27 +119,23 @@ class RunDirectory:
                 )
                 raise InputError(
                     f"{self.path} holds a run on other {_NAMES.get(name, name)} than "
-                    f"{content.get('source')} ({differences}); give those, or another directory "
-                    "for a new run."
+                    f"{content.get('source')} ({differences}). Use the same, or choose another "
+                    "directory for a new run."
                 )
 
     def _check_known(self, path, what):
         if not path.exists():
             raise InputError(
-                f"{self.path} holds a run, but {path.name}, which has its {what}, is gone: put it "
-                "back, or give another directory for a new run."
+                f"{self.path} holds a run, but {path.name}, which has its {what}, is missing. "
+                "Restore it, or choose another directory for a new run."
             )
 
-    def write_scores(self, scores):
-        """Writes `scores.json`.
-
-        Args:
-            scores: dict from metric names to final numbers.
-        """
+    def write_scores(self, scores: dict[str, Any]) -> None:
+        """Writes `scores.json`."""
         write_json(self.scores, scores)
 
 
-def to_yaml(settings):
+def to_yaml(settings: Any) -> str:
     """Converts the fields of a dataclass instance to YAML text; tuples become lists."""
     values = {
         key: list(value) if isinstance(value, tuple) else value

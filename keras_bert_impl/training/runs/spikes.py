@@ -1,5 +1,8 @@
 """Detection of loss spikes and non-finite losses."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -21,15 +24,16 @@ class SpikeGuard(keras.callbacks.Callback):
     `watch_steps=True`.
 
     Args:
-        factor: float. A step is a spike if its loss is above `factor` times the mean of the epoch
-            before and more than 1 above that mean, or if its loss or gradient is not finite.
+        factor: A step is a spike if its loss is above `factor` times the mean of the epoch before
+            and more than 1 above that mean, or if its loss or gradient is not finite. The first
+            epoch has no mean before it, so there only non-finite values count.
         step_of: function from the number of finished Keras epochs to the steps of the run.
 
     Attributes:
-        skipped_rows: int variable. Number of rows skipped in the records that are being read.
+        skipped_rows: Number of rows skipped in the records that are being read.
     """
 
-    def __init__(self, factor, step_of):
+    def __init__(self, factor: float, step_of: Callable[[int], int]) -> None:
         super().__init__()
         self._factor = factor
         self._step_of = step_of
@@ -39,10 +43,10 @@ class SpikeGuard(keras.callbacks.Callback):
         self.skipped_rows = keras.Variable(0, dtype=dtype, trainable=False, name="skipped_rows")
 
     @property
-    def variables(self):
+    def variables(self) -> list[keras.Variable]:
         return [self._last_loss, self.skipped_rows]
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] = None) -> None:
         highest, last = float(logs["highest_loss"]), float(self._last_loss.numpy())
         limit = max(self._factor * last, last + _LEAST_RISE) if last else np.inf
         if not np.isfinite(highest) or highest > limit:
@@ -54,17 +58,10 @@ class SpikeGuard(keras.callbacks.Callback):
         self._in_a_row = 0
         self._last_loss.assign(float(logs["loss"]))
 
-    def skip(self, spike, rows):
-        """Skips the rows of an epoch with a spike.
+    def skip(self, spike: Spike, rows: int) -> int:
+        """Skips the rows of an epoch with a spike; returns the number of rows skipped so far.
 
         Set `skipped_rows` to the result after the run has been restored to an earlier checkpoint.
-
-        Args:
-            spike: the `Spike`.
-            rows: int. Rows of the epoch.
-
-        Returns:
-            int. Rows skipped so far.
 
         Raises:
             InputError: this is the tenth spike in a row.
@@ -72,7 +69,8 @@ class SpikeGuard(keras.callbacks.Callback):
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(
-                f"{spike}, and so it did {_MOST_IN_A_ROW} times in a row on other rows: it is not "
-                "the data. Start a new run with a lower learning_rate or a longer warmup."
+                f"{spike}. This is spike {_MOST_IN_A_ROW} in a row, each on other rows, so the "
+                "data is not the cause. Start a new run with a lower learning_rate or a longer "
+                "warmup."
             )
         return int(self.skipped_rows.numpy()) + rows

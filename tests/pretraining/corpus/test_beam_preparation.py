@@ -86,10 +86,10 @@ def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
     [
         ("aa ab.\nac ad.\n", r"one document .*corpus.txt, document 1.*--objective mlm"),
         ("\n\n", "no text in .*corpus.txt"),
-        ("\ufffd\n\n\ufffd \ufffd\n\n", "fewer than two have text that the tokenizer knows"),
+        ("\ufffd\n\n\ufffd \ufffd\n\n", "fewer than two of the documents .* contain text"),
     ],
 )
-def test_bad_input_is_the_same_error(tmp_path, tokenizer, text, message):
+def test_bad_input_raises_the_same_error(tmp_path, tokenizer, text, message):
     (tmp_path / "corpus.txt").write_text(text)
     with pytest.raises(InputError, match=message):
         prepare(tmp_path / "corpus.txt", tmp_path / "records", tokenizer, runner="DirectRunner")
@@ -109,7 +109,7 @@ def test_without_beam(tmp_path, corpus, tokenizer, monkeypatch):
 
 
 @pytest.mark.parametrize(("num_open_shards", "rows_per_shard"), [(1, 100), (3, 7), (16, 1)])
-def test_dealt_rows_fill_shards_one_place_after_the_other(num_open_shards, rows_per_shard):
+def test_dealt_rows_fill_shards_in_order(num_open_shards, rows_per_shard):
     dealer = records.Dealer(num_open_shards, rows_per_shard)
     dealt = [*dealer.deal(20, first_shard=5), *dealer.deal(0, 2), *dealer.deal(31, first_shard=4)]
     assert len(set(dealt)) == 51

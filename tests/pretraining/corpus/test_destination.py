@@ -48,13 +48,13 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
     assert not list(scratch.iterdir())
     for name in NAME, f"{NAME}/":
         with pytest.raises(
-            InputError, match=f"{name} holds records; name another folder or remove"
+            InputError, match=f"{name} holds records; remove them or name another folder"
         ):
             prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(NAME, records_directory)
 
 
-def test_an_interrupted_upload_goes_on(
+def test_interrupted_upload_resumes(
     scratch, tmp_path_factory, corpus, tokenizer, records_directory, monkeypatch
 ):
     # What is written once more in TensorFlow's memory is added to what is there.
@@ -68,7 +68,7 @@ def test_an_interrupted_upload_goes_on(
         copy(source, target, overwrite)
 
     monkeypatch.setattr(tf.io.gfile, "copy", break_off)
-    message = rf"cannot write {name}/\S+: no connection. What was built is kept"
+    message = rf"cannot write {name}/\S+: no connection. Finished blocks are kept"
     with pytest.raises(InputError, match=message):
         prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     with pytest.raises(InputError, match="holds no records"):
@@ -80,7 +80,7 @@ def test_an_interrupted_upload_goes_on(
     assert not list(scratch.iterdir())
 
 
-def test_a_closed_bucket_is_known_before_anything_is_read(scratch, tokenizer):
+def test_rejects_an_unwritable_bucket_before_reading(scratch, tokenizer):
     with pytest.raises(InputError, match="cannot write nowhere://records: File system"):
         prepare("no text", "nowhere://records", tokenizer)
     with pytest.raises(InputError, match="gs:/bucket/records is not on this machine"):

@@ -62,7 +62,7 @@ def assert_same(directory, expected):
         assert (directory / name).read_bytes() == (expected / name).read_bytes()
 
 
-def test_only_what_is_missing_is_built(interrupted, corpus, tokenizer, records_directory, built):
+def test_builds_only_missing_blocks(interrupted, corpus, tokenizer, records_directory, built):
     folder = interrupted.parent
     assert [path.name for path in folder.iterdir()] == [".records.unfinished"]
     (folder / ".records.a1b2c3d4.aside" / "records").mkdir(
@@ -79,7 +79,7 @@ def test_only_what_is_missing_is_built(interrupted, corpus, tokenizer, records_d
 
 
 @pytest.mark.parametrize("change", ["seed", "text", "cut", "damage"])
-def test_what_does_not_fit_is_built_anew(
+def test_rebuilds_blocks_that_do_not_match(
     interrupted, corpus, tokenizer, built, tmp_path, change, records_directory
 ):
     arguments = dict(ARGUMENTS)
@@ -107,24 +107,24 @@ def test_what_does_not_fit_is_built_anew(
         assert_same(interrupted, records_directory)
 
 
-def test_bad_input_loses_no_finished_blocks(interrupted, tokenizer, tmp_path):
+def test_bad_input_keeps_finished_blocks(interrupted, tokenizer, tmp_path):
     bad = tmp_path / "bad.txt"
     bad.write_text("aa ab.\nac ad.\n")
-    with pytest.raises(InputError, match="1 different document"):
+    with pytest.raises(InputError, match="only one distinct document"):
         prepare(bad, interrupted, tokenizer, num_workers=1)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [".records.unfinished", "bad.txt"]
 
 
-def test_two_at_a_time_are_refused(interrupted, corpus, tokenizer):
+def test_rejects_two_prepares_at_a_time(interrupted, corpus, tokenizer):
     folder = interrupted.parent / ".records.unfinished"
     with filelock.FileLock(folder / "lock"):
-        with pytest.raises(InputError, match="another prepare writes beside"):
+        with pytest.raises(InputError, match="another prepare is writing to"):
             prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
     assert (folder / "00000002.block").exists()
 
 
-def test_an_empty_folder_is_still_one_after_a_kill(interrupted, corpus, tokenizer, built):
+def test_kill_leaves_an_empty_folder_empty(interrupted, corpus, tokenizer, built):
     folder = interrupted.parent / ".records.unfinished"
     interrupted.mkdir()
     shutil.move(folder, interrupted)
@@ -133,7 +133,7 @@ def test_an_empty_folder_is_still_one_after_a_kill(interrupted, corpus, tokenize
     records.check_shards(interrupted)
 
 
-def test_records_are_made_again_in_a_folder_that_is_not_named_from_the_root(
+def test_replaces_records_in_a_relative_folder(
     tmp_path, corpus, tokenizer, records_directory, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

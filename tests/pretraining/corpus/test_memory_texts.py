@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.corpus.memory_texts import are_texts, as_paths
+from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 
 TEXTS = [f"{first}a {first}b. {first}c {first}d.\n{first}e {first}f." for first in "abcdefgh"]
@@ -54,7 +54,7 @@ def test_texts_in_memory_give_the_records_of_a_file(tmp_path, tokenizer):
     ],
     ids=lambda inputs: type(inputs).__name__,
 )
-def test_what_texts_may_be(inputs):
+def test_texts_may_be_lists_iterators_or_tables(inputs):
     with as_paths(inputs) as (path, format, field):
         lines = open(path, encoding="utf-8").read().splitlines()
     assert [json.loads(line)[field] for line in lines] == TEXTS and format == "jsonl"
@@ -73,21 +73,22 @@ def test_paths_stay_paths(tmp_path):
 @pytest.mark.parametrize("text", ["/" * 3900 + " x", "a/b c", "see x.txt", "x", "a. b", " a/b"])
 def test_texts_stay_texts(text):
     begin = time.process_time()
-    assert are_texts([text] * 100)
+    with as_paths([text] * 100) as (_, format, _):
+        assert format == "jsonl"
     assert time.process_time() - begin < 1  # runs of slashes took seconds
 
 
 @pytest.mark.parametrize(
     ("inputs", "arguments", "message"),
     [
-        ({"body": TEXTS}, {}, "no column 'text', but 'body'"),
+        ({"body": TEXTS}, {}, "no column 'text'; its columns are 'body'"),
         (["aa ab.", None], {}, "text 1 must be a string, got None"),
         (iter(["aa", float("nan")]), {}, "text 1 must be a string, got nan"),
-        (TEXTS, {"input_format": "sentences"}, "a format is for files"),
+        (TEXTS, {"input_format": "sentences"}, "format is only for files"),
         (["gone.txt"], {}, r"gone.txt does not exist.*iter\(texts\)"),
     ],
 )
-def test_what_is_refused_leaves_nothing(tmp_path, tokenizer, inputs, arguments, message):
+def test_rejected_input_leaves_no_files(tmp_path, tokenizer, inputs, arguments, message):
     with pytest.raises(InputError, match=message):
         prepare(inputs, tmp_path / "records", tokenizer, **arguments)
     assert not list(tmp_path.iterdir())

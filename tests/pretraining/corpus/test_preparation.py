@@ -134,7 +134,7 @@ def test_number_of_workers_changes_no_byte(
         assert (tmp_path / "two" / name).read_bytes() == (records_directory / name).read_bytes()
 
 
-def test_a_small_corpus_is_done_before_a_process_starts(
+def test_small_corpus_starts_no_process(
     tmp_path, corpus, tokenizer, records_directory, monkeypatch
 ):
     monkeypatch.delattr(ProcessPoolExecutor, "__init__")
@@ -181,7 +181,7 @@ def test_duplicates_are_dropped(tmp_path, tokenizer):
     assert manifest["splits"]["train"]["documents"] == 2
 
 
-def test_hash_set_remembers_across_its_two_halves(monkeypatch):
+def test_hash_set_finds_values_in_both_halves(monkeypatch):
     monkeypatch.setattr(blocks.HashSet, "_MOST_RECENT", 8)
     seen = blocks.HashSet()
     values = [(index * 0x9E3779B97F4A7C15) % 2**64 for index in range(50)]
@@ -199,7 +199,7 @@ def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
     assert train["rows"] == train["examples"] and train["examples_in_fullest_row"] == 1
 
 
-def test_token_ids_take_as_much_room_as_they_need():
+def test_token_ids_are_stored_in_two_bytes_if_they_fit():
     none = np.zeros((1, 2), np.int32)
     for vocabulary_size, width in ((65_536, 2), (65_537, 4)):
         manifest = {
@@ -222,7 +222,7 @@ def test_token_ids_take_as_much_room_as_they_need():
         assert rows["row_id"].numpy().tolist() == [1 << 40]
 
 
-def test_masked_lm_alone(tmp_path, tokenizer):
+def test_masked_lm_without_pairs(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab ac ad.\nba bb.\nca cb cc.\n")
     manifest = prepare(
@@ -235,7 +235,7 @@ def test_masked_lm_alone(tmp_path, tokenizer):
     assert (rows["first_lengths"] == rows["example_lengths"]).all()
 
 
-def test_the_last_block_of_one_document_joins_the_one_before(tmp_path, tokenizer):
+def test_last_block_with_one_document_joins_the_previous_block(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\nac ad.\n\nba bb.\nbc bd.\n\nca cb.\n")
     manifest = prepare(path, tmp_path / "records", tokenizer, block_characters=20, num_workers=1)
@@ -268,7 +268,7 @@ def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokeniz
     assert max(ahead) < 2.5 * documents_of_a_block
 
 
-def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
+def test_progress_increases(tmp_path, write_corpus, tokenizer):
     corpus = write_corpus(tmp_path / "corpus.txt", 60)
     lines = []
     prepare(
@@ -288,9 +288,13 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
 @pytest.mark.parametrize(
     "text, keywords, message",
     [
-        ("aa ab.\nac ad.\n", {}, r"1 different document .*corpus.txt:1.*--objective mlm"),
+        ("aa ab.\nac ad.\n", {}, r"only one distinct document .*corpus.txt:1.*--objective mlm"),
         ("", {}, "no text"),
-        ("aa.\n\nab.\n\n", {"held_out": 0.001}, "leaves too few of 2 documents to hold out"),
+        (
+            "aa.\n\nab.\n\n",
+            {"held_out": 0.001},
+            "leaves too few of 2 documents in the held-out split",
+        ),
         ("aa.\n\nab.\n\n", {"objective": "nsp"}, "objective must be one of mlm_nsp, .* got 'nsp'"),
         ("aa.\n\nab.\n\n", {"length": 4}, "length must be an integer, at least 8, got 4"),
         ("aa.\n\nab.\n\n", {"passes": 0}, "passes must be a positive integer, got 0"),
@@ -303,7 +307,7 @@ def test_progress_counts_up(tmp_path, write_corpus, tokenizer):
         (
             "\ufffd\n\ufffd\n\n\ufffd \ufffd\n\n",
             {},
-            "fewer than two have text that the tokenizer knows",
+            "fewer than two of the documents .* contain text",
         ),
     ],
 )
@@ -316,7 +320,7 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
 
 
 @pytest.mark.slow  # starts two processes, as the test of the workers' bytes does already
-def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch):
+def test_worker_raises_the_same_error(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
     path.write_text("aa ab.\nad.\n\nac.\n\n" + "\ufffd\n\n\ufffd \ufffd\n\n")
@@ -325,7 +329,7 @@ def test_an_error_in_a_worker_is_the_same_error(tmp_path, tokenizer, monkeypatch
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
 
 
-def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
+def test_replaced_records_leave_no_old_shard(tmp_path, corpus, tokenizer):
     for rows_per_shard in (8, 1000):
         keywords = {"num_workers": 1, "num_open_shards": 2, "rows_per_shard": rows_per_shard}
         manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
@@ -336,7 +340,7 @@ def test_records_made_again_leave_no_old_shard(tmp_path, corpus, tokenizer):
     assert len(shards) == 2
 
 
-def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
+def test_rejects_a_folder_with_other_files(tmp_path, corpus, tokenizer):
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(InputError, match="exists and holds other files"):
         prepare(corpus, tmp_path, tokenizer, num_workers=1)
@@ -350,7 +354,7 @@ def test_another_folder_is_not_replaced(tmp_path, corpus, tokenizer):
         tf.errors.ResourceExhaustedError(None, None, "shard: No space left on device"),
     ],
 )
-def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
+def test_full_disk_keeps_the_old_records(tmp_path, write_corpus, tokenizer, monkeypatch, error):
     corpus = write_corpus(tmp_path / "corpus.txt", 60)
     prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
     before = (tmp_path / "records" / "manifest.json").read_bytes()
@@ -379,7 +383,7 @@ def test_full_disk_leaves_the_old_records(tmp_path, write_corpus, tokenizer, mon
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_really_full(tmp_path, write_corpus, tokenizer):
+def test_full_file_system_raises_an_input_error(tmp_path, write_corpus, tokenizer):
     # 1.4 million tokens of 7.6 bits.
     corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
     with small_disk(tmp_path / "disk"):
@@ -435,10 +439,10 @@ def test_a_text_of_a_megabyte(tmp_path, tokenizer):
     assert manifest["splits"]["train"]["corpus_tokens"] == 340_000 + 3
 
 
-def test_text_without_a_token_is_refused(tmp_path, tokenizer):
+def test_rejects_text_without_a_token(tmp_path, tokenizer):
     path = tmp_path / "corpus.txt"
     path.write_text("\x01\n\n\x01 \x02\n")
-    with pytest.raises(InputError, match="of 2 documents none of the train split has text"):
+    with pytest.raises(InputError, match="no document in the train split has text"):
         prepare(path, tmp_path / "records", tokenizer, objective="mlm", num_workers=1)
     assert not (tmp_path / "records").exists()
 
@@ -455,11 +459,15 @@ def untouched(path):
     return [entry.name for entry in path.iterdir()]
 
 
-def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monkeypatch):
+def test_rejects_documents_of_one_sentence_for_next_sentence_prediction(
+    tmp_path, tokenizer, monkeypatch
+):
     corpus = one_sentence_documents(tmp_path / "corpus.txt")
     built = []
     monkeypatch.setattr(blocks, "build", lambda *arguments: built.append(arguments))
-    with pytest.raises(InputError, match="no document of 30 has two sentences.*--objective mlm"):
+    with pytest.raises(
+        InputError, match="none of the 30 documents has two sentences.*--objective mlm"
+    ):
         prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
     assert not built and untouched(tmp_path) == ["corpus.txt"]
     monkeypatch.undo()
@@ -470,24 +478,26 @@ def test_documents_of_one_sentence_have_no_true_pairs(tmp_path, tokenizer, monke
         assert manifest["splits"]["train"]["examples"] == 30
 
 
-def test_few_true_pairs_are_warned_of(tmp_path, tokenizer, caplog):
+def test_warns_of_few_consecutive_pairs(tmp_path, tokenizer, caplog):
     corpus = one_sentence_documents(tmp_path / "corpus.txt")
     corpus.write_text(corpus.read_text() + "\n\n" + "ac ad.\nae af.\n" * 6)
     manifest = prepare(corpus, tmp_path / "records", tokenizer, length=16, num_workers=1)
     train = manifest["splits"]["train"]
     true = train["examples"] - train["pairs_labelled_1"]
     assert 0 < true < 0.2 * train["examples"]
-    assert f"only {100 * true / train['examples']:.1f} % of the pairs are true" in caplog.text
+    assert (
+        f"only {100 * true / train['examples']:.1f} % of the pairs are consecutive" in caplog.text
+    )
 
 
-def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
+def test_rejects_sentences_as_long_as_a_row(tmp_path, tokenizer):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(
         "\n\n".join(
             f"{word} " * 20 + "\n" + f"{word} bb " * 10 for word in ("aa", "ab", "ac", "ad", "ae")
         )
     )
-    with pytest.raises(InputError, match="pairs of the train split are of two documents.*shorter"):
+    with pytest.raises(InputError, match="segment pairs of the train split are random.*shorter"):
         prepare(
             corpus,
             tmp_path / "records",
@@ -499,17 +509,17 @@ def test_sentences_as_long_as_a_row_have_no_true_pairs(tmp_path, tokenizer):
     assert untouched(tmp_path) == ["corpus.txt"]
 
 
-def test_records_of_constant_labels_are_not_trained_on(records_directory):
+def test_rejects_records_with_constant_labels(records_directory):
     manifest = records.read_manifest(records_directory)
     train = manifest["splits"]["train"]
     train["pairs_labelled_1"] = train["examples"]
-    with pytest.raises(InputError, match="pairs of the train split are of two documents"):
+    with pytest.raises(InputError, match="segment pairs of the train split are random"):
         checked_objectives(manifest)
     assert checked_objectives(manifest, ["masked_lm"]) == ("masked_lm",)
 
 
 @pytest.mark.parametrize("count", [25, 40, 1000])
-def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
+def test_holds_out_the_fraction_even_of_few_documents(count):
     for seed in range(20):
         held_out = [split_of(number, 0.05, seed) == "held_out" for number in range(count)]
         assert abs(sum(held_out) - 0.05 * count) <= 1 and any(held_out)
@@ -519,17 +529,17 @@ def test_a_part_of_the_documents_is_held_out_however_few_there_are(count):
     assert often.min() > 0.18 and often.max() < 0.42
 
 
-def test_a_part_that_holds_nothing_out_is_refused_before_the_build(
+def test_rejects_an_empty_held_out_split_before_building(
     tmp_path, write_corpus, tokenizer, monkeypatch
 ):
     corpus = write_corpus(tmp_path / "corpus.txt", 25)
     monkeypatch.setattr(blocks, "build", None)
     with pytest.raises(
-        InputError, match="held_out=0.01 leaves too few of 25 documents to hold out"
+        InputError, match="held_out=0.01 leaves too few of 25 documents in the held-out split"
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.01, objective="mlm")
     with pytest.raises(
-        InputError, match="held_out=0.99 leaves too few of 25 documents to train on"
+        InputError, match="held_out=0.99 leaves too few of 25 documents in the train split"
     ):
         prepare(corpus, tmp_path / "records", tokenizer, held_out=0.99)
     assert untouched(tmp_path) == ["corpus.txt"]

@@ -36,7 +36,7 @@ def test_sentences_and_where_documents_begin(tmp_path):
     assert (first.source, second.source) == (f"{path}:1", f"{path}:6")
 
 
-def test_wikiextractor_leaves_the_title_out_once(tmp_path):
+def test_wikiextractor_drops_the_title_once(tmp_path):
     path = write(tmp_path / "wiki_00", WIKI)
     assert texts(path) == [["First paragraph. More.", "Second."], ["C"]]
     assert not next(read_documents(path)).is_split
@@ -49,7 +49,7 @@ def test_json_lines(tmp_path):
     assert texts(path, text_field="body") == [["Four."]]
 
 
-def test_folder_has_a_document_a_file(tmp_path):
+def test_each_file_of_a_folder_is_a_document(tmp_path):
     write(tmp_path / "b.txt", "A wrapped\nline.\n\nNew paragraph.")
     (tmp_path / "a").mkdir()
     write(tmp_path / "a" / "z.txt", "Deeper.")
@@ -59,13 +59,13 @@ def test_folder_has_a_document_a_file(tmp_path):
     assert texts(tmp_path) == [["Deeper."], ["A wrapped line.", "New paragraph."], ["From JSON."]]
 
 
-def test_format_given_overrides_what_auto_would_find(tmp_path):
+def test_explicit_format_overrides_detection(tmp_path):
     path = write(tmp_path / "a.txt", "One.\nTwo.\n\nThree.")
     assert texts(path, format="files") == [["One. Two.", "Three."]]
 
 
 @pytest.mark.parametrize("compression", [gzip, lzma, bz2])
-def test_compressed_files_whatever_their_name(tmp_path, compression):
+def test_reads_compressed_files_of_any_name(tmp_path, compression):
     path = tmp_path / "corpus"
     path.write_bytes(compression.compress(("\ufeff" + SENTENCES).encode()))
     assert texts(path) == [["One.", "Two é."], ["Three."]]
@@ -94,7 +94,7 @@ def bucket(tmp_path):
     tf.io.gfile.rmtree("ram://text")
 
 
-def test_text_on_a_bucket_is_that_of_the_folder(bucket):
+def test_text_on_a_bucket_equals_the_folder(bucket):
     folder, name = bucket
     assert texts(name) == texts(folder) and len(texts(name)) == 5
     assert texts(f"{name}/a") == texts(folder / "a")
@@ -102,7 +102,7 @@ def test_text_on_a_bucket_is_that_of_the_folder(bucket):
     assert next(read_documents(f"{name}/z.txt")).source == "ram://text/z.txt:1"
 
 
-def test_mistakes_of_text_on_a_bucket(bucket):
+def test_rejects_missing_text_on_a_bucket(bucket):
     folder, name = bucket
     with pytest.raises(InputError, match="ram://text/other does not exist"):
         read_documents(f"{name}/other")
@@ -150,8 +150,11 @@ def test_tfds(tmp_path):
     assert found[0].source == f"{name}#1"
     assert found[0].paragraphs[0].startswith("Text ") and found[0].paragraphs[1:] == ["More."]
     for wrong, message in [
-        (f"tfds://made_up:train?data_dir={tmp_path}", "no field 'text'; it has: body, number"),
-        (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' is no text"),
+        (
+            f"tfds://made_up:train?data_dir={tmp_path}",
+            "no field 'text'; the fields are: body, number",
+        ),
+        (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' must hold strings"),
         (f"tfds://made_up:nowhere?field=body&data_dir={tmp_path}", "TFDS cannot load this"),
         ("tfds://no_such_dataset_at_all:train", "TFDS cannot load this"),
         ("tfds://made_up", "write tfds://name"),
@@ -167,8 +170,12 @@ def test_tfds(tmp_path):
         (b"Fine.\n\0\1\2", 2, "binary file"),
         (b"Fine.\ncaf\xe9\n", 2, r"byte 4 of the line is not UTF-8 \(0xe9\)"),
         (b'{"text": "a"}\n{"text": \n', 2, "not valid JSON"),
-        (b'{"text": "a"}\n{"body": "b", "id": 3}\n', 2, "in the field 'text'; it has: body, id"),
-        (b'{"text": "a"}\n{"text": 3}\n', 2, "no text in the field 'text'"),
+        (
+            b'{"text": "a"}\n{"body": "b", "id": 3}\n',
+            2,
+            "the field 'text' holds no text; the fields are: body, id",
+        ),
+        (b'{"text": "a"}\n{"text": 3}\n', 2, "the field 'text' holds no text"),
         (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "not valid JSON"),
         (b'<doc id="1" title="t">\nt\nText.\n', 1, "has no </doc>"),
         (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside of"),
@@ -181,7 +188,7 @@ def test_bad_content_names_file_and_line(tmp_path, content, line, message):
         list(read_documents(path))
 
 
-def test_missing_path_is_said_at_once(tmp_path):
+def test_missing_path_raises_immediately(tmp_path):
     with pytest.raises(InputError, match="nowhere.txt does not exist"):
         read_documents([tmp_path / "nowhere.txt"])
 
@@ -192,7 +199,7 @@ def test_empty_corpus_and_wrong_arguments(tmp_path):
         list(read_documents(path))
     with pytest.raises(InputError, match="no corpus"):
         read_documents([])
-    with pytest.raises(InputError, match="no format 'xml'"):
+    with pytest.raises(InputError, match="unknown format 'xml'"):
         read_documents(path, format="xml")
 
 
@@ -204,7 +211,7 @@ def test_a_long_line_is_read_whole(tmp_path):
 
 @pytest.mark.parametrize("at_once", [1, 5, 64, 1 << 20])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_lines_are_the_same_however_many_are_read_at_once(tmp_path, monkeypatch, at_once, line_end):
+def test_chunk_size_does_not_change_lines(tmp_path, monkeypatch, at_once, line_end):
     monkeypatch.setattr(readers, "_READ_AT_ONCE", at_once)
     lines = [
         "\ufeffOne é.",
@@ -233,14 +240,14 @@ def test_lines_are_the_same_however_many_are_read_at_once(tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize("at_once", [1, 1 << 20])
-def test_lines_may_end_in_cr_alone(tmp_path, monkeypatch, at_once):
+def test_lines_may_end_in_cr(tmp_path, monkeypatch, at_once):
     monkeypatch.setattr(readers, "_READ_AT_ONCE", at_once)
     path = write(tmp_path / "corpus.txt", "One.\rTwo.\r\rThree.\r")
     assert texts(path) == [["One.", "Two."], ["Three."]]
 
 
 @pytest.mark.parametrize("content", ['[{"text": "a"}]', ' [ {\n"text": "a"}]'])
-def test_a_json_array_is_no_corpus_of_sentences(tmp_path, content):
-    with pytest.raises(InputError, match="is a JSON array: write an object on each line"):
+def test_rejects_a_json_array(tmp_path, content):
+    with pytest.raises(InputError, match="is a JSON array; write one object per line"):
         texts(write(tmp_path / "corpus.json", content))
     assert texts(write(tmp_path / "other", "[Music] {a}")) == [["[Music] {a}"]]

@@ -118,7 +118,7 @@ def test_nothing_is_lost():
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", ".", "...", "?! ?!", "a" * 1000 + "." * 1000])
-def test_odd_texts(text):
+def test_splits_unusual_texts(text):
     assert split_sentences(text) == ([text.strip()] if text.strip() else [])
 
 

@@ -59,7 +59,7 @@ def texts(count, seed, signs=SIGNS):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_words_alone_have_the_tokens_of_the_text(tokenizer, seed):
+def test_words_have_the_same_tokens_as_the_text(tokenizer, seed):
     word_tokens = WordTokens(tokenizer)
     ordinary = [sign for sign in SIGNS if sign != "[MASK]"]
     # Each knows words of the one before.
@@ -101,7 +101,7 @@ def test_a_word_is_tokenized_once():
     assert tokenizer.given[5:] == ["b"]
 
 
-def test_a_tokenizer_that_looks_over_spaces_is_given_whole_texts():
+def test_tokenizers_without_word_breaks_get_whole_texts():
     tokenizer = Recorder(word_breaks="")
     ids, lengths, num_words = WordTokens(tokenizer)([["a b", "b"], ["a b"]])
     assert tokenizer.given == ["a b", " b", "a b"]
@@ -117,7 +117,7 @@ def test_many_texts_are_tokenized_in_batches(monkeypatch, word_breaks):
     assert lengths.tolist() == [1, 1, 1, 11, 0, 1]
 
 
-def test_words_are_counted_between_white_space_of_any_kind(tokenizer):
+def test_words_are_counted_between_any_whitespace(tokenizer):
     characters = [chr(code) for code in range(0x3100) if chr(code) != "\n"]
     given = [*characters, *(f"a{character}b,{character}" for character in characters)]
     assert WordTokens(tokenizer)([given])[2] == sum(len(text.split()) for text in given)

@@ -27,5 +27,5 @@ def test_every_example_once_within_the_limits(most):
         assert sum(lengths) / (128 * len(rows)) > 0.98
 
 
-def test_one_example_a_row():
+def test_packs_one_example_per_row():
     assert pack_rows([3, 3, 3], 128, 1) == [[0], [1], [2]]

@@ -1,5 +1,7 @@
 """Pairs as the rules say, seen in documents small enough to check by hand."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -24,11 +26,15 @@ def block():
     return TokenBlock(token_ids, starts, document_starts, list(range(300)))
 
 
-def test_block_of_lists():
-    block = TokenBlock.from_documents([[[5, 6], [7]], [[8]]])
-    assert block.token_ids.tolist() == [5, 6, 7, 8]
-    assert block.sentence_starts == [0, 2, 3, 4]
-    assert block.document_starts == [0, 2, 3]
+def _block(documents):
+    """Builds a block from a list (documents) of lists (sentences) of lists of token ids."""
+    sentences = [sentence for document in documents for sentence in document]
+    return TokenBlock(
+        np.array([token for sentence in sentences for token in sentence], np.int32),
+        [0, *itertools.accumulate(map(len, sentences))],
+        [0, *itertools.accumulate(map(len, documents))],
+        list(range(len(documents))),
+    )
 
 
 class Scripted:
@@ -56,7 +62,7 @@ NO_MORE = [NOT_SHORT, *[RANDOM, 0.0, 0.0] * 50]
 
 def test_chunk_of_several_sentences_in_order(monkeypatch):
     # Target 10 − 3 = 7: sentences of 3 + 2 + 2 reach it; a is the first randint(1, 2) of three.
-    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7], [8]], [[20]]])
+    block = _block([[[1, 2, 3], [4, 5], [6, 7], [8]], [[20]]])
     script(monkeypatch, [NOT_SHORT, 0.6, ACTUAL, 0.0, 0.0], NO_MORE)
     first, second, *_ = next_sentence_examples(block, 10)
     assert first == Example((0, 5), (5, 7), 0)
@@ -66,7 +72,7 @@ def test_chunk_of_several_sentences_in_order(monkeypatch):
 
 def test_unused_sentences_go_back(monkeypatch):
     # a = [1 2 3]; b is random, so [4 5] and [6 7] go back and begin the next chunk.
-    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7]], [[20, 21], [22, 23], [24, 25]]])
+    block = _block([[[1, 2, 3], [4, 5], [6, 7]], [[20, 21], [22, 23], [24, 25]]])
     script(monkeypatch, [NOT_SHORT, 0.0, RANDOM, 0.0, 0.4, 0.0, ACTUAL], NO_MORE)
     first, second, *_ = next_sentence_examples(block, 10)
     # The target of b is 7 − 3 = 4 tokens: from the sentence int(0.4 · 3) = 1, two sentences.
@@ -75,14 +81,14 @@ def test_unused_sentences_go_back(monkeypatch):
 
 
 def test_random_segment_ends_with_its_document(monkeypatch):
-    block = TokenBlock.from_documents([[[1]], [[20], [21]], [[30]]])
+    block = _block([[[1]], [[20], [21]], [[30]]])
     script(monkeypatch, [NOT_SHORT, 0.0, 0.99], NO_MORE, NO_MORE)
     assert next_sentence_examples(block, 20)[0] == Example((0, 1), (2, 3), 1)
 
 
 def test_short_target_is_drawn_once_a_document(monkeypatch):
     # Short: the target is randint(2, 7) = 2, so chunks close after each sentence of two tokens.
-    block = TokenBlock.from_documents([[[1, 2], [3, 4], [5, 6]], [[20, 21], [22, 23]]])
+    block = _block([[[1, 2], [3, 4], [5, 6]], [[20, 21], [22, 23]]])
     script(monkeypatch, [0.05, 0.0, *[0.0, 0.0] * 3], [NOT_SHORT, 0.0, ACTUAL])
     made = next_sentence_examples(block, 10)
     assert made[:3] == [Example((2 * i, 2 * i + 2), (6, 8), 1) for i in range(3)]
@@ -92,13 +98,13 @@ def test_short_target_is_drawn_once_a_document(monkeypatch):
 def test_the_longer_segment_is_trimmed_at_front_or_back(monkeypatch):
     # Sentences of 3 + 3 + 5 pass the target 7; a has 6 tokens and b 5, and four must go: one from
     # a, then from b, a, b in turn. A bit of 1 takes from the front, 0 from the back.
-    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5, 6], [7, 8, 9, 10, 11]], [[20]]])
+    block = _block([[[1, 2, 3], [4, 5, 6], [7, 8, 9, 10, 11]], [[20]]])
     script(monkeypatch, [NOT_SHORT, 0.6, ACTUAL, 0b01, 0b11], NO_MORE)
     assert next_sentence_examples(block, 10)[0] == Example((1, 5), (8, 11), 0)
 
 
 @pytest.mark.parametrize("lengths", [(9, 9), (12, 4), (3, 15), (6, 5), (5, 6), (4, 4), (20, 1)])
-def test_trimming_takes_from_the_longer_one_token_at_a_time(lengths):
+def test_trims_single_tokens_of_the_longer_segment(lengths):
     from keras_bert_impl.pretraining.examples.pairs import _trim
 
     a, b = lengths
@@ -146,14 +152,14 @@ def test_every_token_is_in_a_chunk(block):
 def test_half_of_the_pairs_are_random():
     # Sentences of one token and targets of 61: no chunk but a document's last can have one
     # sentence, and documents are long. The coin is fair: 4 standard deviations of a binomial.
-    block = TokenBlock.from_documents([[[1]] * 5000] * 8)
+    block = _block([[[1]] * 5000] * 8)
     labels = [example.label for example in next_sentence_examples(block, 64)]
     assert len(labels) > 800
     assert abs(np.mean(labels) - 0.5) < 4 * 0.5 / np.sqrt(len(labels))
 
 
 def test_single_sentence_documents_are_all_random():
-    block = TokenBlock.from_documents([[[1, 2, 3]]] * 50)
+    block = _block([[[1, 2, 3]]] * 50)
     assert all(example.label for example in next_sentence_examples(block, 32))
 
 
@@ -172,18 +178,18 @@ def test_short_sequences(block):
 
 def test_one_document_has_no_other():
     with pytest.raises(InputError, match="--objective mlm"):
-        next_sentence_examples(TokenBlock.from_documents([[[1], [2]]]), 16)
+        next_sentence_examples(_block([[[1], [2]]]), 16)
 
 
-def test_documents_are_cut_into_pieces_that_fit():
-    block = TokenBlock.from_documents([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
+def test_documents_are_cut_into_segments_that_fit():
+    block = _block([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
     made = contiguous_examples(block, 12)
     # 10 tokens beside [CLS] and [SEP], whatever sentence they are of, but of one document.
     assert [example.first for example in made] == [(0, 10), (10, 12), (12, 22), (22, 32), (32, 34)]
     assert [example.length for example in made] == [12, 4, 12, 12, 4]
 
 
-def test_pieces_lose_nothing(block):
+def test_segments_contain_every_token(block):
     made = contiguous_examples(block, 32)
     assert [example.first[0] for example in made[1:]] == [e.first[1] for e in made[:-1]]
     assert made[0].first[0] == 0 and made[-1].first[1] == len(block.token_ids)
@@ -192,7 +198,7 @@ def test_pieces_lose_nothing(block):
 def test_sentence_order_pairs_by_hand(monkeypatch):
     # Target 7: three sentences reach it, cut after the first of two or the second; then one alone
     # of three tokens is cut after one; the last, of one token, cannot be.
-    block = TokenBlock.from_documents([[[1, 2, 3], [4, 5], [6, 7]], [[8, 9, 10]], [[11]]])
+    block = _block([[[1, 2, 3], [4, 5], [6, 7]], [[8, 9, 10]], [[11]]])
     in_order, swapped = 0.5, 0.4
     script(monkeypatch, [NOT_SHORT, 0.6, in_order], [NOT_SHORT, 0.0, swapped], [NOT_SHORT])
     assert sentence_order_examples(block, 10) == [

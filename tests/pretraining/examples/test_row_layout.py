@@ -25,7 +25,7 @@ def random_examples(num_tokens, count, seed):
 
 
 @pytest.mark.parametrize("num_separators", [1, 2])
-def test_rows_are_those_of_a_loop(num_separators):
+def test_rows_equal_a_loop(num_separators):
     tokens = np.arange(100, 160, dtype=np.int32)
     block = TokenBlock(tokens, [0, 60], [0, 1], [0])
     made = random_examples(60, 9, seed=num_separators)

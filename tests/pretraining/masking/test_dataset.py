@@ -83,7 +83,7 @@ def test_form(records_directory):
     }
 
 
-def test_training_does_not_wait_for_the_autotuner_at_its_end(records_directory):
+def test_training_does_not_wait_for_the_autotuner(records_directory):
     assert pretraining_dataset(records_directory, BATCH).options().autotune.enabled is False
 
 
@@ -122,7 +122,7 @@ def test_an_epoch_has_every_row_once_in_a_new_order_with_new_masks(two_epochs, n
     assert changed > 0.98 * num_rows
 
 
-def test_static_masks_are_those_of_the_epoch_before(records_directory, num_rows):
+def test_static_masks_repeat(records_directory, num_rows):
     settings = PretrainSettings(dupe_factor=1)
     batches = take(records_directory, 2 * num_rows // BATCH + 1, masking=masking_of(settings))
     masked = [tuple(row) for batch in batches for row in batch["token_ids"]]
@@ -165,7 +165,7 @@ def test_start_row_at_the_edges_of_shards_and_epochs(records_directory, num_rows
         assert tuple(features["token_ids"].numpy()[0]) == whole[row]
 
 
-def test_far_steps_start_at_once(records_directory):
+def test_distant_steps_start_immediately(records_directory):
     (batch,) = take(records_directory, 1, start_row=10**12)
     assert batch["token_ids"].shape == (BATCH, 32)
 
@@ -203,14 +203,14 @@ def test_held_out_is_read_once_with_fixed_masks(records_directory):
         assert_same(first, second)
 
 
-def test_masked_lm_alone(tmp_path, corpus, tokenizer):
+def test_masked_lm_without_pairs(tmp_path, corpus, tokenizer):
     prepare(corpus, tmp_path / "r", tokenizer, length=32, objective="mlm", num_workers=1)
     features, labels, weights = pretraining_dataset(tmp_path / "r", BATCH).element_spec
     assert "cls_positions" not in features
     assert set(labels) == set(weights) == {"masked_lm"}
 
 
-def test_no_host_code_and_nothing_stateful(records_directory):
+def test_pipeline_has_no_host_code_and_no_state(records_directory):
     # What `tf.data` would refuse to check-point or send elsewhere must not be in the graph.
     graph = pretraining_dataset(records_directory, BATCH)._as_serialized_graph().numpy()
     graph_def = tf.compat.v1.GraphDef.FromString(graph)
@@ -233,10 +233,10 @@ def test_missing_shard(copy):
         pretraining_dataset(copy, BATCH)
 
 
-def test_shard_cut_short(copy):
+def test_truncated_shard(copy):
     path = copy / "train-00001.tfrecord.gz"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InputError, match="train-00001.tfrecord.gz is cut short"):
+    with pytest.raises(InputError, match="train-00001.tfrecord.gz is truncated"):
         pretraining_dataset(copy, BATCH)
 
 
@@ -252,14 +252,14 @@ def test_damaged_shard_is_named_while_reading(copy):
                 pass
 
 
-def test_rows_fewer_than_the_manifest_says(copy, records_directory):
+def test_fewer_rows_than_the_manifest(copy, records_directory):
     # A valid shard of the same size on disk, but not the one of the manifest.
     manifest = json.loads((copy / "manifest.json").read_text())
     shards = manifest["splits"]["train"]["shards"]
     shards[1]["rows"] += 1
     manifest["splits"]["train"]["rows"] += 1
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="does not hold rows as its manifest.json describes"):
+    with pytest.raises(InputError, match="do not match manifest.json"):
         with records.clear_read_errors(copy):
             for _ in pretraining_dataset(copy, BATCH).take(100):
                 pass
@@ -267,7 +267,7 @@ def test_rows_fewer_than_the_manifest_says(copy, records_directory):
 
 def test_another_tokenizer(records_directory, tokenizer):
     other = WordPieceTokenizer(list(tokenizer.vocabulary) + ["extra"])
-    with pytest.raises(InputError, match="made with another tokenizer"):
+    with pytest.raises(InputError, match="prepared with another tokenizer"):
         pretraining_dataset(records_directory, BATCH, tokenizer=other)
 
 
@@ -278,7 +278,7 @@ def test_records_on_a_bucket_give_the_same_batches(records_directory, bucket):
             tf.nest.map_structure(np.testing.assert_array_equal, *batches)
 
 
-def test_mistakes_of_a_bucket(records_directory, bucket):
+def test_rejects_damaged_records_on_a_bucket(records_directory, bucket):
     name = "train-00001.tfrecord.gz"
     content = bytearray((records_directory / name).read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -364,7 +364,7 @@ def test_left_to_right_labels_are_the_next_tokens(records_directory, tokenizer):
             assert labels[row, place] == (tokens[row, place + 1] if there else 0)
 
 
-def test_features_of_what_goes_with_masks(records_directory, two_epochs):
+def test_features_of_masked_objectives(records_directory, two_epochs):
     (batch,) = take(
         records_directory,
         1,
@@ -414,8 +414,8 @@ def test_sentence_order(tmp_path, corpus, tokenizer):
     assert checked == {0, 1}
 
 
-def test_a_vocabulary_without_words_is_refused(tmp_path, corpus):
+def test_rejects_a_vocabulary_of_special_tokens(tmp_path, corpus):
     tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     prepare(corpus, tmp_path / "records", tokenizer, length=32, num_workers=1)
-    with pytest.raises(InputError, match="special tokens alone: there is nothing to learn"):
+    with pytest.raises(InputError, match="only special tokens, so nothing can be masked"):
         pretraining_dataset(tmp_path / "records", BATCH)

@@ -39,7 +39,7 @@ def input_workers():
         pytest.param({}, marks=pytest.mark.slow),
     ],
 )
-def test_they_make_the_same_batches(records_directory, input_workers, keywords):
+def test_input_workers_make_the_same_batches(records_directory, input_workers, keywords):
     num_rows = records.read_manifest(records_directory)["splits"]["train"]["rows"]
     count = num_rows // BATCH + 4  # into the next epoch
     for workers in (input_workers[:1], input_workers):
@@ -49,19 +49,19 @@ def test_they_make_the_same_batches(records_directory, input_workers, keywords):
             assert_same(one, other)
 
 
-def test_one_that_is_not_there(records_directory):
+def test_rejects_an_unreachable_worker(records_directory):
     (port,) = free_ports(1)
     with pytest.raises(InputError, match=f"no input worker answers at grpc://localhost:{port} "):
         take(records_directory, 1, input_workers=[f"grpc://localhost:{port}"])
 
 
-def test_held_out_rows_are_read_here(records_directory):
-    with pytest.raises(ValueError, match="are for the train split"):
+def test_held_out_rows_are_read_locally(records_directory):
+    with pytest.raises(ValueError, match="are only for the train split"):
         take(records_directory, 1, split="held_out", input_workers=["grpc://localhost:5050"])
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_others(records_directory, input_workers, tmp_path):
+def test_run_resumes_with_other_workers(records_directory, input_workers, tmp_path):
     shape = tmp_path / "config.json"
     shape.write_text(json.dumps(CONFIG))
     settings = settings_of(shape)
@@ -75,6 +75,6 @@ def test_a_run_goes_on_with_others(records_directory, input_workers, tmp_path):
     np.testing.assert_array_equal(weights(alone), weights(resumed))
 
 
-def test_an_address_that_is_none():
-    with pytest.raises(InputError, match="written grpc://host:port. Received: input-1"):
+def test_rejects_an_invalid_address():
+    with pytest.raises(InputError, match="must be grpc://host:port. Received: input-1"):
         PretrainSettings(input_workers=("input-1",))

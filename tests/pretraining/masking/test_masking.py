@@ -52,7 +52,7 @@ def test_layout_by_hand():
     assert found["starts"].numpy().tolist() == [[0, 3, 8]]
 
 
-def test_counts_are_berts_for_every_length():
+def test_counts_equal_bert_for_every_length():
     lengths = tf.range(3, 513)[:, tf.newaxis]
     rows = {"example_lengths": lengths, "first_lengths": lengths}
     for most in (None, 20):
@@ -197,7 +197,7 @@ def test_sort_keys_fit_into_int64(length, num_examples):
     assert random_width >= 22  # two units of an example hardly ever draw the same
 
 
-def test_replacements_are_ordinary_pieces():
+def test_replacements_are_ordinary_tokens():
     class Tokenizer:
         vocabulary = "[PAD] [unused0] [UNK] [CLS] [SEP] [MASK] [ a ##b [x]".split()
 

@@ -27,7 +27,7 @@ def ids():
     return rows
 
 
-def test_labels_are_what_was_there_and_nothing_else_changes(ids):
+def test_labels_are_the_original_ids_and_other_tokens_are_unchanged(ids):
     masked, labels = keras_bert_impl.mask_tokens(ids, TOKENIZER, seed=3)
     assert masked.dtype == labels.dtype == np.int32 and masked.shape == labels.shape == ids.shape
     chosen = labels != -100
@@ -51,7 +51,7 @@ def test_seeds_decide(ids):
 
 
 @pytest.mark.parametrize("unit", ["word", "ngram", "span"])
-def test_words_are_hidden_as_a_whole(ids, unit):
+def test_words_are_masked_as_a_whole(ids, unit):
     _, labels = mask_tokens(ids, TOKENIZER, mask_unit=unit, mask_rate=0.3)
     continues = np.array([piece.startswith("##") for piece in VOCABULARY])[ids]
     for row, chosen in enumerate(labels != -100):
@@ -61,7 +61,7 @@ def test_words_are_hidden_as_a_whole(ids, unit):
                 assert chosen[place] == chosen[place - 1]
 
 
-def test_what_it_takes(ids):
+def test_accepts_arrays_lists_and_tensors(ids):
     masked, labels = mask_tokens(ids, TOKENIZER)
     left = np.stack([np.roll(row, (row == TOKENIZER.pad_id).sum()) for row in ids])
     assert (
@@ -95,11 +95,11 @@ def test_what_it_takes(ids):
         ([[0.5]], {}, "token_ids must be integers"),
         (np.zeros((1, 2, 3), int), {}, "must be integers .batch, length. or .length."),
         ([[5, 6]], {"mask_rate": 1.5}, r"rate must be a number in \(0, 1\)"),
-        ([[5, 6]], {"mask_split": (0.8, 0.1)}, "mask_split must be three numbers"),
+        ([[5, 6]], {"mask_split": (0.8, 0.1)}, "mask_split must be three fractions"),
         ([[5, 6]], {"mask_unit": "words"}, "Did you mean 'word'"),
         ([[5, 6]], {"seed": -1}, "seed must be an integer"),
     ],
 )
-def test_what_is_refused(value, settings, message):
+def test_rejects_invalid_arguments(value, settings, message):
     with pytest.raises(InputError, match=message):
         mask_tokens(value, TOKENIZER, **settings)

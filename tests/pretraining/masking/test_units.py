@@ -82,7 +82,7 @@ def test_units_are_words_in_a_row(rows, is_word_start, unit):
 
 @pytest.mark.parametrize("unit", SEVERAL)
 @pytest.mark.parametrize("rate", [0.15, 0.5])
-def test_units_are_taken_in_random_order_and_passed_over(rows, is_word_start, unit, rate):
+def test_units_are_taken_in_random_order_and_skipped(rows, is_word_start, unit, rate):
     masked = mask(rows, is_word_start, unit, rate=rate)
     keys = row_keys(0, 0, rows["row_id"])[:, tf.newaxis]
     scores = random_bits(keys, tf.range(LENGTH, dtype=tf.int64)).numpy() >> np.uint64(25)
@@ -127,7 +127,7 @@ def test_numbers_of_words(unit, mean):
     assert ((counts - expected) ** 2 / expected).sum() < freedom + 5 * np.sqrt(2 * freedom)
 
 
-def test_a_span_is_replaced_alike_and_a_word_is_not(rows, is_word_start):
+def test_spans_are_replaced_as_a_whole_and_words_are_not(rows, is_word_start):
     def actions(unit):
         """For each pair of neighbours in a unit, whether the same was done to both."""
         masked = mask(rows, is_word_start, unit, rate=0.5)
@@ -155,7 +155,7 @@ def test_any_split(rows, is_word_start):
 
 
 @pytest.mark.parametrize("unit", SEVERAL)
-def test_the_batch_changes_nothing(rows, is_word_start, unit):
+def test_batch_does_not_change_masks(rows, is_word_start, unit):
     whole = mask(rows, is_word_start, unit)
     some = [150, 3, 77]
     picked = {name: tf.gather(value, some) for name, value in rows.items() if name != "starts"}
@@ -175,6 +175,6 @@ def test_the_batch_changes_nothing(rows, is_word_start, unit):
         ({"random": -0.1}, "random must be a number in [0, 1], got -0.1"),
     ],
 )
-def test_what_is_refused(settings, message):
+def test_rejects_invalid_arguments(settings, message):
     with pytest.raises(InputError, match=re.escape(message)):
         Masking(**settings)

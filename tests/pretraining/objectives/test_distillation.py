@@ -84,7 +84,7 @@ def steps_beside(model, parameters, their_loss):
             assert float(ours[f"{name}_loss"]) == pytest.approx(loss.item(), rel=1e-5), name
 
 
-def test_distillation_is_distilberts(teacher, tmp_path):
+def test_distillation_equals_distilbert(teacher, tmp_path):
     model = student("distillation", teacher)
     model.save_pretrained(tmp_path)
     small, large = (
@@ -132,7 +132,7 @@ def attention_logits(bert, states, layer):
 
 
 @pytest.mark.slow
-def test_layer_distillation_is_tinyberts(teacher, tmp_path):
+def test_layer_distillation_equals_tinybert(teacher, tmp_path):
     model = student("layer_distillation", teacher)
     model.save_pretrained(tmp_path)
     small, large = (
@@ -171,7 +171,7 @@ def test_layer_distillation_is_tinyberts(teacher, tmp_path):
         assert difference(model.get_layer(ours).kernel, theirs.detach().numpy()) < 1e-5
 
 
-def test_packed_rows_have_the_errors_of_rows_of_their_own(teacher):
+def test_packing_does_not_change_errors(teacher):
     model = student("layer_distillation", teacher)
     features, _, _ = batch("layer_distillation", rows=2)
     half = LENGTH // 2
@@ -192,7 +192,7 @@ def test_packed_rows_have_the_errors_of_rows_of_their_own(teacher):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_OBJECTIVE)
-def test_the_cut_of_the_batch_changes_nothing(name, teacher):
+def test_splitting_the_batch_changes_nothing(name, teacher):
     data = batch(name, rows=8)
     trained = []
     for replicas, accumulation_steps in ((1, 1), (2, 2)):
@@ -212,7 +212,7 @@ def test_the_cut_of_the_batch_changes_nothing(name, teacher):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_OBJECTIVE)
-def test_the_teacher_is_no_part_of_the_model(name, teacher, tmp_path):
+def test_teacher_variables_are_not_in_the_model(name, teacher, tmp_path):
     model = student(name, teacher)
     kind, config = OF_OBJECTIVE[name]
     head = ["masked_lm"] if name == "distillation" else []
@@ -241,7 +241,7 @@ def test_the_teacher_is_no_part_of_the_model(name, teacher, tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
-def test_all_layers_of_the_teacher_have_nothing_to_learn(teacher, tmp_path):
+def test_copy_of_the_teacher_has_no_loss(teacher, tmp_path):
     student_of(teacher, tmp_path, layers=4)
     objectives = [Distillation(teacher), LayerDistillation(teacher)]
     model = Pretrainer.from_pretrained(tmp_path, objectives, dropout=0.0)
@@ -255,22 +255,26 @@ def test_all_layers_of_the_teacher_have_nothing_to_learn(teacher, tmp_path):
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("distillation", {"vocabulary_size": 41}, "41 pieces and the teacher 40"),
-        ("distillation", {"max_length": 13}, "takes 13 tokens and the teacher 12"),
-        ("distillation", {"hidden_dim": 8}, "8 wide and the teacher's 16"),
-        ("layer_distillation", {"num_layers": 3}, "3 layers must divide the teacher's 4"),
+        ("distillation", {"vocabulary_size": 41}, "same vocabulary, but have 41 and 40 tokens"),
+        ("distillation", {"max_length": 13}, "max_length of 13 must not exceed the teacher's, 12"),
+        ("distillation", {"hidden_dim": 8}, "same hidden_dim for distillation, but have 8 and 16"),
+        (
+            "layer_distillation",
+            {"num_layers": 3},
+            "layers, 4, must be a multiple of the student's, 3",
+        ),
         ("layer_distillation", {"num_heads": 2}, "the student has 2, the teacher 4"),
     ],
 )
-def test_a_student_that_does_not_fit(name, changes, message, teacher):
+def test_rejects_a_student_that_does_not_match(name, changes, message, teacher):
     kind = OF_OBJECTIVE[name][0]
     with pytest.raises(InputError, match=message):
         Pretrainer(Encoder(dataclasses.replace(STUDENT, **changes)), [kind(teacher)])
 
 
-def test_a_teacher_that_is_none(tmp_path):
+def test_rejects_an_invalid_teacher(tmp_path):
     for name in OF_OBJECTIVE:
-        with pytest.raises(InputError, match=f"{name} takes a teacher"):
+        with pytest.raises(InputError, match=f"{name} needs a teacher"):
             Pretrainer(Encoder(STUDENT), [name])
     Encoder(STUDENT).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="cls.predictions"):

@@ -53,13 +53,13 @@ def features_of(config, objectives):
     return features | {name: more[name] for name in wanted if name in more}
 
 
-def test_all_kinds_are_here():
+def test_tests_cover_all_objectives():
     assert {layout.architecture for layout in LAYOUTS.values()} == set(KINDS)
 
 
 @pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_come_back_and_transformers_reads_the_encoder(kind, names, tmp_path):
+def test_round_trip_and_transformers_loads_the_encoder(kind, names, tmp_path):
     config = dataclasses.replace(KINDS[kind], dropout=0.0, attention_dropout=0.0)
     pretrainer = Pretrainer(Encoder(config), names)
     randomize(pretrainer)
@@ -79,6 +79,6 @@ def test_they_come_back_and_transformers_reads_the_encoder(kind, names, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["albert", "distilbert", "flaubert"])
-def test_files_of_some_kinds_cannot_say_that_an_encoder_is_causal(kind):
+def test_rejects_causal_encoders_without_a_file_format(kind):
     with pytest.raises(InputError, match=f"no class for a {kind} with the head 'left_to_right'"):
         Pretrainer(Encoder(dataclasses.replace(KINDS[kind], causal=True)), ["left_to_right"])

@@ -76,7 +76,7 @@ def test_equals_transformers(architecture, tmp_path):
     assert difference(again(features)["left_to_right"], logits["left_to_right"]) == 0
 
 
-def test_nothing_looks_ahead(pretrainer):
+def test_no_token_attends_to_later_tokens(pretrainer):
     features, _, _ = batch()
     before = pretrainer(features)["left_to_right"]
     changed = {name: value.copy() for name, value in features.items()}
@@ -86,7 +86,7 @@ def test_nothing_looks_ahead(pretrainer):
     assert difference(before[:, 7:], after[:, 7:]) > 0.01
 
 
-def test_packed_examples_do_not_see_each_other(pretrainer):
+def test_packed_examples_are_independent(pretrainer):
     features, _, _ = batch(rows=1)
     half = LENGTH // 2
     features["example_ids"][:, half:] = 2
@@ -98,10 +98,10 @@ def test_packed_examples_do_not_see_each_other(pretrainer):
         assert difference(whole[:, part], pretrainer(alone)["left_to_right"]) < 1e-5
 
 
-def test_what_is_refused():
-    with pytest.raises(InputError, match="takes an encoder whose configuration has causal=True"):
+def test_rejects_invalid_arguments():
+    with pytest.raises(InputError, match="needs an encoder with causal=True"):
         Pretrainer(Encoder(TINY), ["left_to_right"])
-    with pytest.raises(ValueError, match="goes with no other"):
+    with pytest.raises(ValueError, match="cannot be combined with others"):
         Pretrainer(Encoder(CONFIG), ["left_to_right", "masked_lm"])
     albert = dataclasses.replace(
         CONFIG, architecture="albert", embedding_dim=10, num_layer_groups=1

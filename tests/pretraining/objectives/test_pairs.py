@@ -75,7 +75,7 @@ def test_training_equals_pytorch(batch, tmp_path):
     assert 0 <= float(ours["sentence_order_accuracy"]) <= 1
 
 
-def test_a_bert_has_it_in_the_place_of_the_next_sentence(tmp_path):
+def test_bert_stores_sentence_order_as_next_sentence(tmp_path):
     model = Pretrainer(Encoder(TINY), ["masked_lm", "sentence_order"])
     randomize(model)
     model.save_pretrained(tmp_path)
@@ -91,6 +91,6 @@ def test_a_bert_has_it_in_the_place_of_the_next_sentence(tmp_path):
 @pytest.mark.parametrize(
     "objectives", [[], ["masked_lm", "masked_lm"], ["masked_words"], [["masked_lm"]]]
 )
-def test_what_is_refused(objectives):
+def test_rejects_invalid_arguments(objectives):
     with pytest.raises(ValueError, match="Received"):
         Pretrainer(Encoder(TINY), objectives)

@@ -120,7 +120,7 @@ def test_training_equals_pytorch(pretrainer, theirs):
     assert 0 < replaced <= 3 * 4 * 3
 
 
-def test_embeddings_are_one(pretrainer):
+def test_generator_shares_embeddings(pretrainer):
     generator = pretrainer.get_layer("generator")
     ours, theirs = (model.embeddings for model in (pretrainer.encoder, generator))
     for name in ("token_embeddings", "position_embeddings", "segment_embeddings", "layer_norm"):
@@ -130,7 +130,7 @@ def test_embeddings_are_one(pretrainer):
     assert len(set(paths)) == len(paths)
 
 
-def test_the_cut_of_the_batch_changes_nothing(pretrainer):
+def test_splitting_the_batch_changes_nothing(pretrainer):
     features, labels, weights = batch()
     whole = pretrainer.compute_loss(features, labels, pretrainer(features), weights)
     pretrainer.compile(AdamW(0.0, weight_decay=0.0), accumulation_steps=2)
@@ -138,7 +138,7 @@ def test_the_cut_of_the_batch_changes_nothing(pretrainer):
     assert float(parts["loss"]) == pytest.approx(float(whole), rel=1e-5)
 
 
-def test_samples_are_of_the_distribution():
+def test_samples_follow_the_distribution():
     logits = np.array([0.0, 1.0, -1.0, 2.0, -np.inf], "float32")
     count = 20_000
     positions = np.ones((count, 1), "int32")
@@ -159,7 +159,7 @@ def test_samples_are_of_the_distribution():
 
 
 @pytest.mark.parametrize("vocabulary_size", [255, 256, 257, 1000])
-def test_samples_of_large_vocabularies(vocabulary_size):
+def test_samples_from_large_vocabularies(vocabulary_size):
     draw = np.random.default_rng(vocabulary_size)
     logits = draw.normal(scale=3.0, size=(50, 8, vocabulary_size)).astype("float32")
     draws = draw.integers(0, DRAW_LIMIT, (50, 8)).astype("int32")
@@ -194,7 +194,7 @@ def test_directory_and_keras_file(pretrainer, tmp_path):
             np.testing.assert_array_equal(found[name], values)
 
 
-def test_dropout_of_a_directory_is_changed_in_both(pretrainer, tmp_path):
+def test_dropout_override_applies_to_both_encoders(pretrainer, tmp_path):
     pretrainer.save_pretrained(tmp_path)
     changed = {"dropout": 0.0, "attention_dropout": 0.25}
     model = Pretrainer.from_pretrained(tmp_path, ["replaced_token"], **changed)
@@ -202,7 +202,7 @@ def test_dropout_of_a_directory_is_changed_in_both(pretrainer, tmp_path):
         assert (config.dropout, config.attention_dropout) == (0.0, 0.25)
 
 
-def test_a_quarter_of_the_encoder_unless_said_otherwise():
+def test_default_generator_is_a_quarter_of_the_encoder():
     model = Pretrainer(Encoder(ELECTRA, dtype="mixed_bfloat16"), ["replaced_token"])
     config = model.get_layer("generator").config
     assert (config.hidden_dim, config.num_heads, config.intermediate_dim) == (4, 1, 6)
@@ -212,9 +212,9 @@ def test_a_quarter_of_the_encoder_unless_said_otherwise():
     assert types == {"masked_lm": "float32", "replaced_token": "float32", "sampled_ids": "int32"}
 
 
-def test_what_is_refused():
+def test_rejects_invalid_arguments():
     other = dataclasses.replace(GENERATOR, vocabulary_size=41)
     with pytest.raises(InputError, match="the generator must have the encoder's vocabulary_size"):
         Pretrainer(Encoder(ELECTRA), [ReplacedTokens(generator=other)])
-    with pytest.raises(ValueError, match="no two with the same outputs"):
+    with pytest.raises(ValueError, match="must not be empty or share outputs"):
         Pretrainer(Encoder(ELECTRA), ["masked_lm", "replaced_token"])

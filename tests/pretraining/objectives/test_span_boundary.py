@@ -59,7 +59,7 @@ def dense(states, layer):
     return 0.5 * states * (1 + np.vectorize(math.erf)(states / math.sqrt(2)))
 
 
-def test_logits_are_the_closed_form(pretrainer, batch):
+def test_logits_equal_the_closed_form(pretrainer, batch):
     features, _, _ = batch
     names = ("token_ids", "segment_ids", "position_ids", "example_ids")
     states = pretrainer.encoder({name: features[name] for name in names})["sequence_output"]

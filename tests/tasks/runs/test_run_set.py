@@ -134,7 +134,7 @@ def test_rejects_a_directory_of_other_settings_or_texts(runs, tmp_path):
         tune(tmp_path, {"seed": [0, 1]}, epochs=4)
     with pytest.raises(InputError, match="holds a run on other train texts"):
         finetune_set("base", DEV, DEV, tmp_path, {"seed": [0, 1]})
-    with pytest.raises(InputError, match="holds a run; let it resume"):
+    with pytest.raises(InputError, match="holds a run. Resume it"):
         tune(tmp_path, {"seed": [0, 1]}, resume=False)
     with pytest.raises(InputError, match="contains a set of runs"):
         finetune("base", TRAIN, DEV, tmp_path)

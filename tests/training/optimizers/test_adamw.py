@@ -122,7 +122,7 @@ def test_bias_is_corrected_by_the_steps_of_each_variable(optimizer, way):
     np.testing.assert_array_equal(ours.steps.numpy(), [3, 6, 6])
 
 
-def test_a_late_variable_begins_with_the_learning_rate():
+def test_late_variable_starts_at_the_learning_rate():
     late, other = keras.Variable([0.0], name="late"), keras.Variable([0.0], name="other")
     optimizer = AdamW(1e-3, weight_decay=0.0)
     optimizer.build([other, late])
@@ -149,7 +149,7 @@ def test_a_state_without_steps_is_restored():
 
 
 @pytest.mark.parametrize("beta_1, beta_2", [(0.0, 0.999), (0.9, 0.0), (0.0, 0.0)])
-def test_betas_of_zero_are_those_of_pytorch(beta_1, beta_2):
+def test_betas_of_zero_equal_pytorch(beta_1, beta_2):
     start_values, _ = gradients_and_start()
     # Of one order: beside a square of 1 float32 keeps two digits of one of 1e-6.
     draw = np.random.default_rng(0)
@@ -192,13 +192,13 @@ NAN, INFINITE = float("nan"), float("inf")
         ("bias_correction", ["false", None, 0]),
     ],
 )
-def test_hyperparameters_that_cannot_be_are_refused(optimizer, name, values):
+def test_rejects_invalid_hyperparameters(optimizer, name, values):
     for value in values:
         with pytest.raises(InputError, match=name):
             optimizer(**{name: value})
 
 
-def test_any_real_number_is_a_hyperparameter():
+def test_accepts_any_number_type():
     optimizer = AdamW(np.float32(0.5), weight_decay=np.int64(0), beta_1=0, not_decayed="bias")
     assert float(optimizer.learning_rate) == 0.5
     assert optimizer.not_decayed == ("bias",)
@@ -226,7 +226,7 @@ def test_decays_all_but_biases_and_normalization(name):
     assert weight == pytest.approx(1 - 0.1 * 0.5 if decayed else 1.0, abs=1e-7)
 
 
-def test_not_decayed_is_a_choice():
+def test_not_decayed_is_configurable():
     (weight,) = run_one(AdamW(0.1, weight_decay=0.5, not_decayed=[]), gradient=0.0, name="bias")
     assert weight == pytest.approx(0.95, abs=1e-7)
 
@@ -263,7 +263,7 @@ def test_jax_trains_to_the_same_weights(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_rates_are_those_of_parameter_groups_of_pytorch():
+def test_rates_equal_pytorch_parameter_groups():
     start_values, gradients = gradients_and_start()
     schedule = LinearWarmupDecay(1e-2, 5, STEPS + 5)
     rates = [("kern", 0.25), ("kernel", 7.0), ("bias", 3.0)]  # the first that is found counts

@@ -75,12 +75,12 @@ def test_equals_the_paper(bias_correction, jit_compile):
     check(ours, paper(start, gradients, bias_correction))
 
 
-def test_what_is_decayed_is_what_is_adapted():
+def test_decayed_variables_are_adapted():
     start, gradients = start_and_gradients()
     check(run(lamb(not_decayed=[]), start, gradients), paper(start, gradients, True, NAMES))
 
 
-def test_the_step_of_a_variable_is_a_part_of_its_norm():
+def test_step_is_proportional_to_the_norm():
     start, gradients = start_and_gradients()
     moved = run(lamb(rates=[("kernel", 3.0)]), start, gradients[:1])["kernel"] - start["kernel"]
     expected = 3.0 * RATE * np.linalg.norm(start["kernel"])
@@ -89,7 +89,7 @@ def test_the_step_of_a_variable_is_a_part_of_its_norm():
 
 @pytest.mark.parametrize("start", [0.0, 1.0])
 @pytest.mark.parametrize("gradient", [0.0, 1.0])
-def test_norms_of_zero_leave_the_step_as_it_is(start, gradient):
+def test_zero_norms_do_not_scale_the_step(start, gradient):
     variable = keras.Variable(np.full(4, start), name="kernel")
     optimizer = LAMB(0.25, weight_decay=0.0, epsilon=1e-6)
     optimizer.build([variable])

@@ -35,7 +35,7 @@ def test_cosine_rises_and_falls():
 
 
 @pytest.mark.parametrize("warmup_steps", [2, 6])
-def test_one_cycle_is_that_of_pytorch(warmup_steps):
+def test_one_cycle_equals_pytorch(warmup_steps):
     total_steps = 20
     parameter = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     theirs = torch.optim.lr_scheduler.OneCycleLR(
@@ -95,7 +95,7 @@ def test_is_restored_from_its_configuration(schedule):
     assert rates(restored, 9) == rates(schedule, 9)
 
 
-def test_what_is_refused():
+def test_rejects_invalid_arguments():
     with pytest.raises(InputError, match="warmup_steps must be less than total_steps"):
         OneCycle(1e-3, 10, 10)
     with pytest.raises(InputError, match="seconds must be a positive number, got 0"):

@@ -20,7 +20,7 @@ def test_the_best_epoch(scores, best):
     assert BestEpoch(None, None, scores).best == best
 
 
-def test_an_epoch_without_a_score_is_said(caplog):
+def test_warns_of_an_epoch_without_a_score(caplog):
     best = BestEpoch(lambda: math.nan, scores=[0.1])
     best.on_epoch_end(1, logs := {})
     assert math.isnan(logs[KEY]) and best.best == 1
@@ -72,5 +72,5 @@ def test_the_best_checkpoint_is_kept_and_restored(tmp_path):
         np.testing.assert_array_equal(now, then)
     assert checkpoint.restore() == 5  # a run that goes on does so from the newest
     (tmp_path / "ckpt-2.index").unlink()
-    with pytest.raises(InputError, match="ckpt-2, of the best epoch, cannot be read"):
+    with pytest.raises(InputError, match="ckpt-2, the checkpoint of the best epoch"):
         checkpoint.restore_best()

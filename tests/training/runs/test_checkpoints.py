@@ -90,7 +90,7 @@ def test_a_checkpoint_without_steps_of_variables_is_restored(tmp_path, more):
     assert (other.optimizer.steps.numpy() == 2).all()
 
 
-def test_keeps_the_last_ones(tmp_path):
+def test_keeps_the_last_checkpoints(tmp_path):
     model = compiled()
     fit(model, RunCheckpoint(model, tmp_path, max_to_keep=2), epochs=4)
     assert sorted(path.stem for path in tmp_path.glob("*.index")) == ["ckpt-3", "ckpt-4"]
@@ -129,7 +129,7 @@ def test_all_damaged_is_an_error_that_names_the_files(run):
     _, directory = run
     damage(directory, 1)
     damage(directory, 2, "index")
-    with pytest.raises(InputError, match="all are damaged: .*ckpt-2, .*ckpt-1"):
+    with pytest.raises(InputError, match="all checkpoints are damaged: .*ckpt-2, .*ckpt-1"):
         RunCheckpoint(compiled(), directory, seed=7).restore()
 
 
@@ -154,16 +154,16 @@ def full_disk(request, monkeypatch):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_full_disk_leaves_the_checkpoints_before(run, full_disk):
+def test_full_disk_keeps_earlier_checkpoints(run, full_disk):
     model, directory = run
     before = sorted(directory.iterdir())
-    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are whole"):
+    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are intact"):
         RunCheckpoint(model, directory, seed=7).save(3)
     assert sorted(directory.iterdir()) == before
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
 
 
-def test_another_architecture_is_an_error_that_names_a_variable(run):
+def test_rejects_another_architecture_naming_a_variable(run):
     _, directory = run
     inputs = keras.Input((4,))
     model = keras.Model(inputs, keras.layers.Dense(2, name="answer")(inputs))
@@ -172,7 +172,7 @@ def test_another_architecture_is_an_error_that_names_a_variable(run):
         RunCheckpoint(model, directory, seed=7).restore()
 
 
-def test_another_seed_is_an_error(run):
+def test_rejects_another_seed(run):
     _, directory = run
     with pytest.raises(InputError, match="belongs to a run with seed 7, not 8"):
         RunCheckpoint(compiled(), directory, seed=8).restore()

@@ -49,7 +49,7 @@ def test_without_a_signal_nothing_happens():
     assert not preemption.has_ended
 
 
-def test_in_another_thread_it_only_listens_to_no_signal():
+def test_ignores_signals_in_another_thread():
     errors = []
 
     def work():

@@ -110,7 +110,7 @@ def test_points_for_tensorboard(tmp_path):
     assert [e.step for e in found if e.session_log.status == start] == [1, 11]
 
 
-def test_a_clock_that_jumps_takes_no_file_of_another(tmp_path, monkeypatch):
+def test_clock_jumps_do_not_overwrite_event_files(tmp_path, monkeypatch):
     for now in (2e9, 1e9, 2e9):
         monkeypatch.setattr(reports.time, "time", lambda: now)
         reports.EventFile(tmp_path).write(1, {"loss": 0.5})

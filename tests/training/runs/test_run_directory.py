@@ -42,7 +42,7 @@ def test_settings_are_kept_and_compared(tmp_path):
         RunDirectory(tmp_path / "run", Settings(), resume=False)
 
 
-def test_a_run_that_made_nothing_binds_to_no_settings(tmp_path):
+def test_run_without_output_accepts_other_settings(tmp_path):
     run = RunDirectory(tmp_path, Settings())
     # As far as a run comes that fails in its first step.
     run.metrics.touch()
@@ -55,7 +55,7 @@ def test_a_run_that_made_nothing_binds_to_no_settings(tmp_path):
         RunDirectory(tmp_path, Settings())
 
 
-def test_what_else_lies_in_the_directory_is_no_run(tmp_path):
+def test_other_files_in_the_directory_are_not_a_run(tmp_path):
     # `finetune --adapt` writes its adaptation there before the run begins.
     manifest = tmp_path / "adapt" / "records" / "manifest.json"
     manifest.parent.mkdir(parents=True)
@@ -64,7 +64,7 @@ def test_what_else_lies_in_the_directory_is_no_run(tmp_path):
     assert (tmp_path / "recipe.yaml").is_file()
 
 
-def test_another_process_is_refused(tmp_path):
+def test_rejects_another_process(tmp_path):
     code = (
         "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire()\n"
         "print(flush=True); sys.stdin.read()"
@@ -73,19 +73,19 @@ def test_another_process_is_refused(tmp_path):
     command = [sys.executable, "-c", code, str(tmp_path / "checkpoints" / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(InputError, match=f"another process trains in {tmp_path}"):
+        with pytest.raises(InputError, match=f"another process is training in {tmp_path}"):
             RunDirectory(tmp_path, Settings())
         other.kill()
     RunDirectory(tmp_path, Settings())
 
 
-def test_a_run_whose_traceback_is_kept_can_be_called_again(tmp_path):
+def test_failed_run_can_be_repeated_with_its_traceback_alive(tmp_path):
     interrupted = RunDirectory(tmp_path, Settings())
     RunDirectory(tmp_path, Settings())
     del interrupted
 
 
-def test_a_run_that_made_nothing_binds_nobody(tmp_path):
+def test_failed_run_without_output_allows_another(tmp_path):
     run = RunDirectory(tmp_path, Settings(), made_of=DATA)
     # As far as a run comes that fails in its first step.
     run.metrics.touch()
@@ -110,7 +110,7 @@ def test_a_run_that_made_nothing_binds_nobody(tmp_path):
         ),
     ],
 )
-def test_a_run_resumes_on_its_own_data_alone(tmp_path, change, message):
+def test_rejects_other_data_on_resume(tmp_path, change, message):
     begin(tmp_path, DATA)
     moved = {name: content | {"source": "elsewhere"} for name, content in DATA.items()}
     RunDirectory(tmp_path, Settings(), made_of=moved)
@@ -122,10 +122,10 @@ def test_a_run_resumes_on_its_own_data_alone(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", "data.json"])
-def test_a_run_that_no_longer_knows_what_it_was_made_of(tmp_path, name):
+def test_rejects_a_run_without_its_description(tmp_path, name):
     begin(tmp_path, DATA)
     (tmp_path / name).unlink()
-    with pytest.raises(InputError, match=f"holds a run, but {name}, .* is gone: put it back"):
+    with pytest.raises(InputError, match=f"holds a run, but {name}, .* is missing. Restore it"):
         RunDirectory(tmp_path, Settings(rate=0.25 if name == "recipe.yaml" else 0.5), made_of=DATA)
 
 
