@@ -43,7 +43,6 @@ class Signatures:
         self.config = encoder.config
         self.max_length = max_length
         self.buckets = []
-        self.encoders = [encoder]  # compiled for the buckets
         self.pooling = MeanPooling(dtype="float32")
         # Shared by several signatures, so that each is traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
@@ -121,7 +120,7 @@ class Signatures:
         """
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
-        with compiled_in_buckets(self.encoders, self.buckets):
+        with compiled_in_buckets(self.buckets):
             if ids_only:
                 ids = self.function("ids")
                 return {"serving_default": ids, "ids": ids, "hub_ids": self.function("hub_ids")}

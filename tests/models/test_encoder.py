@@ -178,7 +178,7 @@ def test_with_outputs_predicts_and_shares_weights(encoder, features):
     [(), ("logits",), ("hidden_states", "attentions"), ("attention_scores", "attention_logits")],
 )
 def test_with_outputs_refuses_unknown_names(encoder, names):
-    with pytest.raises(ValueError, match='must be of "hidden_states", and "attention_scores"'):
+    with pytest.raises(ValueError, match='may be "hidden_states", and either "attention_scores"'):
         encoder.with_outputs(*names)
 
 

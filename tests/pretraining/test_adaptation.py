@@ -165,7 +165,7 @@ def test_a_killed_adaptation_ends_as_the_undisturbed_one(folder, command, tmp_pa
 
     whole = start("whole")
     assert whole.returncode == 0, whole.stderr[-3000:]
-    assert "newly made, to be trained: " in whole.stderr and "masked_lm" in whole.stderr
+    assert "newly initialized; train before use: " in whole.stderr and "masked_lm" in whole.stderr
     killed = tmp_path / "killed"
     assert start("killed", "kill-at=150").returncode == -signal.SIGKILL
     assert (killed / "adapt" / "records" / "manifest.json").exists()
