@@ -148,6 +148,8 @@ class ClassificationHead(keras.layers.Layer):
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
+        if layer_norm_epsilon is not None and transform is None:
+            raise ValueError("layer_norm_epsilon needs a transform. Received: transform=None")
         self.supports_masking = True
         self.num_classes = num_classes
         self.activation = transform
