@@ -47,7 +47,7 @@ def test_what_is_no_saved_model_cannot_be_checked(signatures, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_damaged_saved_model_cannot_be_checked(signatures, tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not one")
-    with pytest.raises(InputError, match="cannot be asked: "):
+    with pytest.raises(InputError, match="cannot be run: "):
         check.largest_difference(signatures, tmp_path)
 
 

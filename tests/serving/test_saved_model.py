@@ -151,7 +151,7 @@ def test_texts_that_are_no_text(exported, signatures):
         ({"padding_mask": [[1]]}, "padding_mask must have the shape of token_ids"),
         (
             {name: [[1] * 40] for name in ("token_ids", "segment_ids", "padding_mask")},
-            "up to 32 long",
+            "up to 32 tokens long",
         ),
     ],
 )
@@ -161,8 +161,10 @@ def test_ids_without_an_embedding_are_refused(signatures, change, message):
         signatures["ids"](**{name: tf.constant(value) for name, value in features.items()})
 
 
-def test_pairs_must_be_as_many(signatures):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="as many texts"):
+def test_rejects_texts_of_a_pair_that_differ_in_number(signatures):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="first and second must have the same number of texts"
+    ):
         signatures["pairs"](first=tf.constant(["a", "b"]), second=tf.constant(["a"]))
 
 

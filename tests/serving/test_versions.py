@@ -117,7 +117,9 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
     assert written == [("10", "reviews")]
 
 
-@pytest.mark.parametrize("name, message", [("1", "is a SavedModel"), ("a b", "of letters, digits")])
+@pytest.mark.parametrize(
+    "name, message", [("1", "is a SavedModel"), ("a b", "may have only letters, digits")]
+)
 def test_folders_that_cannot_be_of_versions(exported, name, message):
     folder, model = exported
     with pytest.raises(InputError, match=message):
