@@ -53,7 +53,7 @@ def test_labels_that_may_occur(tmp_path):
     assert read(*files).texts == [["a", "b"]]
     with pytest.raises(InputError, match="a.txt, line 2: the label 'B-Y' is none of 'O', 'B-X'"):
         read(*files, "--labels", "O,B-X")
-    with pytest.raises(InputError, match="--labels is for a table and for tagging"):
+    with pytest.raises(InputError, match="--labels needs a table, or --task tagging"):
         read("--task", "mrpc", "--data", tmp_path, "--labels", "a,b")
 
 
@@ -73,7 +73,7 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read(*files, *more)
-    with pytest.raises(InputError, match="--negative is for --task similarity"):
+    with pytest.raises(InputError, match="--negative needs --task similarity"):
         read(*files[2:], "--label", "score", "--negative", "three")
 
 
@@ -91,7 +91,7 @@ def test_one_table_is_split(tmp_path, capsys):
     assert (len(train), len(dev)) == (36, 4) and sorted(dev.labels) == ["a", "a", "b", "b"]
     assert "held out 4 of 40 examples to score on, seed 1" in capsys.readouterr().err
     assert read_both("--dev-split", 0.1)[1] == dev != read_both("--dev-split", 0.1, seed=2)[1]
-    with pytest.raises(InputError, match="leave --dev and --data, or --dev-split"):
+    with pytest.raises(InputError, match="leave out --dev and --data, or leave out --dev-split"):
         read_both("--dev-split", 0.1, "--dev", table)
     with pytest.raises(InputError, match="--dev is missing: give .*--dev-split 0.1 in place of it"):
         read_both()

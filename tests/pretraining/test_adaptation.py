@@ -140,7 +140,7 @@ def command(folder, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["adapt_steps=5"], "adapt_steps is for --adapt TEXT"),
+        (["adapt_steps=5"], "adapt_steps needs --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
         (["--adapt", "gone.txt", "crf=true"], "crf is no setting of a TextClassifier"),
         (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),

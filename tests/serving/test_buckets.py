@@ -83,10 +83,10 @@ def test_a_bucket_that_holds_nothing_is_refused(bucket):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--out", "models/a", "--xla", "1x128;8x128"], "--xla takes rows and lengths"),
+        (["--out", "models/a", "--xla", "1x128;8x128"], "--xla must be shapes such as 1x128"),
         (["--out", "models/a", "--xla", ""], "the value of xla is empty"),
-        (["--out", "a", "--format", "onnx", "--xla", "1x128"], "--xla goes with SavedModels alone"),
-        (["--check", "models/a/1", "--xla", "1x128"], "--xla goes with --out"),
+        (["--out", "a", "--format", "onnx", "--xla", "1x128"], "--xla needs --format saved_model"),
+        (["--check", "models/a/1", "--xla", "1x128"], "--xla needs --out"),
     ],
 )
 def test_arguments(arguments, message, capsys):

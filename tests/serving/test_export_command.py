@@ -21,7 +21,7 @@ def signatures(monkeypatch):
     [
         ([], "give --out to export, or --check DIR"),
         (["--out", "a", "--check", "b"], "give --out to export, or --check DIR"),
-        (["--out", "a", "--check", "--ids-only"], "--check asks with strings"),
+        (["--out", "a", "--check", "--ids-only"], "--check sends strings"),
         (["--check"], "give --out to export, or --check DIR"),
     ],
 )
@@ -36,7 +36,7 @@ def test_the_status_of_a_check(signatures, monkeypatch, capsys, difference, stat
     assert main(["export", "--model", "run", "--check", "models/reviews/1"]) == status
     written = capsys.readouterr()
     assert written.out == f"largest difference from the model: {difference:.1e}\n"
-    assert ("does not answer as the model does" in written.err) == bool(status)
+    assert ("the outputs of models/reviews/1 differ from the model" in written.err) == bool(status)
 
 
 def test_what_is_no_saved_model_cannot_be_checked(signatures, tmp_path, capsys):

@@ -146,10 +146,10 @@ def test_command_refuses_in_one_line(command, folder, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--precision", "int8"], "--precision goes with --format onnx or litert or openvino"),
-        (["--standard", "--format", "openvino"], "--standard goes with --format onnx"),
-        (["--calibrate", "a", "--format", "litert"], "--calibrate goes with --format onnx or open"),
-        (["--ids-only", "--format", "litert"], "--ids-only goes with SavedModels alone"),
+        (["--precision", "int8"], "--precision needs --format onnx or litert or openvino"),
+        (["--standard", "--format", "openvino"], "--standard needs --format onnx"),
+        (["--calibrate", "a", "--format", "litert"], "--calibrate needs --format onnx or openvino"),
+        (["--ids-only", "--format", "litert"], "--ids-only needs --format saved_model"),
     ],
 )
 def test_formats_that_do_not_know_an_argument(arguments, message, capsys):
