@@ -158,3 +158,12 @@ def test_models_table(capsys):
     assert len(rows) == len(MODELS)
     assert header.split()[:2] == ["name", "parameters"]
     assert rows[0].split()[:4] == ["bert-base-uncased", "109,482,240", "bert", "12"]
+
+
+@pytest.mark.parametrize("command", [["adapt", "corpus.txt"], ["pretrain", "records"]])
+def test_cpu_devices_are_checked(command, capsys):
+    options = ["--strategy", "tpu", "--cpu-devices", "2", "--out", "run"]
+    if command[0] == "adapt":
+        options += ["--model", "gone"]
+    assert cli.main([*command, *options]) == 2
+    assert "--cpu-devices needs --strategy mirrored, not tpu" in capsys.readouterr().err

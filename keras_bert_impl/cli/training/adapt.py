@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import add_run, say
+from keras_bert_impl.cli.common import add_run, prepared_strategy, say
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 
@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> None:
         arguments.model,
         arguments.text,
         arguments.out,
-        strategy=arguments.strategy,
+        strategy=prepared_strategy(arguments),
         resume=arguments.resume,
         verbose=1 if sys.stdout.isatty() else 2,
         progress=say,
