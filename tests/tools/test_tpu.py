@@ -270,10 +270,10 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
             )
         ),
         ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete runs no command"),
-        ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep is for job"),
+        ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep needs the step job"),
         ("tpu_vm.py", ["create", "--name", "bert"], "--zone"),
-        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is named twice"),
-        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is named twice"),
+        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is given twice"),
+        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is given twice"),
         ("gpu_hosts.py", ["node-1"], "no command"),
         *(
             ("gpu_hosts.py", ["node-1", option, "--", "true"], "")
