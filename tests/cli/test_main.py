@@ -125,7 +125,7 @@ def test_debug_shows_the_traceback(failing_command):
         cli.main(["fail", "--debug"])
 
 
-def test_a_reader_that_stops_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     command = f"{sys.executable} -m keras_bert_impl.cli.main models --json | head -c 10"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True

@@ -25,7 +25,7 @@ def glue(tmp_path):
     return tmp_path
 
 
-def test_what_augment_wrote_is_read_in_place_of_a_task_s_texts(glue):
+def test_reads_augmented_texts_instead_of_those_of_a_task(glue):
     train, more = read_glue("mrpc", glue, "train"), glue / "more.jsonl"
     write_examples(more, train, "text", "pair", "label")
     again = read("--task", "mrpc", "--data", glue, "--train", more)
@@ -41,7 +41,7 @@ def test_what_augment_wrote_is_read_in_place_of_a_task_s_texts(glue):
         read("--task", "mrpc", "--data", glue, "--dev", more)
 
 
-def test_labels_that_may_occur(tmp_path):
+def test_rejects_labels_that_are_not_listed(tmp_path):
     table, words = tmp_path / "a.csv", tmp_path / "a.txt"
     table.write_text("text,label\nx,pos\ny,pso\n")
     words.write_text("en:a B-X\nen:b B-Y\n")
@@ -100,7 +100,7 @@ def test_one_table_is_split(tmp_path, capsys):
             read_both("--dev-split", share)
 
 
-def test_names_may_hold_commas_and_spaces(tmp_path):
+def test_names_may_contain_commas_and_spaces(tmp_path):
     table = tmp_path / "a.csv"
     table.write_text('text,label\nx,"legal, privacy"\ny,other\n')
     files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]

@@ -54,7 +54,7 @@ def test_only_buckets_are_compiled(graphs):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 8), (2, 4), (2, 5), (4, 8), (1, 4), (5, 2), (1, 9)])
-def test_any_shape_is_answered_alike(graphs, shape):
+def test_outputs_do_not_depend_on_the_bucket(graphs, shape):
     _, plain, compiled = graphs
     random = np.random.default_rng(0)
     mask = np.arange(shape[1]) < random.integers(1, shape[1] + 1, (shape[0], 1))
@@ -73,7 +73,7 @@ def test_any_shape_is_answered_alike(graphs, shape):
 
 
 @pytest.mark.parametrize("bucket", [(0, 8), (1, 0), (1, 1000)])
-def test_a_bucket_that_holds_nothing_is_refused(bucket):
+def test_rejects_buckets_that_do_not_fit(bucket):
     signatures = signatures_of("single_label")
     signatures.buckets = [bucket]
     with pytest.raises(InputError, match="a bucket must have at least 1 row, and 1 to .* tokens"):
@@ -96,7 +96,7 @@ def test_arguments(arguments, message, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_exports_answer_as_the_model(family, tmp_path):
+def test_exports_agree_with_the_model(family, tmp_path):
     """In the C API, as in a server, and in Python."""
     signatures = signatures_of(family)
     signatures.buckets = [(1, 16), (8, 16)]

@@ -39,13 +39,13 @@ def test_the_status_of_a_check(signatures, monkeypatch, capsys, difference, stat
     assert ("the outputs of models/reviews/1 differ from the model" in written.err) == bool(status)
 
 
-def test_what_is_no_saved_model_cannot_be_checked(signatures, tmp_path, capsys):
+def test_rejects_a_directory_without_a_saved_model(signatures, tmp_path, capsys):
     assert main(["export", "--model", "run", "--check", str(tmp_path)]) == 2
     assert "it has no saved_model.pb" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_damaged_saved_model_cannot_be_checked(signatures, tmp_path):
+def test_rejects_a_damaged_saved_model(signatures, tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not one")
     with pytest.raises(InputError, match="cannot be run: "):
         check.largest_difference(signatures, tmp_path)

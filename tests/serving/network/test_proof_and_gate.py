@@ -27,7 +27,7 @@ def exported(directory, error=0.0, **how):
     return export.export_network(model, directory, export.Format("Keras", write, session), **how)
 
 
-def test_outputs_too_far_are_refused(tmp_path):
+def test_rejects_outputs_that_differ_too_much(tmp_path):
     with pytest.raises(
         InputError, match="Keras file differ .* relative error of 0.0002, .* nothing was written"
     ):
@@ -39,14 +39,14 @@ def test_outputs_too_far_are_refused(tmp_path):
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_outputs_that_are_not_numbers_are_infinitely_far(side, number):
+def test_difference_of_non_finite_outputs_is_infinite(side, number):
     outputs = [{"logits": np.array([[1.0, 2.0, 3.0]])} for _ in range(2)]
     assert relative_difference(*outputs, np.ones((1, 3))) == 0
     outputs[side]["logits"][0, 1] = number  # one of three
     assert relative_difference(*outputs, np.ones((1, 3))) == float("inf")
 
 
-def test_scores_that_drop_are_refused(tmp_path):
+def test_rejects_scores_that_drop(tmp_path):
     def scores(*values):
         values = iter(values)
         return lambda model: next(values)
