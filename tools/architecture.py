@@ -4,8 +4,8 @@
     python tools/architecture.py [--out FILE]
 
 A room is a module or a folder directly below `keras_bert_impl`, or below `keras_bert_impl/tasks`. Rooms
-stand on floors: each imports only from rooms on the floors below it. A line is left out where
-another way leads to the same room.
+are drawn on floors: each imports only from rooms on the floors below it. A line is left out if a
+longer path leads to the same room.
 """
 
 import argparse
@@ -15,16 +15,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "keras_bert_impl"
 
+Graph = dict[str, set[str]]  # name -> names that it imports
 
-def module_imports(root=ROOT):
-    """The import graph of the package, imports inside functions included.
+
+def module_imports(root: Path = ROOT) -> Graph:
+    """Returns the import graph of the package, including imports inside functions.
+
+    The lazily loaded names of a package (`_HOMES`) count as its imports.
 
     Args:
-        root: `Path` of the folder that holds the package.
-
-    Returns:
-        dict of module name -> set of the names of the modules of the package that it imports. The
-        lazily loaded names of a package (`_HOMES`) count as imports of it.
+        root: the folder that holds the package.
     """
     files = {_name(path, root): path for path in (root / PACKAGE).rglob("*.py")}
     return {name: _imports_of(name, path, files) for name, path in files.items()}
@@ -49,29 +49,29 @@ def _imports_of(name, path, files):
     return (found & files.keys()) - {name}
 
 
-def room_of(module):
-    """The room of a module, such as `"models"` or `"tasks.tagging"`."""
+def room_of(module: str) -> str:
+    """Returns the room of a module, such as `"models"` or `"tasks.tagging"`."""
     parts = module.split(".")[1:]
     depth = 2 if parts[:1] == ["tasks"] else 1
     return ".".join(parts[:depth]) or "public names"
 
 
-def room_imports(imports):
-    """dict of room -> set of the rooms that it imports, of what `module_imports` returns."""
-    rooms = {room_of(module): set() for module in imports}
+def room_imports(imports: Graph) -> Graph:
+    """Returns the imports of rooms, from those of modules."""
+    rooms: Graph = {room_of(module): set() for module in imports}
     for module, others in imports.items():
         rooms[room_of(module)] |= {room_of(other) for other in others}
     return {room: others - {room} for room, others in rooms.items()}
 
 
-def without_public_names(rooms):
-    """The rooms without the two modules that only name what other rooms hold."""
+def without_public_names(rooms: Graph) -> Graph:
+    """Returns the rooms without the two modules that only re-export names of others."""
     hidden = {"public names", "tasks"}
     return {room: others - hidden for room, others in rooms.items() if room not in hidden}
 
 
-def circles(graph):
-    """Groups of nodes that reach each other: lists of names, [] where imports go one way."""
+def circles(graph: Graph) -> list[list[str]]:
+    """Returns groups of nodes that reach each other; none if imports go one way."""
     reached = {node: _reached(node, graph) for node in graph}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached[other]))
@@ -91,8 +91,8 @@ def _reached(start, graph):
     return found
 
 
-def floors(graph):
-    """Nodes of a graph without circles by height: each list needs only those before it."""
+def floors(graph: Graph) -> list[list[str]]:
+    """Returns the nodes of a graph without circles by height: each imports only lower ones."""
     heights = {}
 
     def height(node):
@@ -105,8 +105,8 @@ def floors(graph):
     return [sorted(n for n in graph if heights[n] == h) for h in range(max(heights.values()) + 1)]
 
 
-def draw(graph, path):
-    """Draws rooms on their floors, with a line to each that they import by no way around."""
+def draw(graph: Graph, path: Path) -> None:
+    """Draws the rooms on their floors, with lines for imports that no longer path implies."""
     import matplotlib.pyplot as plt
 
     levels = floors(graph)
@@ -127,7 +127,7 @@ def draw(graph, path):
     plt.close(figure)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "architecture.svg")
     arguments = parser.parse_args()

@@ -24,7 +24,9 @@ import statistics
 import sys
 import time
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 import tensorflow as tf
@@ -55,21 +57,21 @@ class PythonTokenizer:
     It has no offsets.
     """
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: transformers.PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
 
-    def encode_batch(self, texts, add_special_tokens):
+    def encode_batch(self, texts: list[str], add_special_tokens: bool) -> list[Encoding]:
         rows = self._tokenizer(texts, add_special_tokens=add_special_tokens)["input_ids"]
         return [Encoding(ids, None) for ids in rows]
 
 
-def reference(directory):
+def reference(directory: str) -> Any:
     """The tokenizer of the `tokenizers` library that `transformers` builds, or its own."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     return tokenizer.backend_tokenizer if tokenizer.is_fast else PythonTokenizer(tokenizer)
 
 
-def load_original(path, ours):
+def load_original(path: str, ours: Tokenizer) -> Callable[[str], list[int]]:
     """A function from a text to ids, as the model's authors had it."""
     if isinstance(ours, WordPieceTokenizer):
         return _load_original_bert(path, ours.vocabulary, ours.lowercase)
@@ -115,7 +117,9 @@ def _albert_pieces(model, text):
             yield piece
 
 
-def classes_of_strings(wikipedia, count, seed, step, tokens):
+def classes_of_strings(
+    wikipedia: str, count: int, seed: int, step: int, tokens: list[str]
+) -> Iterator[tuple[str, Iterable[str | bytes]]]:
     """(name, iterable of bytes) of each class; the random ones share `count` strings."""
     draw = random.Random(seed)
     with open(wikipedia, encoding="utf-8") as file:
@@ -233,17 +237,17 @@ WRITTEN_BLOCKS = [
 class Comparison:
     """Runs strings through all tokenizers, counts differences and keeps what made them."""
 
-    def __init__(self, directory, original):
+    def __init__(self, directory: str, original: str | None) -> None:
         self.ours = Tokenizer.from_pretrained(directory)
         self.theirs = reference(directory)
         self.tokens = special_tokens(self.ours)
         self.original = load_original(original, self.ours) if original else None
-        self.causes = collections.Counter()
-        self._odd = set()
+        self.causes: collections.Counter[str] = collections.Counter()
+        self._odd: set[str] = set()
 
-    def run(self, name, strings):
+    def run(self, name: str, strings: Iterable[str | bytes]) -> collections.Counter:
         """Counts of one class: strings, and those that differ in ids, offsets, to the original."""
-        strings, counts = iter(strings), collections.Counter()
+        strings, counts = iter(strings), collections.Counter[str]()
         while batch := list(itertools.islice(strings, BATCH)):
             raw = [text if isinstance(text, bytes) else text.encode() for text in batch]
             texts = [text.decode("utf-8", "replace") for text in raw]
@@ -278,12 +282,12 @@ class Comparison:
         return f"one of the {odd[0]} characters" if odd else "something else"
 
 
-def special_tokens(tokenizer):
+def special_tokens(tokenizer: Tokenizer) -> list[str]:
     names = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
     return [tokenizer.id_to_token(getattr(tokenizer, name)) for name in names]
 
 
-def speed(directory, lines, parallel):
+def speed(directory: str, lines: list[str], parallel: bool) -> None:
     """Prints tokens per CPU-second and per second for each tokenizer, in batches of 1,000 texts."""
     ours, theirs = Tokenizer.from_pretrained(directory), reference(directory)
     batches = [lines[start : start + 1000] for start in range(0, len(lines), 1000)]
@@ -328,7 +332,7 @@ def speed(directory, lines, parallel):
         print(f"| {name} | {cpu:,.0f} | {ratio:.1f} | {wall:,.0f} |")
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", required=True, help="model directory")
     parser.add_argument("--wikipedia", required=True, help="text file, a line is a string")
@@ -349,7 +353,7 @@ def main():
         speed(options.tokenizer, lines, options.parallel)
         return 0
     comparison = Comparison(options.tokenizer, options.original)
-    began, total = time.monotonic(), collections.Counter()
+    began, total = time.monotonic(), collections.Counter[str]()
     columns = ("strings", "ids", "offsets", "original")
     print("| class | strings | ids differ | offsets differ | ids differ from the original |")
     print("|---|---|---|---|---|")

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by the scripts beside it: makes sure that .venv holds an environment for this checkout.
+# Sourced by the other scripts here: creates or updates the environment of this checkout, .venv.
 #
 #   set_up_environment EXTRAS     e.g. "plots,metrics"; then "$environment/bin/python" is ready
 #
-# PYTHON names the Python to build it with; python3 otherwise.
+# PYTHON is the Python to create it with; default: python3.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 environment="$root/.venv"
@@ -15,23 +15,23 @@ fail() {
     exit 1
 }
 
-# Sets `python` to a Python that can build the environment, or ends with what is wrong.
+# Sets `python` to a Python that can create the environment, or fails with a message.
 find_python() {
     python="${PYTHON:-python3}"
     command -v "$python" >/dev/null 2>&1 ||
-        fail "there is no $python; install Python 3.10 to 3.13 or name one: PYTHON=/path/to/python3"
+        fail "there is no $python; install Python 3.10 to 3.13, or set PYTHON=/path/to/python3"
     local version minor
     version="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" ||
         fail "$python does not run"
     minor="${version#*.}"
     if [[ "${version%%.*}" != 3 ]] || ((minor < 10 || minor > 13)); then
-        fail "Python 3.10 to 3.13 is needed, $python is $version; name another: PYTHON=python3.12"
+        fail "Python 3.10 to 3.13 is needed, but $python is $version; set PYTHON=python3.12 or another"
     fi
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         fail "$python has no venv module; on Debian and Ubuntu: apt install python$version-venv"
 }
 
-# What the environment was built from: another line means that it has to be built again.
+# Prints what the environment depends on: if it has changed, the environment must be updated.
 fingerprint() {
     "$python" - "$1 $root" "$root/setup.cfg" "$root/pyproject.toml" <<'PYTHON'
 import hashlib, sys
@@ -49,7 +49,7 @@ set_up_environment() {
     find_python
     local stamp="$environment/built-for-$extras" wanted
     wanted="$(fingerprint "$extras")"
-    # An environment whose Python has been removed or replaced has to be made anew.
+    # An environment whose Python was removed or replaced must be created again.
     local built_with
     built_with="$("$environment/bin/python" -c \
         'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" || built_with=none
@@ -58,16 +58,16 @@ set_up_environment() {
         return
     fi
     if [[ "$built_with" != "${wanted%% *}" ]]; then
-        say "environment: making $environment with $python (${wanted%% *})"
-        "$python" -m venv --clear "$environment" || fail "$environment could not be made"
+        say "environment: creating $environment with $python (${wanted%% *})"
+        "$python" -m venv --clear "$environment" || fail "$environment could not be created"
     else
-        say "environment: $environment lacks [$extras], or setup.cfg has changed since"
+        say "environment: $environment lacks [$extras], or setup.cfg has changed"
     fi
-    say "environment: installing keras-bert-impl[$extras]; the first time takes some minutes"
+    say "environment: installing keras-bert-impl[$extras]; the first time takes several minutes"
     "$environment/bin/python" -m pip install --quiet --upgrade pip ||
-        fail "pip could not be upgraded; pip says above why"
+        fail "pip could not be upgraded; see its message above"
     "$environment/bin/python" -m pip install --quiet --editable "${root}[$extras]" ||
-        fail "the packages could not be installed; pip says above why"
+        fail "the packages could not be installed; see pip's message above"
     printf '%s\n' "$wanted" >"$stamp"
     say "environment: ready"
 }

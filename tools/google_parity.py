@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ RENAMES = {
 }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--checkpoint", required=True, type=Path, metavar="DIR")
     arguments = parser.parse_args()
@@ -55,7 +56,7 @@ def main():
         print(f"| {row} | {' | '.join(found)} |")
 
 
-def in_pytorch(directory):
+def in_pytorch(directory: Path) -> tuple[Any, list[list[int]]]:
     """The model in float64, and lengths of rows up to the longest it takes."""
     import tensorflow as tf
     import torch

@@ -1,16 +1,16 @@
-"""Kills pre-training runs at random moments until they end, and compares with an undisturbed one.
+"""Kills pre-training runs at random moments, and compares them with an uninterrupted run.
 
     PYTHONPATH=. python tools/kill_runs.py --out kills --kills 50 --workers 1 --seed 0
 
-The runs are of a tiny model, which saves every five steps. Each is started, killed by SIGKILL and
-started again until it comes to its end; then the next one begins, until there were enough kills.
-With two workers, which are processes on the loopback interface, one of the two is killed, and both
-are started again. Of a run that was killed all must be equal bit by bit: the model, the scores, the
-losses of all reports, and weights, optimizer and step in the last checkpoint.
+A run of a tiny model, which saves every five steps, is started, killed by SIGKILL and restarted
+until it finishes; then the next run starts, until there are enough kills. With two workers, which
+are processes on the loopback interface, one of the two is killed, and both are restarted. A killed
+run must be equal bit by bit to the uninterrupted one: the model, the scores, the losses of all
+reports, and the weights, optimizer and step in the last checkpoint.
 
-A fourth of the kills comes at any moment from the start to the first report of a process; the rest
-in the seconds after that, while it trains, saves, evaluates and writes the model. `kills.jsonl` has
-a line for each kill and each run; the same command goes on where it was ended.
+A quarter of the kills happen between the start of a process and its first report; the rest in the
+seconds after that, while it trains, saves, evaluates and writes the model. `kills.jsonl` has a line
+for each kill and each run; the same command resumes where it was stopped.
 """
 
 import argparse
@@ -25,7 +25,9 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,12 +48,12 @@ OF_TIME = {
     "input_wait",
     "seconds_left",
 }
-AFTER_REPORT = 3.0  # seconds in which a process that has reported is killed
-HANGS = 300.0  # seconds after which a process that should have gone on or ended does not
+AFTER_REPORT = 3.0  # seconds after its first report within which a process is killed
+HANGS = 300.0  # seconds without progress after which a process is considered stuck
 
 
-def main(arguments=None):
-    """Runs until there were enough kills; returns 1 if anything differed."""
+def main(arguments: list[str] | None = None) -> int:
+    """Runs until there are enough kills; returns 1 if anything differed."""
     options = _parse(arguments)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -92,10 +94,12 @@ def _parse(arguments):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="runs, and kills.jsonl")
-    parser.add_argument("--kills", type=int, default=50, help="the fewest; a run is run to its end")
+    parser.add_argument(
+        "--kills", type=int, default=50, help="minimum number of kills; the last run is finished"
+    )
     parser.add_argument("--workers", type=int, choices=(1, 2), default=1)
-    parser.add_argument("--steps", type=int, default=200, help="of a run")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--steps", type=int, default=200, help="steps of a run")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random moments")
     return parser.parse_args(arguments)
 
 
@@ -103,12 +107,12 @@ class Run:
     """A run in a directory, by processes that can be killed.
 
     Args:
-        out: `Path` with the data.
-        path: `Path` of the run.
-        options: of the command line.
+        out: folder of the data.
+        path: folder of the run.
+        options: parsed arguments.
     """
 
-    def __init__(self, out, path, options):
+    def __init__(self, out: Path, path: Path, options: argparse.Namespace) -> None:
         self.path = path
         self._out = out
         self._workers = options.workers
@@ -126,20 +130,20 @@ class Run:
         self._context.set_forkserver_preload(["keras_bert_impl.pretraining.run"])
         self._start_up = 15.0  # seconds to the first report, as of the last process that had one
 
-    def is_done(self):
-        """Whether the run has come to its end; the model is what is written last."""
+    def is_done(self) -> bool:
+        """Returns whether the run has finished; the model is written last."""
         return (self.path / "model" / "model.safetensors").exists()
 
-    def undisturbed(self):
-        """Runs it without a kill."""
+    def undisturbed(self) -> None:
+        """Runs it without kills."""
         processes = self._start()
         _check(_statuses(processes), self._log())
 
-    def kill_until_done(self, generator):
-        """Kills and starts again until a process comes to the end.
+    def kill_until_done(self, generator: random.Random) -> Iterator[dict]:
+        """Kills and restarts the processes until one finishes.
 
         Yields:
-            dict, of a kill: `moment`, seconds after the start or the first report; `after_report`,
+            For each kill: `moment`, seconds after the start or the first report; `after_report`,
             whether it was the latter; `worker`; `step`, the last saved one.
         """
         while True:
@@ -154,7 +158,7 @@ class Run:
                 processes[worker].join(wait)
                 processes[worker].kill()
                 statuses = _statuses(processes, HANGS)
-            if statuses[worker] != -signal.SIGKILL:  # it was at its end already
+            if statuses[worker] != -signal.SIGKILL:  # it had already finished
                 _check(statuses, self._log())
                 return
             yield {
@@ -177,7 +181,7 @@ class Run:
         return self._out / f"{self.path.name}.log"
 
     def _saved(self):
-        """The newest checkpoint; 0 without."""
+        """Returns the number of the newest checkpoint, or 0."""
         files = (self.path / "checkpoints").glob("ckpt-*.index")
         return max((int(file.stem.partition("-")[2]) for file in files), default=0)
 
@@ -191,7 +195,7 @@ class Run:
 
 
 def _work(command, log, environment):
-    """What a process of a run does."""
+    """Runs a command in a process of a run."""
     from keras_bert_impl.cli.main import main
 
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -203,7 +207,7 @@ def _work(command, log, environment):
 
 @contextlib.contextmanager
 def _ended(processes):
-    """Leaves no process behind."""
+    """Context that kills the processes at its end."""
     try:
         yield
     finally:
@@ -212,7 +216,7 @@ def _ended(processes):
 
 
 def _statuses(processes, seconds=None):
-    """The exit status of each, minus the signal; None of one that has not ended."""
+    """Returns the exit status of each, or minus its signal; None if it still runs."""
     for process in processes:
         process.join(seconds)
     return [process.exitcode for process in processes]
@@ -220,11 +224,11 @@ def _statuses(processes, seconds=None):
 
 def _check(statuses, log):
     if any(statuses) or None in statuses:
-        raise RuntimeError(f"processes that nobody killed ended with {statuses}; see {log}")
+        raise RuntimeError(f"processes failed without a kill, with {statuses}; see {log}")
 
 
-def cluster(workers):
-    """list of dict: the environment of each worker."""
+def cluster(workers: int) -> list[dict[str, str]]:
+    """Returns the environment of each worker."""
     if workers == 1:
         return [{}]
     with contextlib.ExitStack() as stack:
@@ -239,8 +243,8 @@ def cluster(workers):
     ]
 
 
-def everything_of(path):
-    """dict of what a run leaves that is no time: name -> what can be compared."""
+def everything_of(path: str | Path) -> dict[str, Any]:
+    """Returns the results of a run to compare, by name, without times."""
     import tensorflow as tf
 
     path = Path(path)
@@ -259,8 +263,8 @@ def everything_of(path):
     return found
 
 
-def difference(expected, found):
-    """list of str, the names of what differs."""
+def difference(expected: dict, found: dict) -> list[str]:
+    """Returns the names of results that differ."""
     names = expected.keys() | found.keys()
     return sorted(name for name in names if expected.get(name) != found.get(name))
 
@@ -293,7 +297,7 @@ def _make_data(out):
 
 
 def _read(log, workers):
-    """The lines of runs with so many workers."""
+    """Returns the lines of runs with this number of workers."""
     if not log.exists():
         return []
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]

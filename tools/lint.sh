@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up an environment in this checkout and checks style, format and types.
+# Checks style, format and types, in an environment that it sets up in this checkout.
 #
 #   bash tools/lint.sh
 set -euo pipefail

@@ -10,12 +10,16 @@ sentencepiece 0.1.99, and makes what the version of TensorFlow in an environment
 - tensorflow 2.2.3, tf-models-official 2.2.0: `tensorflow/bert_.../2`, `tensorflow/albert_.../1`.
 """
 
+from __future__ import annotations  # for Python 3.7
+
 import argparse
 import io
 import json
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece  # before TensorFlow 1, or it ends the process
@@ -43,12 +47,12 @@ FEATURES = {"input_ids": IDS, "input_mask": MASK, "segment_ids": SEGMENTS}
 POSITIONS = np.arange(7, dtype="int32")[None].repeat(2, axis=0)
 
 
-def noise(shape, random):
+def noise(shape: Sequence[int], random: np.random.Generator) -> np.ndarray:
     """Random numbers of few bits, which make small archives."""
     return random.integers(-24, 25, shape).astype("float32") / 32
 
 
-def write_assets(directory, config):
+def write_assets(directory: Path, config: dict) -> None:
     """The files that the exporters copy: vocabulary, configuration, SentencePiece model."""
     (directory / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     (directory / "albert_config.json").write_text(json.dumps(config, indent=2) + "\n")
@@ -56,7 +60,7 @@ def write_assets(directory, config):
         (directory / "30k-clean.model").write_bytes(sentencepiece_model())
 
 
-def sentencepiece_model():
+def sentencepiece_model() -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([" ".join("abcdefghij"), "a b c d", "j i h g f e d c b a"]),
@@ -74,7 +78,7 @@ def sentencepiece_model():
     return model.getvalue()
 
 
-def module(directory, modeling, config, seed):
+def module(directory: Path, modeling: Any, config: dict, seed: int) -> dict[str, np.ndarray]:
     """A module of TensorFlow 1, with the signatures that the published ones have.
 
     google-research/albert has the exporter, `export_to_tfhub.py`; BERT's is not public, and its
@@ -137,7 +141,7 @@ def module(directory, modeling, config, seed):
         return session.run(outputs)
 
 
-def masked_lm(modeling, model, config, positions):
+def masked_lm(modeling: Any, model: Any, config: dict, positions: tf.Tensor) -> tf.Tensor:
     """Logits at positions, with the variables of `run_pretraining.py`."""
     embeddings = model.get_embedding_table()
     states = tf.gather(model.get_sequence_output(), positions, batch_dims=1)
@@ -150,31 +154,33 @@ def masked_lm(modeling, model, config, positions):
         return tf.einsum("bth,vh->btv", states, embeddings) + bias
 
 
-def sentence_order(model, config):
+def sentence_order(model: Any, config: dict) -> tf.Tensor:
     with tf.variable_scope("cls/seq_relationship"):
         weights = tf.get_variable("output_weights", [2, config["hidden_size"]])
         bias = tf.get_variable("output_bias", [2])
         return tf.matmul(model.get_pooled_output(), weights, transpose_b=True) + bias
 
 
-def module_bert(directory):
+def module_bert(directory: Path) -> dict[str, np.ndarray]:
     from bert import modeling
 
     return module(directory, modeling, BERT, 5)
 
 
-def module_albert(directory):
+def module_albert(directory: Path) -> dict[str, np.ndarray]:
     from albert import modeling
 
     return module(directory, modeling, ALBERT, 6)
 
 
-def inputs():
+def inputs() -> list[tf.Tensor]:
     names = ("input_word_ids", "input_mask", "input_type_ids")
     return [tf.keras.layers.Input((None,), dtype=tf.int32, name=name) for name in names]
 
 
-def saved_model(directory, model, config, seed):
+def saved_model(
+    directory: Path, model: tf.keras.Model, config: dict, seed: int
+) -> dict[str, np.ndarray]:
     """A SavedModel of TensorFlow 2, saved as `export_tfhub.py` of the time does."""
     random = np.random.default_rng(seed)
     for weight in model.weights:
@@ -191,7 +197,7 @@ def saved_model(directory, model, config, seed):
     return {"sequence_output": sequence_output.numpy(), "pooled_output": pooled_output.numpy()}
 
 
-def hub_bert_1(directory):
+def hub_bert_1(directory: Path) -> dict[str, np.ndarray]:
     """The first one: `BertModel`, one layer with all others in it."""
     from official.nlp import bert_modeling
 
@@ -200,7 +206,7 @@ def hub_bert_1(directory):
     return saved_model(directory, model, BERT, 7)
 
 
-def transformer_encoder(config):
+def transformer_encoder(config: Any) -> tf.keras.Model:
     """The second one."""
     from official.nlp.bert import bert_models
 
@@ -210,14 +216,14 @@ def transformer_encoder(config):
     return tf.keras.Model(features, [pooled_output, sequence_output])
 
 
-def hub_bert_2(directory):
+def hub_bert_2(directory: Path) -> dict[str, np.ndarray]:
     from official.nlp.bert import configs
 
     model = transformer_encoder(configs.BertConfig.from_dict(BERT))
     return saved_model(directory, model, BERT, 8)
 
 
-def hub_albert_1(directory):
+def hub_albert_1(directory: Path) -> dict[str, np.ndarray]:
     from official.nlp.albert import configs
 
     model = transformer_encoder(configs.AlbertConfig.from_dict(ALBERT))
@@ -231,7 +237,7 @@ FORMS = {
 }
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
@@ -240,7 +246,8 @@ def main():
         name = form.__name__
         with tempfile.TemporaryDirectory() as scratch:
             directory = Path(scratch) / name
-            np.savez_compressed(str(Path(scratch) / "expected.npz"), **form(directory))
+            expected: dict[str, Any] = form(directory)
+            np.savez_compressed(str(Path(scratch) / "expected.npz"), **expected)
             (Path(scratch) / "expected.npz").rename(directory / "expected.npz")
             with tarfile.open(str(folder / (name + ".tar.xz")), "w:xz", preset=9) as packed:
                 packed.add(str(directory), arcname=name)

@@ -15,6 +15,7 @@ import json
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -48,24 +49,24 @@ FEATURES = {
 POSITIONS = {"masked_lm_positions": np.arange(7, dtype="int32")[None].repeat(2, axis=0)}
 
 
-def add_noise(model, seed):
+def add_noise(model: tf_keras.Model, seed: int) -> None:
     random = np.random.default_rng(seed)
     for weight in model.weights:
         weight.assign(weight + random.normal(0, 0.3, weight.shape).astype("float32"))
 
 
-def write_expected(directory, outputs):
+def write_expected(directory: Path, outputs: dict) -> None:
     wanted = ("sequence_output", "pooled_output", "mlm_logits", "next_sentence")
-    kept = {name: np.asarray(outputs[name]) for name in wanted if name in outputs}
+    kept: dict[str, Any] = {name: np.asarray(outputs[name]) for name in wanted if name in outputs}
     np.savez_compressed(directory / "expected.npz", **kept)
 
 
-def write_config(directory, config):
+def write_config(directory: Path, config: dict) -> None:
     (directory / "bert_config.json").write_text(json.dumps(config, indent=2) + "\n")
     (directory / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
 
 
-def encoder_of(kind, config, **more):
+def encoder_of(kind: type, config: dict, **more) -> tf_keras.Model:
     return kind(
         vocab_size=config["vocab_size"],
         hidden_size=config["hidden_size"],
@@ -79,7 +80,7 @@ def encoder_of(kind, config, **more):
     )
 
 
-def encoder(directory):
+def encoder(directory: Path) -> None:
     """As the published checkpoints: the first `BertEncoder`, and `bert_config.json`."""
     model = encoder_of(networks.BertEncoder, BERT, dict_outputs=True)
     add_noise(model, 0)
@@ -88,7 +89,7 @@ def encoder(directory):
     write_expected(directory, model(list(FEATURES.values())))
 
 
-def pretrainer(directory):
+def pretrainer(directory: Path) -> None:
     """As a training run leaves it: steps, slots of Adam, heads, and `params.yaml`."""
     model = models.BertPretrainerV2(
         encoder_of(networks.BertEncoderV2, BERT),
@@ -120,7 +121,7 @@ def pretrainer(directory):
     write_expected(directory, model(inputs))
 
 
-def saved_model(directory, config, seed, with_mlm=True):
+def saved_model(directory: Path, config: Any, seed: int, with_mlm: bool = True) -> None:
     """As TF Hub has it; `config` is a legacy `BertConfig` or an `EncoderConfig`."""
     legacy = isinstance(config, configs.BertConfig)
     named = {"bert_config" if legacy else "encoder_config": config, "with_mlm": with_mlm}
@@ -143,7 +144,7 @@ def saved_model(directory, config, seed, with_mlm=True):
     write_expected(directory, whole(features))
 
 
-def albert():
+def albert() -> encoders.EncoderConfig:
     return encoders.EncoderConfig(
         type="albert",
         albert=encoders.AlbertEncoderConfig(
@@ -159,7 +160,7 @@ def albert():
     )
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     folder = parser.parse_args().directory

@@ -25,11 +25,11 @@ SURROGATES = range(0xD800, 0xE000)  # no text can hold them
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them
 
 
-def joins(character, parts):
+def joins(character: str, parts: set[str]) -> bool:
     return unicodedata.combining(character) > 0 or character in parts
 
 
-def second_parts():
+def second_parts() -> set[str]:
     """What characters decompose to after their first part, which may join them again (NFC)."""
     parts = {chr(code) for code in HANGUL_PARTS}
     for character in map(chr, range(CODE_POINTS)):
@@ -39,7 +39,7 @@ def second_parts():
     return parts
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(layout.__file__).with_name("table.npz")
     parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")

@@ -2,11 +2,10 @@
 
     python tools/make_unicode_table.py [--out FILE]
 
-Every code point is shown to BERT's normalizer and pre-tokenizer, cased and uncased, to that of
-byte-level BPE and to those of SentencePiece models, and what became of it is written down, so that
-our tokenizers need no Unicode tables of the machine they run on.
-The layout of the file is described in keras_bert_impl/tokenizers/unicode/table.py, its reader.
-Takes about two minutes.
+Records what BERT's normalizer and pre-tokenizer (cased and uncased), that of byte-level BPE and
+those of SentencePiece models make of every code point, so that our tokenizers do not depend on the
+Unicode tables of the machine they run on. The layout of the file is described in its reader,
+keras_bert_impl/tokenizers/unicode/table.py. Takes about two minutes.
 """
 
 import argparse
@@ -15,6 +14,7 @@ import io
 import sys
 import tempfile
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ clean = normalizers.BertNormalizer(
 ).normalize_str
 
 
-def flags_of(character):
+def flags_of(character: str) -> int:
     """What the pre-tokenizer does with a normalized character between two letters."""
     words = [word for word, _ in pre_tokenize(f"x{character}x")]
     if words == ["x", "x"]:
@@ -49,7 +49,7 @@ def flags_of(character):
     return 0
 
 
-def ranks_of_marks():
+def ranks_of_marks() -> dict[str, int]:
     """Mark -> rank: how many canonical combining classes sort before it, plus one."""
     letters = (chr(code) for code in range(layout.CODE_POINTS) if code not in SURROGATES)
     first, last = "\u0334", "\u0345"  # of the lowest and of the highest class
@@ -71,7 +71,9 @@ def _sorts_before(mark, other):
     return mark != other and decompose(f"x{other}{mark}")[1] == mark
 
 
-def entry_of(code, normalize, ranks, sequences):
+def entry_of(
+    code: int, normalize: Callable[[str], str], ranks: dict[str, int], sequences: list[list[int]]
+) -> int:
     """The entry of one code point; a new row is added to `sequences` where it needs one."""
     if code in SURROGATES or not clean(f"x{chr(code)}x")[1:-1]:
         return layout.make_entry(0, layout.DROPPED, layout.CLEANED)
@@ -90,24 +92,26 @@ def entry_of(code, normalize, ranks, sequences):
     return layout.make_entry(len(sequences) - 1 - code, layout.SEQUENCE)
 
 
-def table(lowercase, strip_accents):
+def table(lowercase: bool, strip_accents: bool) -> dict[str, np.ndarray]:
     """The arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
     normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     normalize = normalizer.normalize_str
     # Text that keeps its accents is not put in canonical order.
     ranks = ranks_of_marks() if strip_accents else {}
-    sequences = []
+    sequences: list[list[int]] = []
     entries = [entry_of(code, normalize, ranks, sequences) for code in range(layout.CODE_POINTS)]
-    rows = np.array(entries, np.int32).reshape(-1, layout.BLOCK)
+    rows = np.array(sequences, np.int32).reshape(-1, layout.SLOTS)
+    return in_blocks(np.array(entries, np.int32)) | {"sequences": rows}
+
+
+def in_blocks(values: np.ndarray) -> dict[str, np.ndarray]:
+    """The arrays of a value for each code point, whose equal blocks are stored once."""
+    rows = values.reshape(-1, layout.BLOCK)
     blocks, index = np.unique(rows, axis=0, return_inverse=True)
-    return {
-        "index": index.reshape(-1).astype(np.uint16),
-        "blocks": blocks.reshape(-1),
-        "sequences": np.array(sequences, np.int32).reshape(-1, layout.SLOTS),
-    }
+    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
 
 
-def byte_level_table():
+def byte_level_table() -> dict[str, np.ndarray]:
     """The arrays of the classes that byte-level BPE splits words by."""
     pre_tokenize = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
     neighbours = {layout.LETTER: "a", layout.NUMBER: "1", layout.OTHER: "!"}
@@ -120,25 +124,19 @@ def byte_level_table():
         return layout.SPACE
 
     classes = [class_of(code) for code in range(layout.CODE_POINTS)]
-    blocks, index = np.unique(
-        np.array(classes, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
-    )
-    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
+    return in_blocks(np.array(classes, np.uint8))
 
 
-def word_table():
-    """The arrays of which characters are part of a word, as tokens with `single_word` see it."""
+def word_table() -> dict[str, np.ndarray]:
+    """The arrays of which characters are part of a word, for tokens with `single_word`."""
     tokenizer = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
     tokenizer.add_tokens([AddedToken("x", single_word=True)])
     letters = [chr(code) if code not in SURROGATES else "a" for code in range(layout.CODE_POINTS)]
-    found = [tokenizer.encode(f"{letter}x").ids == [0] for letter in letters]
-    blocks, index = np.unique(
-        np.array(found, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
-    )
-    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
+    is_inside = [tokenizer.encode(f"{letter}x").ids == [0] for letter in letters]
+    return in_blocks(np.array(is_inside, np.uint8))
 
 
-def folding():
+def folding() -> dict[str, np.ndarray]:
     """The arrays of what ALBERT's normalizer makes of single characters, where it changes them."""
     fold = normalizers.Sequence(
         [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
@@ -153,7 +151,7 @@ def folding():
     }
 
 
-def graphemes():
+def graphemes() -> dict[str, np.ndarray]:
     """The arrays of how characters join: seen in what a map of two characters to `y` replaces.
 
     Where a character with what joins it has less than six bytes, `y` takes the place of all of it.
@@ -171,13 +169,10 @@ def graphemes():
         return layout.CONTROL if is_control else layout.PLAIN
 
     kinds = [kind_of(code) for code in range(layout.CODE_POINTS)]
-    blocks, index = np.unique(
-        np.array(kinds, np.uint8).reshape(-1, layout.BLOCK), axis=0, return_inverse=True
-    )
-    return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
+    return in_blocks(np.array(kinds, np.uint8))
 
 
-def map_of(character):
+def map_of(character: str) -> Callable[[str], str]:
     """A SentencePiece model's normalization, which makes `y` of one character."""
     with tempfile.TemporaryDirectory() as folder:
         rules, model = Path(folder, "rules.tsv"), io.BytesIO()
@@ -189,17 +184,21 @@ def map_of(character):
             hard_vocab_limit=False,
             normalization_rule_tsv=str(rules),
         )
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    proto = sentencepiece_model_pb2.ModelProto.FromString(  # type: ignore[attr-defined]  # generated
+        model.getvalue()
+    )
     return normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap).normalize_str
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = Path(layout.__file__).with_name("table.npz")
     parser.add_argument("--out", type=Path, default=default, help="default: %(default)s")
     out = parser.parse_args().out
     arrays = {}
-    tables = {name: functools.partial(table, *setting) for setting, name in layout.NAMES.items()}
+    tables: dict[str, Callable] = {
+        name: functools.partial(table, *setting) for setting, name in layout.NAMES.items()
+    }
     tables |= {"byte_level": byte_level_table, "folding": folding, "grapheme": graphemes}
     tables["word"] = word_table
     for name, table_of in tables.items():

@@ -21,7 +21,7 @@ BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX"}
 LENGTHS = (128, 97, 40, 5, 1)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="a BERT directory, Hugging Face layout")
     parser.add_argument("--backend", choices=BACKENDS, help=argparse.SUPPRESS)
@@ -34,7 +34,7 @@ def main():
         print_table(arguments.model)
 
 
-def originals(directory):
+def originals(directory: str) -> tuple[dict, dict, dict]:
     """The features, and what PyTorch makes of them in float64 and in float32."""
     import torch
     import transformers
@@ -46,7 +46,7 @@ def originals(directory):
     return features, *(original_outputs(model, features, t) for t in (torch.float64, torch.float32))
 
 
-def differences_of_ours(directory):
+def differences_of_ours(directory: str) -> dict[str, dict]:
     from keras_bert_impl.models.encoder import Encoder
     from tests.interop.parity import packed, packed_differences, padded_differences
 
@@ -59,7 +59,7 @@ def differences_of_ours(directory):
     }
 
 
-def print_table(directory):
+def print_table(directory: str) -> None:
     from tests.interop.parity import padded_differences
 
     columns = {}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up an environment in this checkout and runs the main job: corpus, vocabulary, pre-training,
-# fine-tuning, export, on text that is already on this machine.
+# Runs the quickstart (corpus, vocabulary, pre-training, fine-tuning, export) on text that is already
+# on this machine, in an environment that it sets up in this checkout.
 #
 #   bash tools/quickstart.sh [arguments of `keras-bert quickstart`]
 set -euo pipefail

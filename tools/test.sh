@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up an environment in this checkout and runs the tests, without the slow ones, in two
-# processes.
+# Runs the tests except the slow ones, in two processes, in an environment that it sets up in this
+# checkout.
 #
 #   bash tools/test.sh [arguments of pytest], e.g. `-m slow` or `tests/cli -k help`
 set -euo pipefail

@@ -8,10 +8,12 @@ import os
 import re
 import sys
 import tempfile
+from typing import NoReturn
 
 from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
+from keras_bert_impl.version import __version__
 
 # Command -> its module in `keras_bert_impl.cli`, and a description. A module defines
 # `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`. Only the selected one is imported, and
@@ -41,19 +43,19 @@ COMMANDS = {
     ),
     "merge": ("models.merge", "merge LoRA weights into their base model"),
     "export": ("models.export", "export a SavedModel that takes raw strings, or another format"),
-    "fill-mask": ("using.fill_mask", "predict the words behind [MASK]"),
+    "fill-mask": ("using.fill_mask", "predict the words that [MASK] stands for"),
 }
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Runs a command.
 
     Args:
-        arguments: list of str. None for those of the process.
+        arguments: None for those of the process.
 
     Returns:
-        int. Exit status: 0, 1 for a failure, 2 for bad input, 130 if interrupted.
+        Exit status: 0, 1 for a failure, 2 for bad input, 130 if interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
@@ -65,7 +67,7 @@ def main(arguments=None):
         _run(arguments)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse after --help
-        return stop.code or 0
+        return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
     except KeyboardInterrupt:
         print("keras-bert: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -145,19 +147,13 @@ def _overview():
         epilog="`keras-bert COMMAND --help` explains one.\n\nexample:\n  keras-bert models",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=f"keras-bert {__version__}")
     _add_debug(parser)
     return parser
 
 
 def _add_debug(parser):
     parser.add_argument("--debug", action="store_true", help="show tracebacks and TensorFlow's log")
-
-
-def _version():
-    import keras_bert_impl
-
-    return f"keras-bert {keras_bert_impl.__version__}"
 
 
 def _dashed(argument):
@@ -169,7 +165,7 @@ def _dashed(argument):
 class CommandParser(argparse.ArgumentParser):
     """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
         if unknown:
             message = f"there is no option --{unknown[1]}; {self._hint(unknown[1])}"

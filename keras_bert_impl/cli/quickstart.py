@@ -1,27 +1,28 @@
 """`keras-bert quickstart`: the whole path, on text that is already on this machine."""
 
 import logging
-import sys
+from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import add_settings, print_json, resolve_settings
+from keras_bert_impl.cli.common import print_json, say
+from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
 
 EXAMPLE = "  keras-bert quickstart --out quickstart-run"
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "--out",
         default="quickstart-run",
         metavar="DIR",
-        help="where to write; what is done there is not done again; default: quickstart-run",
+        help="the directory to write, where finished steps are kept; default: quickstart-run",
     )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_settings(parser, QuickstartSettings)
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Runs the job and prints its results."""
     settings = resolve_settings(arguments, QuickstartSettings)
     check_installed()
@@ -31,7 +32,7 @@ def run(arguments):
     # Warnings about missing heads matter to users with weights of their own; here they are
     # expected at every step.
     logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
-    job = MainJob(arguments.out, settings, say=lambda text: print(text, file=sys.stderr))
+    job = MainJob(arguments.out, settings, say=say)
     scores = job.run()
     pictures = show.draw(job, scores)
     if arguments.json:
@@ -41,7 +42,7 @@ def run(arguments):
         ("", show.score_lines(scores)),
         ("masked words in held-out sentences", show.fill_mask_lines(job)),
         (
-            "asked in a new process that has only tensorflow and tensorflow_text",
+            "answers in a new process that has only tensorflow and tensorflow_text",
             show.answer_lines(job),
         ),
         ("pictures", [f"  {path}" for path in pictures]),

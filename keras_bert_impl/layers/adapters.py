@@ -1,15 +1,20 @@
 """Layers of parameter-efficient adapters; see `Adapter`."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
+
+Tensor = Any  # of any Keras backend
 
 # Paths of the variables that adapters add.
 ADDED = "(^|/)(lora|adapter|prefix|virtual_tokens)/"
@@ -20,23 +25,24 @@ _BOTTLENECKS = {
 }
 
 
-def dense(adapter, place, units, **kwargs):
+def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
     """Creates a dense layer of a block, with the adapter's weights if it has any there.
 
     Args:
-        adapter: `Adapter` or None.
-        place: str, one of `PROJECTIONS`. The layer's role in the block.
+        place: one of `PROJECTIONS`. The layer's role in the block.
         units, **kwargs: see `keras.layers.Dense`.
     """
-    if adapter is not None and adapter.kind == "lora" and place in adapter.projections:
+    if adapter is None:
+        return Dense(units, **kwargs)
+    if adapter.kind == "lora" and place in adapter.projections:
         return LoRADense(units, adapter.size, adapter.alpha, adapter.dropout, **kwargs)
-    places, activation = _BOTTLENECKS.get(getattr(adapter, "kind", None), ((), None))
+    places, activation = _BOTTLENECKS.get(adapter.kind, ((), None))
     if place in places:
         return AdapterDense(units, adapter.size, activation, **kwargs)
     return Dense(units, **kwargs)
 
 
-def is_added(path):
+def is_added(path: str) -> bool:
     """Returns whether the variable with this path belongs to an adapter."""
     return re.search(ADDED, path) is not None
 
@@ -51,37 +57,38 @@ class LoRADense(Dense):
     A and B, and does not save A and B to files but merges their product into W.
 
     Args:
-        units: int.
-        rank: int. Columns of A, rows of B.
-        alpha: float. The product is scaled by `alpha / rank`.
-        adapter_dropout: float. Rate on the inputs of A.
-        **kwargs: see `keras.layers.Dense`.
+        rank: columns of A, rows of B.
+        alpha: the product is scaled by `alpha / rank`.
+        adapter_dropout: rate on the inputs of A.
+        units, **kwargs: see `keras.layers.Dense`.
 
     Source: Hu et al. 2021, section 4.1; the initialization of A: its published code.
     """
 
-    def __init__(self, units, rank, alpha, adapter_dropout=0.0, **kwargs):
+    def __init__(
+        self, units: int, rank: int, alpha: float, adapter_dropout: float = 0.0, **kwargs
+    ) -> None:
         super().__init__(units, **kwargs)
         self.lora = _LowRank(
             units, rank, alpha, adapter_dropout, dtype=self.dtype_policy, name="lora"
         )
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: tuple) -> None:
         super().build(inputs_shape)
         self.lora.build(inputs_shape)
         freeze_parts(self)
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         outputs = ops.matmul(inputs, self.kernel) + self.lora(inputs, training=training)
         if self.bias is not None:
             outputs = outputs + self.bias
         return outputs if self.activation is None else self.activation(outputs)
 
-    def merged_kernel(self):
+    def merged_kernel(self) -> np.ndarray:
         """Returns a float64 array `[inputs, units]`: W with the LoRA product added."""
         return np.asarray(self.kernel.numpy(), "float64") + self.lora.product()
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "rank": self.lora.rank,
@@ -93,29 +100,29 @@ class LoRADense(Dense):
 class _LowRank(keras.layers.Layer):
     """`alpha / rank * dropout(x) A B`."""
 
-    def __init__(self, units, rank, alpha, dropout, **kwargs):
+    def __init__(self, units: int, rank: int, alpha: float, dropout: float, **kwargs) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.rank = rank
         self.alpha = alpha
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: tuple) -> None:
         uniform = keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform")
         self.a = self.add_weight((inputs_shape[-1], self.rank), uniform, name="a")
         self.b = self.add_weight((self.rank, self.units), "zeros", name="b")
         self.dropout.build()
         self.built = True
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         narrow = ops.matmul(self.dropout(inputs, training=training), self.a)  # [..., rank]
         return ops.matmul(narrow * (self.alpha / self.rank), self.b)
 
-    def product(self):
+    def product(self) -> np.ndarray:
         a, b = (np.asarray(weight.numpy(), "float64") for weight in (self.a, self.b))
         return self.alpha / self.rank * (a @ b)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: tuple) -> tuple:
         return (*inputs_shape[:-1], self.units)
 
 
@@ -126,30 +133,29 @@ class AdapterDense(Dense):
     y is the dense layer's output. The initial output is close to y.
 
     Args:
-        units: int.
-        width: int. Columns of D, rows of U.
-        adapter_activation: str, a key of `ACTIVATIONS`.
-        **kwargs: see `keras.layers.Dense`.
+        width: columns of D, rows of U.
+        adapter_activation: a key of `ACTIVATIONS`.
+        units, **kwargs: see `keras.layers.Dense`.
 
     Source: Houlsby et al. 2019, section 2.1.
     """
 
-    def __init__(self, units, width, adapter_activation, **kwargs):
+    def __init__(self, units: int, width: int, adapter_activation: str, **kwargs) -> None:
         super().__init__(units, **kwargs)
         self.adapter = _Bottleneck(
             units, width, adapter_activation, dtype=self.dtype_policy, name="adapter"
         )
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: tuple) -> None:
         super().build(inputs_shape)
         self.adapter.build((*inputs_shape[:-1], self.units))
         freeze_parts(self)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         outputs = super().call(inputs)
         return outputs + self.adapter(outputs)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "width": self.adapter.down.units,
@@ -158,7 +164,7 @@ class AdapterDense(Dense):
 
 
 class _Bottleneck(keras.layers.Layer):
-    def __init__(self, units, width, activation, **kwargs):
+    def __init__(self, units: int, width: int, activation: str, **kwargs) -> None:
         super().__init__(**kwargs)
         self.activation = activation
         self.down = self._dense(width, "down", ACTIVATIONS[activation])
@@ -173,23 +179,43 @@ class _Bottleneck(keras.layers.Layer):
             name=name,
         )
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: tuple) -> None:
         self.down.build(inputs_shape)
         self.up.build((*inputs_shape[:-1], self.down.units))
         freeze_parts(self)
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return self.up(self.down(inputs))
 
 
+class _AddedTokens(keras.layers.Layer):
+    """Base class of layers that prepend `num_tokens` trainable vectors to those of the tokens."""
+
+    def __init__(self, num_tokens: int, initializer_range: float = 0.02, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.num_tokens = num_tokens
+        self.initializer_range = initializer_range
+
+    def _vectors(self, shape, name):
+        normal = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        return self.add_weight(shape, normal, name=name)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "num_tokens": self.num_tokens,
+            "initializer_range": self.initializer_range,
+        }
+
+
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class Prefix(keras.layers.Layer):
+class Prefix(_AddedTokens):
     """Trainable keys and values prepended to those of the tokens, visible to every token.
 
     Args:
-        num_tokens: int. Length of the prefix.
-        initializer_range: float. Standard deviation of the initial weights.
+        num_tokens: length of the prefix.
+        initializer_range: standard deviation of the initial weights.
 
     Call arguments:
         key, value: `[batch, heads, length, d]`; with a window, a blocks axis follows heads.
@@ -202,24 +228,13 @@ class Prefix(keras.layers.Layer):
     Source: Li & Liang 2021, section 4.2.
     """
 
-    def __init__(self, num_tokens, initializer_range=0.02, **kwargs):
-        super().__init__(**kwargs)
-        self.num_tokens = num_tokens
-        self.initializer_range = initializer_range
-
-    def build(self, key_shape, *args):
-        def weight(name):
-            return self.add_weight(
-                (key_shape[1], self.num_tokens, key_shape[-1]),  # [heads, num_tokens, d]
-                keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-                name=name,
-            )
-
-        self.keys = weight("keys")
-        self.values = weight("values")
+    def build(self, key_shape: tuple, *args) -> None:
+        shape = (key_shape[1], self.num_tokens, key_shape[-1])  # [heads, num_tokens, d]
+        self.keys = self._vectors(shape, "keys")
+        self.values = self._vectors(shape, "values")
         self.built = True
 
-    def call(self, key, value, bias):
+    def call(self, key: Tensor, value: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         # Rotary positions are already applied to the keys; the prefix has no positions.
         bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
         return self._in_front(self.keys, key), self._in_front(self.values, value), bias
@@ -231,21 +246,14 @@ class Prefix(keras.layers.Layer):
             prefix = ops.expand_dims(prefix, -3 if len(prefix.shape) == 4 else 0)
         return ops.concatenate([ops.broadcast_to(prefix, shape), tensor], axis=-2)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_tokens": self.num_tokens,
-            "initializer_range": self.initializer_range,
-        }
-
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class VirtualTokens(keras.layers.Layer):
+class VirtualTokens(_AddedTokens):
     """Trainable vectors prepended to the embeddings of every row.
 
     Args:
-        num_tokens: int. Number of vectors.
-        initializer_range: float. Standard deviation of the initial weights.
+        num_tokens: number of vectors.
+        initializer_range: standard deviation of the initial weights.
 
     Call arguments:
         embeddings: `[batch, length, hidden]`.
@@ -256,25 +264,16 @@ class VirtualTokens(keras.layers.Layer):
     Source: Lester et al. 2021, section 2.
     """
 
-    def __init__(self, num_tokens, initializer_range=0.02, **kwargs):
-        super().__init__(**kwargs)
-        self.num_tokens = num_tokens
-        self.initializer_range = initializer_range
-
-    def build(self, embeddings_shape):
-        self.vectors = self.add_weight(
-            (self.num_tokens, embeddings_shape[-1]),
-            keras.initializers.TruncatedNormal(stddev=self.initializer_range),
-            name="vectors",
-        )
+    def build(self, embeddings_shape: tuple) -> None:
+        self.vectors = self._vectors((self.num_tokens, embeddings_shape[-1]), "vectors")
         self.built = True
 
-    def begin_as(self, embeddings, token_ids):
+    def begin_as(self, embeddings: keras.layers.Layer, token_ids: Sequence[int]) -> None:
         """Initializes the vectors with the embeddings of tokens drawn at random from a list.
 
         Args:
             embeddings: `Embeddings` of a trained model.
-            token_ids: list of int. Tokens to draw from, with replacement.
+            token_ids: tokens to draw from, with replacement.
 
         Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
         """
@@ -284,14 +283,7 @@ class VirtualTokens(keras.layers.Layer):
         vectors = embeddings(drawn, position_ids=position_ids)[0]
         self.vectors.assign(ops.cast(vectors, self.vectors.dtype))
 
-    def call(self, embeddings):
+    def call(self, embeddings: Tensor) -> Tensor:
         shape = (ops.shape(embeddings)[0], *self.vectors.shape)
         vectors = ops.broadcast_to(ops.cast(self.vectors, embeddings.dtype), shape)
         return ops.concatenate([vectors, embeddings], axis=1)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_tokens": self.num_tokens,
-            "initializer_range": self.initializer_range,
-        }

@@ -1,6 +1,7 @@
 """Multi-head self-attention, and the bias that masks padding and other packed examples."""
 
 import dataclasses
+from typing import Any
 
 import keras
 from keras import ops
@@ -11,13 +12,9 @@ from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.rotary import RotaryPositions
-from keras_bert_impl.layers.windows import (
-    from_blocks,
-    in_blocks,
-    weights_of_row,
-    with_neighbours,
-)
+from keras_bert_impl.layers.windows import from_blocks, in_blocks, weights_of_row, with_neighbors
 
+Tensor = Any  # of any Keras backend
 # Added to a masked position's score: its weight is then exactly 0 in float32. Finite even in
 # float16, to which Keras casts a layer's inputs, so that a row with all positions masked gives
 # no NaN.
@@ -29,11 +26,10 @@ class AttentionBias(keras.layers.Layer):
     """Additive attention bias that masks padding and other packed examples.
 
     Args:
-        window: int or None. Largest distance, in tokens, that a query attends to on each side.
-            None means no limit.
-        causal: bool. Whether to mask the tokens after a query.
-        num_virtual_tokens: int. Number of virtual tokens in front of each row, treated as real
-            tokens.
+        window: largest distance, in tokens, that a query attends to on each side. None means no
+            limit.
+        causal: whether to mask the tokens after a query.
+        num_virtual_tokens: number of virtual tokens in front of each row, treated as real tokens.
 
     Call arguments:
         token_ids: int32 `[batch, length]`. Only the shape is used.
@@ -47,13 +43,24 @@ class AttentionBias(keras.layers.Layer):
         `[batch, 1, blocks, window, 3 * window]`: each block attends to itself and its neighbors.
     """
 
-    def __init__(self, window=None, causal=False, num_virtual_tokens=0, **kwargs):
+    def __init__(
+        self,
+        window: int | None = None,
+        causal: bool = False,
+        num_virtual_tokens: int = 0,
+        **kwargs,
+    ) -> None:
         super().__init__(**kwargs)
         self.window = window
         self.causal = causal
         self.num_virtual_tokens = num_virtual_tokens
 
-    def call(self, token_ids, padding_mask=None, example_ids=None):
+    def call(
+        self,
+        token_ids: Tensor,
+        padding_mask: Tensor = None,
+        example_ids: Tensor = None,
+    ) -> Tensor:
         token_ids, padding_mask, example_ids = (
             self._with_virtual_tokens(ids) for ids in (token_ids, padding_mask, example_ids)
         )
@@ -70,8 +77,8 @@ class AttentionBias(keras.layers.Layer):
         else:
             visible = ops.ones_like(token_ids, dtype="bool")[:, None, None, :]
         if self.causal:
-            place = ops.arange(ops.shape(token_ids)[1])
-            visible = ops.logical_and(visible, place[:, None] >= place)
+            positions = ops.arange(ops.shape(token_ids)[1])
+            visible = ops.logical_and(visible, positions[:, None] >= positions)
         return ops.where(visible, 0.0, _HIDDEN)
 
     def _with_virtual_tokens(self, ids):
@@ -88,8 +95,8 @@ class AttentionBias(keras.layers.Layer):
         real, numbers = (
             in_blocks(ids[:, None, :, None], self.window) for ids in (real, numbers)
         )  # [batch, 1, blocks, window, 1]
-        keys = ops.swapaxes(with_neighbours(numbers), -1, -2)
-        visible = ops.not_equal(ops.swapaxes(with_neighbours(real), -1, -2), 0)
+        keys = ops.swapaxes(with_neighbors(numbers), -1, -2)
+        visible = ops.not_equal(ops.swapaxes(with_neighbors(real), -1, -2), 0)
         visible = ops.logical_and(visible, ops.equal(numbers, keys))
         distance = ops.arange(self.window)[:, None] + self.window - ops.arange(3 * self.window)
         near = ops.less_equal(ops.abs(distance), self.window)  # [window, 3 * window]
@@ -97,7 +104,9 @@ class AttentionBias(keras.layers.Layer):
             near = ops.logical_and(near, distance >= 0)
         return ops.where(ops.logical_and(visible, near), 0.0, _HIDDEN)
 
-    def compute_output_spec(self, token_ids, padding_mask=None, example_ids=None):
+    def compute_output_spec(
+        self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
+    ) -> keras.KerasTensor:
         batch, length = token_ids.shape
         length = None if length is None else length + self.num_virtual_tokens
         if self.window is not None:
@@ -107,7 +116,7 @@ class AttentionBias(keras.layers.Layer):
         queries = 1 if example_ids is None and not self.causal else length
         return keras.KerasTensor((batch, 1, queries, length), dtype="float32")
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "window": self.window,
@@ -121,20 +130,19 @@ class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d) + bias) V` for each head, then a projection.
 
     Args:
-        num_heads: int. Must divide the width of the inputs.
-        dropout: float. Rate on the attention weights.
-        initializer_range: float. Standard deviation of the initial weights.
-        use_bias: bool. Whether the projections add a bias.
-        rotary_base: float or None. Base of the `RotaryPositions` applied to queries and keys. None
-            disables them.
-        window: int or None. Same as in the `AttentionBias` that computes the bias.
-        adapter: `Adapter`, or a dict of its fields, or None.
+        num_heads: must divide the width of the inputs.
+        dropout: rate on the attention weights.
+        initializer_range: standard deviation of the initial weights.
+        use_bias: whether the projections add a bias.
+        rotary_base: base of the `RotaryPositions` applied to queries and keys. None disables them.
+        window: same as in the `AttentionBias` that computes the bias.
+        adapter: `Adapter`, or a dict of its fields.
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
         bias: float32, the output of `AttentionBias`.
         position_ids: int32 `[batch, length]`, for rotary positions. None means 0, 1, 2, ...
-        return_attention_scores: bool, or `"logits"`.
+        return_attention_scores: True, False or `"logits"`.
 
     Returns:
         `[batch, length, hidden]`. With `return_attention_scores=True`, also the attention weights
@@ -146,15 +154,15 @@ class SelfAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        dropout=0.1,
-        initializer_range=0.02,
-        use_bias=True,
-        rotary_base=None,
-        window=None,
-        adapter=None,
+        num_heads: int,
+        dropout: float = 0.1,
+        initializer_range: float = 0.02,
+        use_bias: bool = True,
+        rotary_base: float | None = None,
+        window: int | None = None,
+        adapter: Adapter | dict | None = None,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.window = window
@@ -172,36 +180,45 @@ class SelfAttention(keras.layers.Layer):
                 self.adapter.size, initializer_range, dtype=self.dtype_policy, name="prefix"
             )
 
-    def build(self, inputs_shape, bias_shape=None, position_ids_shape=None):
+    def build(
+        self,
+        inputs_shape: tuple,
+        bias_shape: tuple | None = None,
+        position_ids_shape: tuple | None = None,
+    ) -> None:
         hidden_dim = inputs_shape[-1]
         self.head_dim = hidden_dim // self.num_heads
-
-        def dense(name, place):
-            layer = dense_with(
-                self.adapter,
-                place,
-                hidden_dim,
-                use_bias=self.use_bias,
-                kernel_initializer=keras.initializers.TruncatedNormal(
-                    stddev=self.initializer_range
-                ),
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            layer.build((None, None, hidden_dim))
-            return layer
-
-        self.query = dense("query", "query")
-        self.key = dense("key", "key")
-        self.value = dense("value", "value")
-        self.output_dense = dense("output", "attention_output")
+        self.query = self._dense(hidden_dim, "query", "query")
+        self.key = self._dense(hidden_dim, "key", "key")
+        self.value = self._dense(hidden_dim, "value", "value")
+        self.output_dense = self._dense(hidden_dim, "output", "attention_output")
         self.dropout.build()
         if self.prefix is not None:
             self.prefix.build((None, self.num_heads, None, self.head_dim))
         freeze_parts(self)
         self.built = True
 
-    def call(self, inputs, bias, position_ids=None, return_attention_scores=False, training=False):
+    def _dense(self, units, name, place):
+        layer = dense_with(
+            self.adapter,
+            place,
+            units,
+            use_bias=self.use_bias,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build((None, None, units))
+        return layer
+
+    def call(
+        self,
+        inputs: Tensor,
+        bias: Tensor,
+        position_ids: Tensor = None,
+        return_attention_scores: bool | str = False,
+        training: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is a blocks
         # axis after n, q is the length of one block and k of three. k includes the prefix.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
@@ -211,7 +228,7 @@ class SelfAttention(keras.layers.Layer):
             query, key = (self.rotary(part, position_ids) for part in (query, key))
         if self.window is not None:
             query, key, value = (in_blocks(part, self.window) for part in (query, key, value))
-            key, value = with_neighbours(key), with_neighbours(value)
+            key, value = with_neighbors(key), with_neighbors(value)
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
         query = query * self.head_dim**-0.5
@@ -241,15 +258,20 @@ class SelfAttention(keras.layers.Layer):
         return ops.reshape(tensor, (batch, length, self.output_dense.units))
 
     def compute_output_spec(
-        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
-    ):
+        self,
+        inputs: Tensor,
+        bias: Tensor,
+        position_ids: Tensor = None,
+        return_attention_scores: bool | str = False,
+        training: bool = False,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return outputs
         batch, length, _ = inputs.shape
         return outputs, keras.KerasTensor((batch, self.num_heads, length, length), dtype="float32")
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

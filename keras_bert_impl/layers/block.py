@@ -1,6 +1,7 @@
 """The transformer block, one layer of the encoder."""
 
 import dataclasses
+from typing import Any
 
 import keras
 from keras import ops
@@ -13,6 +14,8 @@ from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.recompute import recomputed
 
+Tensor = Any  # of any Keras backend
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TransformerBlock(keras.layers.Layer):
@@ -23,32 +26,20 @@ class TransformerBlock(keras.layers.Layer):
     (docs/decisions/float32-states.md).
 
     Args:
-        num_heads: int.
-        intermediate_dim: int. Width of the feed-forward network.
-        activation: str, a key of `ACTIVATIONS`.
-        dropout: float. Rate on the output of each sublayer.
-        attention_dropout: float. Rate on the attention weights.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the initial weights.
-        pre_norm: bool. Whether to normalize the inputs of each sublayer (pre-norm) instead of its
+        intermediate_dim: width of the feed-forward network.
+        activation: a key of `ACTIVATIONS`.
+        dropout: rate on the output of each sublayer.
+        attention_dropout: rate on the attention weights.
+        initializer_range: standard deviation of the initial weights.
+        pre_norm: whether to normalize the inputs of each sublayer (pre-norm) instead of its
             residual sum (post-norm).
-        attention_norm: bool. Whether the attention has a normalization. Use False only with
-            `pre_norm`.
-        use_bias: bool. Whether dense layers and normalizations add a bias.
-        gated: bool. Whether the activation is multiplied by a second linear map of the inputs.
-            Dropout then comes before the output layer, as in ModernBERT, instead of after it.
-        rotary_base, window: see `SelfAttention`.
-        adapter: `Adapter`, or a dict of its fields, or None.
+        attention_norm: whether the attention has a normalization. Use False only with `pre_norm`.
+        use_bias: whether dense layers and normalizations add a bias.
+        gated: whether the activation is multiplied by a second linear map of the inputs. Dropout
+            then comes before the output layer, as in ModernBERT, instead of after it.
+        num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
-    Call arguments:
-        inputs: `[batch, length, hidden]`.
-        bias: output of `AttentionBias`.
-        position_ids: int32 `[batch, length]` or None; see `SelfAttention`.
-        return_attention_scores: bool, or `"logits"`; see `SelfAttention`.
-
-    Returns:
-        `[batch, length, hidden]` in the variable dtype. With `return_attention_scores`, also
-        float32 `[batch, heads, length, length]`.
+    Call arguments and results are those of `SelfAttention`, with the outputs in the variable dtype.
 
     Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
     gate: Shazeer 2020 (arXiv:2002.05202), section 2.
@@ -56,22 +47,22 @@ class TransformerBlock(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        intermediate_dim,
-        activation="gelu",
-        dropout=0.1,
-        attention_dropout=0.1,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        pre_norm=False,
-        attention_norm=True,
-        use_bias=True,
-        gated=False,
-        rotary_base=None,
-        window=None,
-        adapter=None,
+        num_heads: int,
+        intermediate_dim: int,
+        activation: str = "gelu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        pre_norm: bool = False,
+        attention_norm: bool = True,
+        use_bias: bool = True,
+        gated: bool = False,
+        rotary_base: float | None = None,
+        window: int | None = None,
+        adapter: Adapter | dict | None = None,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(autocast=False, **kwargs)  # the inner layers cast their own inputs
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
@@ -97,9 +88,10 @@ class TransformerBlock(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="attention",
         )
-        self.attention_layer_norm = keras.layers.Identity(dtype=self.dtype_policy)
         if attention_norm:
             self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+        else:
+            self.attention_layer_norm = keras.layers.Identity(dtype=self.dtype_policy)
         self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
         self.gate = self._dense(intermediate_dim, "gate") if gated else None
         self.output_layer_norm = self._layer_norm("output_layer_norm")
@@ -129,16 +121,20 @@ class TransformerBlock(keras.layers.Layer):
             name=name,
         )
 
-    def dense_layers(self):
+    def dense_layers(self) -> list[keras.layers.Dense]:
         """Lists the dense layers of a built block."""
         attention = self.attention
         layers = [attention.query, attention.key, attention.value, attention.output_dense]
         layers += [self.intermediate, self.gate, self.output_dense]
         return [layer for layer in layers if layer is not None]
 
-    def build(self, inputs_shape, bias_shape=None, position_ids_shape=None):
-        hidden_dim = inputs_shape[-1]
-        self.output_dense = self._dense(hidden_dim, "output")
+    def build(
+        self,
+        inputs_shape: tuple,
+        bias_shape: tuple | None = None,
+        position_ids_shape: tuple | None = None,
+    ) -> None:
+        self.output_dense = self._dense(inputs_shape[-1], "output")
         self.attention.build(inputs_shape)
         self.attention_layer_norm.build(inputs_shape)
         self.intermediate.build(inputs_shape)
@@ -151,7 +147,14 @@ class TransformerBlock(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
-    def call(self, inputs, bias, position_ids=None, return_attention_scores=False, training=False):
+    def call(
+        self,
+        inputs: Tensor,
+        bias: Tensor,
+        position_ids: Tensor = None,
+        return_attention_scores: bool | str = False,
+        training: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         def outputs(inputs):
             return self._outputs(inputs, bias, position_ids, return_attention_scores, training)
 
@@ -186,15 +189,20 @@ class TransformerBlock(keras.layers.Layer):
         return self.output_dense(self.output_dropout(outputs, training=training))
 
     def compute_output_spec(
-        self, inputs, bias, position_ids=None, return_attention_scores=False, training=False
-    ):
+        self,
+        inputs: Tensor,
+        bias: Tensor,
+        position_ids: Tensor = None,
+        return_attention_scores: bool | str = False,
+        training: bool = False,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, keras.KerasTensor]:
         outputs = keras.KerasTensor(inputs.shape, dtype=self.variable_dtype)
         if not return_attention_scores:
             return outputs
         _, scores = self.attention.compute_output_spec(inputs, bias, return_attention_scores=True)
         return outputs, scores
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

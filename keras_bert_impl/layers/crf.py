@@ -3,9 +3,13 @@
 Shape legend: length = positions of a row; those outside the mask are skipped.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
+Tensor = Any  # of any Keras backend
 _NEVER = -1e9  # log probability of an excluded label; finite to keep gradients finite
 
 
@@ -16,9 +20,6 @@ class CRF(keras.layers.Layer):
     The score of labels y is `start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t, y_t+1] +
     end[y_n]`. Their probability is the softmax of the score over all sequences. Computed in
     float32.
-
-    Args:
-        num_labels: int.
 
     Call arguments:
         emissions: `[batch, length, num_labels]`, scores of the labels at each position.
@@ -38,37 +39,31 @@ class CRF(keras.layers.Layer):
         loss = -crf.log_likelihood(emissions, labels, mask)
     """
 
-    def __init__(self, num_labels, **kwargs):
+    def __init__(self, num_labels: int, **kwargs) -> None:
         super().__init__(**kwargs)
         self.num_labels = num_labels
 
-    def build(self, emissions_shape, mask_shape=None):
-        shapes = {
-            "transitions": (self.num_labels, self.num_labels),
-            "start": (self.num_labels,),
-            "end": (self.num_labels,),
-        }
-        for name, shape in shapes.items():
-            weight = self.add_weight(shape=shape, initializer="zeros", autocast=False, name=name)
-            setattr(self, name, weight)
+    def build(self, emissions_shape: tuple, mask_shape: tuple | None = None) -> None:
+        def weight(name, *shape):
+            return self.add_weight(shape, initializer="zeros", autocast=False, name=name)
+
+        self.transitions = weight("transitions", self.num_labels, self.num_labels)
+        self.start = weight("start", self.num_labels)
+        self.end = weight("end", self.num_labels)
         self.built = True
 
-    def order_classes(self, order):
-        """Reorders the labels: label `order[i]` becomes label i.
-
-        Args:
-            order: list of int, a permutation of the labels.
-        """
+    def order_classes(self, order: Sequence[int]) -> None:
+        """Reorders the labels: label `order[i]`, of a permutation, becomes label i."""
         self.transitions.assign(ops.take(ops.take(self.transitions, order, axis=0), order, axis=1))
         for scores in (self.start, self.end):
             scores.assign(ops.take(scores, order, axis=0))
 
-    def call(self, emissions, mask):
+    def call(self, emissions: Tensor, mask: Tensor) -> Tensor:
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         marginals, *_ = self._expected(emissions, mask)
         return marginals
 
-    def log_likelihood(self, emissions, labels, mask):
+    def log_likelihood(self, emissions: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Returns the log probability of labels.
 
         Its gradient is computed as observed minus expected counts, so that no loop is
@@ -96,7 +91,7 @@ class CRF(keras.layers.Layer):
         likelihood = given - every + score - ops.stop_gradient(score)
         return ops.where(ops.any(mask, axis=-1), likelihood, 0.0)
 
-    def decode(self, emissions, mask):
+    def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Returns the most likely label sequence (Viterbi decoding).
 
         Args:
@@ -109,19 +104,19 @@ class CRF(keras.layers.Layer):
         stay = ops.arange(self.num_labels, dtype="int32")[None]  # [1, num_labels]
         transitions, start = map(ops.convert_to_tensor, (self.transitions, self.start))
 
-        def step(state, place):
+        def step(state, position):
             score, _, begun = state
-            emission, is_place = _parts(place)
+            emission, is_inside = _parts(position)
             steps = score[:, :, None] + transitions  # [batch, from, to]
-            on = is_place & begun
+            on = is_inside & begun
             best = ops.where(on, ops.cast(ops.argmax(steps, axis=1), "int32"), stay)
-            reached = _lowered(ops.where(begun, ops.max(steps, axis=1), start) + emission)[0]
-            state = ops.where(is_place, reached, score), best, begun | is_place
+            reached = _shifted(ops.where(begun, ops.max(steps, axis=1), start) + emission)[0]
+            state = ops.where(is_inside, reached, score), best, begun | is_inside
             return state, state
 
-        begin = self._begin(emissions)
-        state = (begin[0], ops.zeros_like(begin[0], dtype="int32"), begin[1])
-        (score, *_), (_, came_from, _) = ops.scan(step, state, _by_place(emissions, mask))
+        zeros, begun = self._begin(emissions)
+        state = zeros, ops.zeros_like(zeros, dtype="int32"), begun
+        (score, *_), (_, came_from, _) = ops.scan(step, state, _by_position(emissions, mask))
 
         def back(label, origins):
             before = ops.take_along_axis(origins, label[:, None], axis=1)[:, 0]
@@ -131,13 +126,15 @@ class CRF(keras.layers.Layer):
         _, labels = ops.scan(back, last, came_from, reverse=True)
         return ops.where(mask, ops.transpose(labels), 0)
 
-    def compute_output_shape(self, emissions_shape, mask_shape=None):
+    def compute_output_shape(
+        self, emissions_shape: tuple, mask_shape: tuple | None = None
+    ) -> tuple:
         return emissions_shape
 
-    def compute_output_spec(self, emissions, mask):
+    def compute_output_spec(self, emissions: Tensor, mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(emissions.shape, dtype="float32")
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "num_labels": self.num_labels}
 
     def _expected(self, emissions, mask):
@@ -152,13 +149,13 @@ class CRF(keras.layers.Layer):
             ops.stop_gradient(ops.convert_to_tensor(weight))
             for weight in (self.transitions, self.start, self.end)
         )
-        before, had_begun, last, lowered = self._forward(emissions, mask, transitions, start)
-        behind = emissions + self._backward(emissions, mask, transitions, end)
-        total = ops.logsumexp(last + end, axis=-1) + lowered
-        pairs = before[..., None] + transitions + behind[:, :, None]  # [batch, length, from, to]
+        before, had_begun, last, shift = self._forward(emissions, mask, transitions, start)
+        after = emissions + self._backward(emissions, mask, transitions, end)
+        total = ops.logsumexp(last + end, axis=-1) + shift
+        pairs = before[..., None] + transitions + after[:, :, None]  # [batch, length, from, to]
         pairs = ops.exp(pairs - ops.logsumexp(pairs, axis=(2, 3), keepdims=True))
         pairs = ops.where((mask & had_begun)[..., None, None], pairs, 0.0)
-        begins = ops.where((mask & ~had_begun)[..., None], ops.softmax(start + behind), 0.0)
+        begins = ops.where((mask & ~had_begun)[..., None], ops.softmax(start + after), 0.0)
         ends = ops.softmax(last + end) * ops.cast(ops.any(mask, axis=1), "float32")[:, None]
         labels = begins + ops.sum(pairs, axis=2)
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
@@ -173,31 +170,31 @@ class CRF(keras.layers.Layer):
             float32 `[batch]`: the sum of the shifts).
         """
 
-        def step(state, place):
-            score, begun, lowered = state
-            emission, is_place = _parts(place)
+        def step(state, position):
+            score, begun, shift = state
+            emission, is_inside = _parts(position)
             steps = ops.logsumexp(score[:, :, None] + transitions, axis=1)
-            reached, most = _lowered(ops.where(begun, steps, start) + emission)
-            lowered = ops.where(is_place, lowered + most, lowered)
-            return (ops.where(is_place, reached, score), begun | is_place, lowered), state
+            reached, maximum = _shifted(ops.where(begun, steps, start) + emission)
+            shift = ops.where(is_inside, shift + maximum, shift)
+            return (ops.where(is_inside, reached, score), begun | is_inside, shift), state
 
         zeros, begun = self._begin(emissions)
         state = zeros, begun, zeros[:, :1]
-        (last, _, lowered), states = ops.scan(step, state, _by_place(emissions, mask))
+        (last, _, shift), states = ops.scan(step, state, _by_position(emissions, mask))
         scores, begun = ops.transpose(states[0], (1, 0, 2)), ops.transpose(states[1][..., 0])
-        return scores, begun, last, lowered[:, 0]
+        return scores, begun, last, shift[:, 0]
 
     def _backward(self, emissions, mask, transitions, end):
         """Runs the backward algorithm: shifted log scores after each position, by its label."""
 
-        def step(score, place):
-            emission, is_place = _parts(place)
-            behind = (score + emission)[:, None, :]  # [batch, 1, to]
-            before = ops.logsumexp(transitions + behind, axis=2)
-            return ops.where(is_place, _lowered(before)[0], score), score
+        def step(score, position):
+            emission, is_inside = _parts(position)
+            after = (score + emission)[:, None, :]  # [batch, 1, to]
+            before = ops.logsumexp(transitions + after, axis=2)
+            return ops.where(is_inside, _shifted(before)[0], score), score
 
         end = ops.zeros_like(emissions[:, 0]) + end
-        _, scores = ops.scan(step, end, _by_place(emissions, mask), reverse=True)
+        _, scores = ops.scan(step, end, _by_position(emissions, mask), reverse=True)
         return ops.transpose(scores, (1, 0, 2))
 
     def _begin(self, emissions):
@@ -206,7 +203,7 @@ class CRF(keras.layers.Layer):
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 
 
-def _by_place(emissions, mask):
+def _by_position(emissions, mask):
     """Returns float32 `[length, batch, num_labels + 1]`: the emissions, then the mask.
 
     One tensor, because with two Keras's scan on TensorFlow needs a static length.
@@ -215,15 +212,15 @@ def _by_place(emissions, mask):
     return ops.transpose(both, (1, 0, 2))
 
 
-def _parts(place):
+def _parts(position):
     """Returns (emissions `[batch, num_labels]`, bool mask `[batch, 1]`) of a position."""
-    return place[:, :-1], place[:, -1:] > 0
+    return position[:, :-1], position[:, -1:] > 0
 
 
-def _lowered(scores):
+def _shifted(scores):
     """Returns (scores `[batch, num_labels]` minus their maximum, that maximum `[batch, 1]`).
 
     Without this, sums would grow with the length of the row and lose precision in float32.
     """
-    most = ops.max(scores, axis=-1, keepdims=True)
-    return scores - most, most
+    maximum = ops.max(scores, axis=-1, keepdims=True)
+    return scores - maximum, maximum

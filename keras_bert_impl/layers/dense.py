@@ -1,5 +1,7 @@
 """A dense layer with an accurate bias gradient in bfloat16."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -18,7 +20,7 @@ class Dense(keras.layers.Dense):
         Dense(384, dtype="mixed_bfloat16")(states)
     """
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         if self.compute_dtype == "float32" or self.bias is None:
             return super().call(inputs, training=training)
         outputs = ops.matmul(inputs, self.kernel)

@@ -1,5 +1,7 @@
 """Pooling over the windows of a document longer than a row."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,10 +16,10 @@ class PoolWindows(keras.layers.Layer):
     Computed in float32.
 
     Args:
-        pooling: str. `"mean"`, `"max"` (of each dimension), or `"attention"`: a mean with learned
+        pooling: `"mean"`, `"max"` (of each dimension), or `"attention"`: a mean with learned
             weights, where a window with vector h has the weight `softmax(u . tanh(W h + b))` over
             the windows of its document.
-        initializer_range: float. Standard deviation of the initial weights.
+        initializer_range: standard deviation of the initial weights.
 
     Call arguments:
         vectors: `[batch * windows, hidden]`.
@@ -32,14 +34,14 @@ class PoolWindows(keras.layers.Layer):
     weights: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
     """
 
-    def __init__(self, pooling="mean", initializer_range=0.02, **kwargs):
+    def __init__(self, pooling: str = "mean", initializer_range: float = 0.02, **kwargs) -> None:
         super().__init__(**kwargs)
         if pooling not in ("mean", "max", "attention"):
             raise ValueError(f"pooling must be mean, max or attention. Received: {pooling!r}")
         self.pooling = pooling
         self.initializer_range = initializer_range
 
-    def build(self, vectors_shape, padding_mask_shape=None):
+    def build(self, vectors_shape: tuple, padding_mask_shape: tuple | None = None) -> None:
         if self.pooling == "attention":
             initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
             layer = {"kernel_initializer": initializer, "dtype": "float32"}
@@ -51,7 +53,7 @@ class PoolWindows(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
-    def call(self, vectors, padding_mask):
+    def call(self, vectors: Any, padding_mask: Any) -> Any:
         vectors = in_groups(ops.cast(vectors, "float32"), padding_mask)
         is_real = is_row(padding_mask)[:, :, None]  # [batch, windows, 1]
         if self.pooling == "max":
@@ -70,10 +72,10 @@ class PoolWindows(keras.layers.Layer):
         real = ops.cast(is_real, "float32")
         return real / ops.maximum(ops.sum(real, axis=1, keepdims=True), 1.0)
 
-    def compute_output_spec(self, vectors, padding_mask):
+    def compute_output_spec(self, vectors: Any, padding_mask: Any) -> keras.KerasTensor:
         return keras.KerasTensor((padding_mask.shape[0], vectors.shape[-1]), self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "pooling": self.pooling,

@@ -3,17 +3,22 @@
 import collections
 import contextlib
 import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_bert_impl.settings import Rate, check
 
-_step = None  # (seed, number of draws of each path) inside `dropout_seed`
+Tensor = Any  # of any Keras backend
+
+# (seed, number of draws of each path) inside `dropout_seed`.
+_step: tuple[Tensor, collections.Counter] | None = None
 
 
 @contextlib.contextmanager
-def dropout_seed(seed):
+def dropout_seed(seed: Tensor) -> Iterator[None]:
     """Context in which a `Dropout` draws from `seed`, its path and its number of earlier draws.
 
     A training step that derives `seed` from (run seed, step, micro-batch, replica) makes replicas
@@ -31,7 +36,7 @@ def dropout_seed(seed):
         _step = before
 
 
-def repeated(function):
+def repeated(function: Callable) -> Callable:
     """Wraps `function` so that dropout draws the same units in every call.
 
     Create and call the wrapper inside `dropout_seed`. Later draws are the same as after one call.
@@ -54,10 +59,10 @@ def repeated(function):
 class _GivenSeed(keras.random.SeedGenerator):
     """Passes a seed tensor to `keras.random`, which accepts only integers and generators."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: Tensor) -> None:
         self.given = seed
 
-    def next(self, ordered=True):
+    def next(self, ordered: bool = True) -> Tensor:
         return self.given
 
 
@@ -68,11 +73,11 @@ class Dropout(keras.layers.Layer):
     Inside `dropout_seed` the draw is stateless. Outside, a Keras seed generator is used.
 
     Args:
-        rate: float in [0, 1). Fraction of units to drop.
-        seed: int or None. Seed of the generator for calls outside `dropout_seed`.
+        rate: fraction of units to drop, in [0, 1).
+        seed: seed of the generator for calls outside `dropout_seed`.
     """
 
-    def __init__(self, rate, seed=None, **kwargs):
+    def __init__(self, rate: float, seed: int | None = None, **kwargs) -> None:
         super().__init__(**kwargs)
         self.rate = check("dropout", rate, Rate)
         self.seed = seed
@@ -80,11 +85,11 @@ class Dropout(keras.layers.Layer):
         if self.rate > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
 
-    def build(self, inputs_shape=None):
+    def build(self, inputs_shape: tuple | None = None) -> None:
         """Fixes the path. The parent layer calls this in its `build`, so that paths are unique."""
         self.built = True
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if not training or self.rate == 0:
             return inputs
         keep = max(1, round((1 - self.rate) * 65536))
@@ -113,8 +118,8 @@ class Dropout(keras.layers.Layer):
         dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
         return ops.cast(seed, dtype) + ops.convert_to_tensor([0, offset], dtype=dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -1,6 +1,7 @@
 """Sum of token, position and segment embeddings."""
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
@@ -8,6 +9,8 @@ from keras import ops
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
+
+Tensor = Any  # of any Keras backend
 
 _TABLES = ("token_embeddings", "position_embeddings", "segment_embeddings")
 
@@ -17,21 +20,19 @@ class Embeddings(keras.layers.Layer):
     """Token + position + segment embeddings, layer normalization, dropout, optional projection.
 
     Args:
-        vocabulary_size: int.
-        hidden_dim: int. Width of the output.
-        max_length: int. Number of positions. 0 disables position embeddings.
-        num_segments: int. 0 disables segment embeddings.
-        embedding_dim: int or None. Width of the embeddings, projected to `hidden_dim`. None means
-            `hidden_dim` without a projection.
-        position_offset: int. Table row of the first token's position. If it is not 0, padding uses
-            the row before, and positions count only non-padding tokens.
-        pad_token_id: int. Id of the padding token; used only with a `position_offset`.
-        dropout: float. Rate after the normalization.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the initial weights.
-        use_bias: bool. Whether the normalization and the projection add a bias.
-        shared: `Embeddings` or None. Built layer of the same sizes whose tables and normalization
-            are used. None creates new ones, and so does `from_config`.
+        hidden_dim: width of the output.
+        max_length: number of positions. 0 disables position embeddings.
+        num_segments: 0 disables segment embeddings.
+        embedding_dim: width of the embeddings, projected to `hidden_dim`. None means `hidden_dim`
+            without a projection.
+        position_offset: table row of the first token's position. If it is not 0, padding uses the
+            row before, and positions count only non-padding tokens.
+        pad_token_id: id of the padding token; used only with a `position_offset`.
+        dropout: rate after the normalization.
+        initializer_range: standard deviation of the initial weights.
+        use_bias: whether the normalization and the projection add a bias.
+        shared: built layer of the same sizes whose tables and normalization are used. None creates
+            new ones, and so does `from_config`.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -48,20 +49,20 @@ class Embeddings(keras.layers.Layer):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        max_length=512,
-        num_segments=2,
-        embedding_dim=None,
-        position_offset=0,
-        pad_token_id=0,
-        dropout=0.1,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        use_bias=True,
-        shared=None,
+        vocabulary_size: int,
+        hidden_dim: int,
+        max_length: int = 512,
+        num_segments: int = 2,
+        embedding_dim: int | None = None,
+        position_offset: int = 0,
+        pad_token_id: int = 0,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        use_bias: bool = True,
+        shared: "Embeddings | None" = None,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
@@ -95,7 +96,7 @@ class Embeddings(keras.layers.Layer):
                 name="projection",
             )
 
-    def build(self, *args, **kwargs):
+    def build(self, *args, **kwargs) -> None:
         if not self._is_sharing:
             self._build_tables()
         self.dropout.build()
@@ -123,7 +124,13 @@ class Embeddings(keras.layers.Layer):
             self.segment_embeddings = table(self.num_segments, "segment_embeddings")
         self.layer_norm.build((None, None, self.embedding_dim))
 
-    def call(self, token_ids, segment_ids=None, position_ids=None, training=False):
+    def call(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor = None,
+        position_ids: Tensor = None,
+        training: bool = False,
+    ) -> Tensor:
         embeddings = ops.take(self.token_embeddings, token_ids, axis=0)
         lookups = [(token_ids, self.vocabulary_size)]
         if self.max_length and position_ids is None and not self.position_offset:
@@ -149,10 +156,16 @@ class Embeddings(keras.layers.Layer):
             position_ids = ops.cumsum(is_real, axis=1) * is_real - 1
         return position_ids + self.position_offset
 
-    def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=False):
+    def compute_output_spec(
+        self,
+        token_ids: Tensor,
+        segment_ids: Tensor = None,
+        position_ids: Tensor = None,
+        training: bool = False,
+    ) -> keras.KerasTensor:
         return keras.KerasTensor((*token_ids.shape, self.hidden_dim), dtype=self.variable_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

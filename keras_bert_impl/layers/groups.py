@@ -4,27 +4,27 @@ A group is, for example, the choices of an example or the windows of a text. Gro
 such as when each choice has windows.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
+
+Tensor = Any  # of any Keras backend
 
 # Finite, so that no gradient is NaN; its probability is exactly 0 in float32.
 _HIDDEN = -1e9
 
 
-def in_groups(rows, padding_mask):
+def in_groups(rows: Tensor, padding_mask: Tensor) -> Tensor:
     """Reshapes `[batch * group, dim]` to `[batch, group, dim]`.
 
     Args:
-        rows: `[batch * group, dim]`.
         padding_mask: `[batch, group, ..., length]`. Only its shape is used.
-
-    Returns:
-        `[batch, group, dim]`.
     """
     return ops.reshape(rows, (*ops.shape(padding_mask)[:2], rows.shape[-1]))
 
 
-def is_row(padding_mask):
+def is_row(padding_mask: Tensor) -> Tensor:
     """Returns bool `[batch, group]`: True where a row has a real token, False for padding rows."""
     within = tuple(range(2, len(padding_mask.shape)))
     return ops.any(ops.not_equal(padding_mask, 0), axis=within)
@@ -41,10 +41,10 @@ class MergeGroups(keras.layers.Layer):
         `[batch * group, ..., length]`.
     """
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return ops.reshape(inputs, (-1, *ops.shape(inputs)[2:]))
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((None, *inputs.shape[2:]), dtype=inputs.dtype)
 
 
@@ -60,11 +60,11 @@ class SplitGroups(keras.layers.Layer):
         `[batch, group, dim]`.
     """
 
-    def call(self, rows, padding_mask):
+    def call(self, rows: Tensor, padding_mask: Tensor) -> Tensor:
         return in_groups(rows, padding_mask)
 
     # Keras 3.12 does not accept a separate shape for each of two inputs in `compute_output_shape`.
-    def compute_output_spec(self, rows, padding_mask):
+    def compute_output_spec(self, rows: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((*padding_mask.shape[:2], rows.shape[-1]), self.compute_dtype)
 
 
@@ -81,8 +81,8 @@ class ChoiceLogits(keras.layers.Layer):
         float32 `[batch, choices]`, -1e9 for padding.
     """
 
-    def call(self, logits, padding_mask):
+    def call(self, logits: Tensor, padding_mask: Tensor) -> Tensor:
         return ops.where(is_row(padding_mask), in_groups(logits, padding_mask)[:, :, 0], _HIDDEN)
 
-    def compute_output_spec(self, logits, padding_mask):
+    def compute_output_spec(self, logits: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(padding_mask.shape[:2], dtype="float32")

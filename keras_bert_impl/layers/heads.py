@@ -1,12 +1,18 @@
 """Heads that map hidden states to logits. Logits are float32 under every dtype policy."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_bert_impl.layers.activations import ACTIVATIONS, HEAD_ACTIVATIONS
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.freezing import freeze_parts
+
+Tensor = Any  # of any Keras backend
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -21,13 +27,13 @@ class GatherPositions(keras.layers.Layer):
         `[batch, picks, hidden]`.
     """
 
-    def call(self, sequence, positions):
+    def call(self, sequence: Tensor, positions: Tensor) -> Tensor:
         batch, length = ops.shape(sequence)[0], ops.shape(sequence)[1]
         rows = ops.reshape(sequence, (-1, sequence.shape[-1]))  # [batch * length, hidden]
         first = length * ops.arange(batch, dtype=positions.dtype)[:, None]  # [batch, 1]
         return ops.take(rows, positions + first, axis=0)
 
-    def compute_output_shape(self, sequence_shape, positions_shape):
+    def compute_output_shape(self, sequence_shape: tuple, positions_shape: tuple) -> tuple:
         return (*positions_shape, sequence_shape[-1])
 
 
@@ -36,12 +42,11 @@ class MaskedLMHead(keras.layers.Layer):
     """Masked LM head: dense, activation, normalization, then the transposed token embeddings.
 
     Args:
-        embeddings: `Embeddings`, whose token table is the output matrix.
-        activation: str, a key of `ACTIVATIONS`. None means only the output matrix and bias, without
-            a dense layer and normalization.
-        layer_norm_epsilon: float.
-        initializer_range: float. Standard deviation of the initial weights.
-        use_bias: bool. Whether the dense layer and the normalization add a bias.
+        embeddings: layer whose token table is the output matrix.
+        activation: a key of `ACTIVATIONS`. None means only the output matrix and bias, without a
+            dense layer and normalization.
+        initializer_range: standard deviation of the initial weights.
+        use_bias: whether the dense layer and the normalization add a bias.
 
     Call arguments:
         inputs: `[batch, picks, hidden]`, hidden states of the positions to predict.
@@ -54,13 +59,13 @@ class MaskedLMHead(keras.layers.Layer):
 
     def __init__(
         self,
-        embeddings,
-        activation="gelu",
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        use_bias=True,
+        embeddings: Embeddings,
+        activation: str | None = "gelu",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        use_bias: bool = True,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.embeddings = embeddings
         self.dense = None
@@ -80,7 +85,7 @@ class MaskedLMHead(keras.layers.Layer):
                 name="layer_norm",
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         if self.dense is not None:
             self.dense.build(input_shape)
             self.layer_norm.build((*input_shape[:-1], self.embeddings.embedding_dim))
@@ -92,15 +97,14 @@ class MaskedLMHead(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs):
-        outputs = inputs
+    def call(self, inputs: Tensor) -> Tensor:
         if self.dense is not None:
-            outputs = self.layer_norm(self.dense(inputs))  # [batch, picks, width of embeddings]
+            inputs = self.layer_norm(self.dense(inputs))  # [batch, picks, width of embeddings]
         table = ops.cast(self.embeddings.token_embeddings, self.compute_dtype)
-        logits = ops.matmul(outputs, ops.transpose(table))
+        logits = ops.matmul(inputs, ops.transpose(table))
         return ops.cast(logits, "float32") + self.output_bias
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         shape = (*inputs.shape[:-1], self.embeddings.vocabulary_size)
         return keras.KerasTensor(shape, dtype="float32")
 
@@ -112,16 +116,15 @@ class ClassificationHead(keras.layers.Layer):
     With a transform, dropout, a dense layer and an activation come first.
 
     Args:
-        num_classes: int. Number of logits.
-        dropout: float. Rate before each dense layer.
-        transform: str or None. Activation of the transform, a key of `HEAD_ACTIVATIONS`. None means
-            no transform.
-        transform_dim: int or None. Width of the transform. None means that of the inputs.
-        initializer_range: float. Standard deviation of the initial weights.
-        layer_norm_epsilon: float or None. If set, a normalization with this epsilon follows the
-            transform, neither of the two has a bias, and there is no dropout before them. None
-            means no normalization.
-        use_bias: bool. Whether the linear layer adds a bias.
+        num_classes: number of logits.
+        dropout: rate before each dense layer.
+        transform: activation of the transform, a key of `HEAD_ACTIVATIONS`. None means no
+            transform.
+        transform_dim: width of the transform. None means that of the inputs.
+        initializer_range: standard deviation of the initial weights.
+        layer_norm_epsilon: if set, a normalization with this epsilon follows the transform, neither
+            of the two has a bias, and there is no dropout before them. None means no normalization.
+        use_bias: whether the linear layer adds a bias.
 
     Call arguments:
         inputs: `[..., hidden]`.
@@ -135,16 +138,18 @@ class ClassificationHead(keras.layers.Layer):
 
     def __init__(
         self,
-        num_classes,
-        dropout=0.1,
-        transform=None,
-        transform_dim=None,
-        initializer_range=0.02,
-        layer_norm_epsilon=None,
-        use_bias=True,
+        num_classes: int,
+        dropout: float = 0.1,
+        transform: str | None = None,
+        transform_dim: int | None = None,
+        initializer_range: float = 0.02,
+        layer_norm_epsilon: float | None = None,
+        use_bias: bool = True,
         **kwargs,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
+        if layer_norm_epsilon is not None and transform is None:
+            raise ValueError("layer_norm_epsilon needs a transform. Received: transform=None")
         self.supports_masking = True
         self.num_classes = num_classes
         self.activation = transform
@@ -152,7 +157,7 @@ class ClassificationHead(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm_epsilon = layer_norm_epsilon
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        self.transform = None
+        self.transform: Dense | None = None
         self.layer_norm = None
         if layer_norm_epsilon is not None:
             self.layer_norm = keras.layers.LayerNormalization(
@@ -174,7 +179,7 @@ class ClassificationHead(keras.layers.Layer):
             name=name,
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         if self.activation is not None:
             activation = HEAD_ACTIVATIONS[self.activation]
             width = self.transform_dim or input_shape[-1]
@@ -189,30 +194,25 @@ class ClassificationHead(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
-    def order_classes(self, order):
-        """Reorders the classes: class `order[i]` becomes class i.
-
-        Args:
-            order: list of int, a permutation of the classes.
-        """
+    def order_classes(self, order: Sequence[int]) -> None:
+        """Reorders the classes: class `order[i]`, of a permutation, becomes class i."""
         for weight in self.dense.weights:  # [..., num_classes]
             weight.assign(ops.take(weight, order, axis=-1))
 
-    def call(self, inputs, training=False):
-        outputs = inputs
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if self.layer_norm is not None:
-            outputs = self.layer_norm(self.transform(outputs))
+            inputs = self.layer_norm(self.transform(inputs))
         elif self.transform is not None:
-            outputs = self.transform(self.dropout(outputs, training=training))
-        return ops.cast(self.dense(self.dropout(outputs, training=training)), "float32")
+            inputs = self.transform(self.dropout(inputs, training=training))
+        return ops.cast(self.dense(self.dropout(inputs, training=training)), "float32")
 
-    def compute_output_spec(self, inputs, training=False):
+    def compute_output_spec(self, inputs: Tensor, training: bool = False) -> keras.KerasTensor:
         return keras.KerasTensor((*inputs.shape[:-1], self.num_classes), dtype="float32")
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None) -> None:
         return None  # tasks mask logits through the sample weights of their losses
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "num_classes": self.num_classes,

@@ -1,14 +1,28 @@
 """Pooling over the tokens of a sequence or over layers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.freezing import freeze_parts
 
+Tensor = Any  # of any Keras backend
+
+
+class _TokenPooling(keras.layers.Layer):
+    """Base class of layers that map `[batch, length, hidden]` to `[batch, hidden]`."""
+
+    def compute_output_shape(
+        self, inputs_shape: tuple, padding_mask_shape: tuple | None = None
+    ) -> tuple:
+        return (inputs_shape[0], inputs_shape[2])
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MeanPooling(keras.layers.Layer):
+class MeanPooling(_TokenPooling):
     """Mean of the hidden states of the real tokens.
 
     Call arguments:
@@ -19,7 +33,7 @@ class MeanPooling(keras.layers.Layer):
         `[batch, hidden]`; 0 for a row without real tokens.
     """
 
-    def call(self, inputs, padding_mask=None):
+    def call(self, inputs: Tensor, padding_mask: Tensor = None) -> Tensor:
         states = ops.cast(inputs, "float32")
         real = ops.ones_like(states[:, :, 0])
         if padding_mask is not None:
@@ -28,45 +42,36 @@ class MeanPooling(keras.layers.Layer):
         number = ops.maximum(ops.sum(real, axis=1, keepdims=True), 1.0)
         return ops.cast(total / number, self.compute_dtype)
 
-    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
-        return (inputs_shape[0], inputs_shape[2])
-
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class LastPooling(keras.layers.Layer):
+class LastPooling(_TokenPooling):
     """Hidden state of the last real token, which in a causal encoder attends to all others.
 
     Call arguments and output shape are the same as `MeanPooling`. A row without real tokens gives
     the hidden state of its first token.
     """
 
-    def call(self, inputs, padding_mask=None):
+    def call(self, inputs: Tensor, padding_mask: Tensor = None) -> Tensor:
         if padding_mask is None:
             return inputs[:, -1]
-        places = ops.arange(ops.shape(inputs)[1])
-        last = ops.max(ops.where(ops.not_equal(padding_mask, 0), places, 0), axis=1)  # [batch]
+        positions = ops.arange(ops.shape(inputs)[1])
+        last = ops.max(ops.where(ops.not_equal(padding_mask, 0), positions, 0), axis=1)  # [batch]
         return ops.take_along_axis(inputs, last[:, None, None], axis=1)[:, 0]
-
-    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
-        return (inputs_shape[0], inputs_shape[2])
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MaxPooling(keras.layers.Layer):
+class MaxPooling(_TokenPooling):
     """Maximum of each dimension over the hidden states of the real tokens.
 
     Call arguments and output are the same as `MeanPooling`.
     """
 
-    def call(self, inputs, padding_mask=None):
+    def call(self, inputs: Tensor, padding_mask: Tensor = None) -> Tensor:
         if padding_mask is None:
             return ops.max(inputs, axis=1)
         real = ops.not_equal(padding_mask, 0)[:, :, None]  # [batch, length, 1]
         largest = ops.max(ops.where(real, inputs, float("-inf")), axis=1)
         return ops.where(ops.any(real, axis=1), largest, ops.zeros_like(largest))
-
-    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
-        return (inputs_shape[0], inputs_shape[2])
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -74,8 +79,8 @@ class LayerMix(keras.layers.Layer):
     """Weighted mean of several layers' hidden states.
 
     Args:
-        layer_weights: list of float, one for each layer. Only their ratios matter.
-        trainable: bool, default True. Whether the weights are learned.
+        layer_weights: one for each layer. Only their ratios matter.
+        trainable: whether the weights are learned. Default: True.
 
     Call arguments:
         inputs: list of `[batch, length, hidden]`.
@@ -84,25 +89,25 @@ class LayerMix(keras.layers.Layer):
         `[batch, length, hidden]`.
     """
 
-    def __init__(self, layer_weights, **kwargs):
+    def __init__(self, layer_weights: Sequence[float], **kwargs) -> None:
         super().__init__(**kwargs)
         self.layer_weights = list(layer_weights)
 
-    def build(self, input_shape):
+    def build(self, input_shape: list[tuple]) -> None:
         self.kernel = self.add_weight(
             shape=(len(self.layer_weights),),
             initializer=lambda shape, dtype: ops.cast(self.layer_weights, dtype),
             name="kernel",
         )
 
-    def call(self, inputs):
+    def call(self, inputs: list[Tensor]) -> Tensor:
         weights = ops.cast(self.kernel / ops.sum(self.kernel), self.compute_dtype)
         return sum(weights[number] * states for number, states in enumerate(inputs))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: list[tuple]) -> tuple:
         return input_shape[0]
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "layer_weights": self.layer_weights}
 
 
@@ -111,7 +116,7 @@ class Pooler(keras.layers.Layer):
     """Dense layer with tanh, applied to the hidden state of `[CLS]`.
 
     Args:
-        initializer_range: float. Standard deviation of the initial weights.
+        initializer_range: standard deviation of the initial weights.
 
     Call arguments:
         inputs: `[..., hidden]`, hidden states of `[CLS]` tokens.
@@ -122,11 +127,11 @@ class Pooler(keras.layers.Layer):
     Source: Devlin et al., "BERT", section 3 (the vector C) and the published code.
     """
 
-    def __init__(self, initializer_range=0.02, **kwargs):
+    def __init__(self, initializer_range: float = 0.02, **kwargs) -> None:
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         self.dense = Dense(
             input_shape[-1],
             activation="tanh",
@@ -138,13 +143,13 @@ class Pooler(keras.layers.Layer):
         freeze_parts(self)
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return self.dense(inputs)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "initializer_range": self.initializer_range}
 
 
@@ -163,17 +168,17 @@ class ScalarMix(keras.layers.Layer):
     Source: Peters et al. 2018, "Deep contextualized word representations", equation 1.
     """
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: tuple) -> None:
         self.mix = self.add_weight(
             shape=(inputs_shape[-2],), initializer="zeros", autocast=False, name="weights"
         )
         self.scale = self.add_weight(shape=(1,), initializer="ones", autocast=False, name="scale")
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         weights = self.scale * ops.softmax(self.mix[None])[0]  # [layers]
         mixed = ops.sum(ops.cast(inputs, "float32") * weights[:, None], axis=-2)
         return ops.cast(mixed, self.compute_dtype)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: tuple) -> tuple:
         return (*inputs_shape[:-2], inputs_shape[-1])

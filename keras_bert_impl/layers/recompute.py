@@ -1,6 +1,8 @@
 """Activation checkpointing (rematerialization)."""
 
 import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 
@@ -10,7 +12,7 @@ _on = False
 
 
 @contextlib.contextmanager
-def recomputation(on=True):
+def recomputation(on: bool = True) -> Iterator[None]:
     """Context in which every `TransformerBlock` stores only its inputs for the backward pass.
 
     Activation memory then grows with the number of layers times the hidden size, at the cost of
@@ -18,7 +20,7 @@ def recomputation(on=True):
     `dropout_seed`.
 
     Args:
-        on: bool. False does nothing.
+        on: False does nothing.
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
@@ -30,7 +32,7 @@ def recomputation(on=True):
         _on = before
 
 
-def recomputed(function, inputs):
+def recomputed(function: Callable, inputs: Any) -> Any:
     """Returns `function(inputs)`; inside `recomputation` it is recomputed in the backward pass."""
     if not _on:
         return function(inputs)

@@ -1,8 +1,12 @@
 """Rotary position embeddings."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
+
+Tensor = Any  # of any Keras backend
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -14,7 +18,7 @@ class RotaryPositions(keras.layers.Layer):
     only through their distance.
 
     Args:
-        base: float. A larger base distinguishes longer distances.
+        base: a larger base distinguishes longer distances.
 
     Call arguments:
         inputs: `[batch, heads, length, width]`, with an even width.
@@ -27,11 +31,11 @@ class RotaryPositions(keras.layers.Layer):
     in the code of GPT-NeoX.
     """
 
-    def __init__(self, base, **kwargs):
+    def __init__(self, base: float, **kwargs) -> None:
         super().__init__(**kwargs)
         self.base = base
 
-    def call(self, inputs, position_ids=None):
+    def call(self, inputs: Tensor, position_ids: Tensor = None) -> Tensor:
         if position_ids is None:
             position_ids = ops.arange(ops.shape(inputs)[2], dtype="int32")[None]
         angles = self.base ** -np.linspace(0.0, 1.0, inputs.shape[-1] // 2, endpoint=False)
@@ -40,11 +44,13 @@ class RotaryPositions(keras.layers.Layer):
         angles = positions * angles.astype("float32")  # [batch, 1, length, width / 2]
         cosine, sine = ops.cos(angles), ops.sin(angles)
         first, second = ops.split(ops.cast(inputs, "float32"), 2, axis=-1)
-        turned = [first * cosine - second * sine, second * cosine + first * sine]
-        return ops.cast(ops.concatenate(turned, axis=-1), self.compute_dtype)
+        rotated = [first * cosine - second * sine, second * cosine + first * sine]
+        return ops.cast(ops.concatenate(rotated, axis=-1), self.compute_dtype)
 
-    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
+    def compute_output_shape(
+        self, inputs_shape: tuple, position_ids_shape: tuple | None = None
+    ) -> tuple:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "base": self.base}

@@ -1,6 +1,10 @@
 """The encoder: maps token ids to a vector for each token and one for the sequence."""
 
+import contextlib
 import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import keras
 
@@ -17,25 +21,31 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.layers import (
-    AttentionBias,
-    Embeddings,
-    LastPooling,
-    LoRADense,
-    MeanPooling,
-    Pooler,
-    TransformerBlock,
-    VirtualTokens,
-    is_added,
-)
+from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.models import inputs
+from keras_bert_impl.models.encoder_layers import apply_layers, create_layers
 from keras_bert_impl.models.serialization import frozen, set_frozen
-from keras_bert_impl.models.weights import (
-    added_names,
-    load_weights,
-    tensors_of,
-    values_deferred,
-)
+from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
+
+DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
+Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone
+
+_run: Callable | None = None  # runs encoders inside `encoders_run_by`
+
+
+@contextlib.contextmanager
+def encoders_run_by(run: Callable) -> Iterator[None]:
+    """Context in which every `Encoder`, and its `with_outputs`, computes by `run`, such as in XLA.
+
+    Args:
+        run: function of (an encoder's function of features, features) that returns its outputs.
+    """
+    global _run
+    before, _run = _run, run
+    try:
+        yield
+    finally:
+        _run = before
 
 
 @first_guesses("Encoder")
@@ -46,11 +56,11 @@ class Encoder(keras.Model):
     If the configuration has an adapter, only the adapter and the pooler are trainable.
 
     Args:
-        config: `EncoderConfig`.
+        config: shape and architecture.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None uses the global policy.
-        shared_embeddings: `Embeddings` of another encoder, whose tables are used; see the `shared`
+        shared_embeddings: layer of another encoder, whose tables are used; see the `shared`
             argument of `Embeddings`.
-        trainable: bool. False freezes all weights.
+        trainable: False freezes all weights.
 
     Call arguments:
         features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional:
@@ -77,117 +87,37 @@ class Encoder(keras.Model):
 
     def __init__(
         self,
-        config,
-        dtype=None,
-        name="encoder",
-        shared_embeddings=None,
-        trainable=True,
+        config: EncoderConfig,
+        dtype: DType = None,
+        name: str = "encoder",
+        shared_embeddings: Embeddings | None = None,
+        trainable: bool = True,
         **kwargs,
-    ):
+    ) -> None:
         if not isinstance(config, EncoderConfig):
-            line = (
-                f"Encoder.from_pretrained({config!r})"
-                if isinstance(config, str)
-                else ("Encoder(EncoderConfig(...))")
+            is_name = isinstance(config, str)
+            line = f".from_pretrained({config!r})" if is_name else "(EncoderConfig(...))"
+            raise InputError(
+                f"config must be an EncoderConfig, not {config!r:.60}. Write Encoder{line}."
             )
-            raise InputError(f"config must be an EncoderConfig, not {config!r:.60}. Write {line}.")
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
-        # === Layers ===
-        embeddings = Embeddings(
-            vocabulary_size=config.vocabulary_size,
-            hidden_dim=config.hidden_dim,
-            max_length=config.max_length if config.rotary_base is None else 0,
-            num_segments=config.num_segments,
-            embedding_dim=config.embedding_dim,
-            position_offset=config.position_offset,
-            pad_token_id=config.pad_token_id,
-            dropout=config.dropout,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            initializer_range=config.initializer_range,
-            use_bias=config.use_bias,
-            shared=shared_embeddings,
-            dtype=dtype,
-            name="embeddings",
-        )
-        virtual_tokens, num_virtual_tokens = None, 0
-        if config.adapter is not None and config.adapter.kind == "prompt":
-            num_virtual_tokens = config.adapter.size
-            virtual_tokens = VirtualTokens(
-                num_virtual_tokens,
-                config.initializer_range,
-                dtype=dtype.variable_dtype,
-                name="virtual_tokens",
-            )
-        global_bias = local_bias = AttentionBias(
-            None, config.causal, num_virtual_tokens, dtype=dtype, name="attention_bias"
-        )
-        if config.window is not None:
-            local_bias = AttentionBias(
-                config.window,
-                config.causal,
-                num_virtual_tokens,
-                dtype=dtype,
-                name="local_attention_bias",
-            )
-        blocks = [
-            TransformerBlock(
-                num_heads=config.num_heads,
-                intermediate_dim=config.intermediate_dim,
-                activation=config.activation,
-                dropout=config.dropout,
-                attention_dropout=config.attention_dropout,
-                layer_norm_epsilon=config.layer_norm_epsilon,
-                initializer_range=config.initializer_range,
-                pre_norm=config.pre_norm,
-                attention_norm=index > 0 or not config.final_norm,
-                use_bias=config.use_bias,
-                gated=config.gated,
-                rotary_base=config.rotary_base_of(index),
-                window=config.window if config.is_local(index) else None,
-                adapter=config.adapter,
-                dtype=dtype,
-                name=f"layer_{index}",
-            )
-            for index in range(config.num_layer_groups or config.num_layers)
-        ]
-        blocks = [block for block in blocks for _ in range(config.num_layers // len(blocks))]
-        biases = [
-            local_bias if config.is_local(index) else global_bias
-            for index in range(config.num_layers)
-        ]
-        final_layer_norm = None
-        if config.final_norm:
-            final_layer_norm = keras.layers.LayerNormalization(
-                epsilon=config.layer_norm_epsilon,
-                center=config.use_bias,
-                dtype=dtype.variable_dtype,
-                name="final_layer_norm",
-            )
-        pooling = None
-        if config.pooled_by != "cls":
-            pooling_class = {"mean": MeanPooling, "last": LastPooling}[config.pooled_by]
-            pooling = pooling_class(dtype=dtype, name=f"{config.pooled_by}_pooling")
-        pooler = None
-        if config.use_pooler:
-            pooler = Pooler(config.initializer_range, dtype=dtype, name="pooler")
-
         # === Functional model ===
+        layers = create_layers(config, dtype, shared_embeddings)
         features = inputs.symbols()
-        states, _ = _connect(features, embeddings, virtual_tokens, biases, blocks, final_layer_norm)
-        outputs = _outputs(states[-1], features["padding_mask"], pooling, pooler)
+        outputs, _, _ = apply_layers(layers, features)
         super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
 
         # === Config ===
         self.config = config
-        self.embeddings = embeddings
-        self.virtual_tokens = virtual_tokens
-        self.attention_biases = biases
-        self.blocks = blocks
-        self.final_layer_norm = final_layer_norm
-        self.pooling = pooling
-        self.pooler = pooler
+        self.embeddings = layers.embeddings
+        self.virtual_tokens = layers.virtual_tokens
+        self.attention_biases = layers.attention_biases
+        self.blocks = layers.blocks
+        self.final_layer_norm = layers.final_layer_norm
+        self.pooling = layers.pooling
+        self.pooler = layers.pooler
         if config.adapter is not None:
             for variable in self.weights:
                 in_pooler = variable.path.startswith("pooler/")
@@ -197,7 +127,7 @@ class Encoder(keras.Model):
 
     # A functional model needs a value, if only None, for each optional input. Trainers go through
     # `__call__` (TensorFlow) or `call` (JAX), functional models through `compute_output_spec`.
-    def __call__(self, features, *args, **kwargs):
+    def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
         features = inputs.checked(features, self.config)
         if self.virtual_tokens is not None:
             given = [n for n in ("position_ids", "example_ids") if features[n] is not None]
@@ -205,10 +135,17 @@ class Encoder(keras.Model):
                 raise InputError(f"an encoder with virtual tokens takes no {', '.join(given)}.")
         return super().__call__(features, *args, **kwargs)
 
-    def call(self, features, training=None, mask=None):
+    def call(
+        self, features: Features, training: bool | None = None, mask: Any = None
+    ) -> dict[str, Any]:
+        return _in_scope(self._compute, features, training)
+
+    def _compute(self, features, training=None):
         return super().call(inputs.with_all_names(features), training=training)
 
-    def compute_output_spec(self, features, training=None, mask=None):
+    def compute_output_spec(
+        self, features: Features, training: bool | None = None, mask: Any = None
+    ) -> dict[str, keras.KerasTensor]:
         shape = (*features["token_ids"].shape, self.config.hidden_dim)
         return {
             "sequence_output": keras.KerasTensor(shape, dtype=self.variable_dtype),
@@ -216,11 +153,13 @@ class Encoder(keras.Model):
         }
 
     @classmethod
-    def from_pretrained(cls, name_or_path, dtype=None, **overrides):
+    def from_pretrained(
+        cls, name_or_path: str | Path, dtype: DType = None, **overrides
+    ) -> "Encoder":
         """Loads an encoder with published or saved weights.
 
         Args:
-            name_or_path: str or `Path`. A directory or a model name; see `interop.open_model`.
+            name_or_path: a directory or a model name; see `interop.open_model`.
             dtype: Keras dtype policy.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
@@ -235,7 +174,7 @@ class Encoder(keras.Model):
         return cls._from_source(open_model(name_or_path), dtype, overrides)
 
     @classmethod
-    def from_preset(cls, preset, **kwargs):
+    def from_preset(cls, preset: str | Path, **kwargs) -> "Encoder":
         """Same as `from_pretrained`, under KerasHub's name, for a KerasHub preset."""
         return cls.from_pretrained(preset, **kwargs)
 
@@ -249,7 +188,7 @@ class Encoder(keras.Model):
         return encoder
 
     @classmethod
-    def from_keras_hub(cls, backbone, dtype=None, **overrides):
+    def from_keras_hub(cls, backbone: keras.Model, dtype: DType = None, **overrides) -> "Encoder":
         """Creates an encoder with the weights of a KerasHub backbone.
 
         Args:
@@ -266,34 +205,30 @@ class Encoder(keras.Model):
         """
         return cls._from_source(open_keras_hub_model(backbone), dtype, overrides)
 
-    def to_keras_hub(self, dtype=None):
+    def to_keras_hub(self, dtype: DType = None) -> keras.Model:
         """Returns a KerasHub backbone with this encoder's weights.
-
-        Args:
-            dtype: Keras dtype policy.
 
         Raises:
             InputError: KerasHub has no backbone for this configuration.
         """
         return to_keras_hub(*self.without_adapter(), dtype)
 
-    def save_pretrained(self, directory):
+    def save_pretrained(self, directory: str | Path) -> None:
         """Writes a model directory that `transformers` and `from_pretrained` load.
 
-        Args:
-            directory: str or `Path`. Files with the same names are replaced.
+        Files with the same names are replaced.
         """
         config, tensors = self.without_adapter()
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config), tensors)
 
-    def without_adapter(self, prefix=""):
+    def without_adapter(self, prefix: str = "") -> tuple[EncoderConfig, dict]:
         """Returns the configuration and tensors of the encoder with LoRA merged into its weights.
 
         An ordinary encoder with these has the same outputs.
 
         Args:
-            prefix: str. Prepended to each tensor name.
+            prefix: prepended to each tensor name.
 
         Returns:
             (`EncoderConfig` without an adapter, dict from tensor names as in a model directory to
@@ -306,8 +241,8 @@ class Encoder(keras.Model):
         if config.adapter is not None:
             if config.adapter.kind != "lora":
                 raise InputError(
-                    f"the model has an adapter, {config.adapter.kind}, which an ordinary model "
-                    "directory has no place for; write it with save_tuned."
+                    f"a model directory cannot hold the model's adapter, {config.adapter.kind}; "
+                    "write it with save_tuned."
                 )
             config = dataclasses.replace(config, adapter=None)
             merged = {
@@ -318,11 +253,11 @@ class Encoder(keras.Model):
             }
         return config, tensors_of(self, encoder_tensors(config), prefix, merged)
 
-    def with_outputs(self, *names):
+    def with_outputs(self, *names: str) -> keras.Model:
         """Returns a model that shares this encoder's weights and also returns intermediate tensors.
 
         Args:
-            *names: str, the extra outputs. `"hidden_states"`: a tuple of the embeddings and each
+            *names: the extra outputs. `"hidden_states"`: a tuple of the embeddings and each
                 layer's output, `num_layers + 1` tensors `[batch, length, hidden]`.
                 `"attention_scores"`: a tuple of each layer's attention weights after the softmax,
                 float32 `[batch, heads, length, length]`. `"attention_logits"`: the same before the
@@ -339,14 +274,16 @@ class Encoder(keras.Model):
         unknown = set(names) - attention - {"hidden_states"}
         if unknown or not names or attention <= set(names):
             raise ValueError(
-                'names must be of "hidden_states", and "attention_scores" or "attention_logits". '
-                f"Received: names={names}"
+                'names may be "hidden_states", and either "attention_scores" or '
+                f'"attention_logits". Received: names={names}'
             )
         if "attention_logits" in names and self.config.window is not None:
-            raise InputError("attention_logits are not to be had of an encoder with local layers.")
+            raise InputError(
+                "attention_logits are not available for encoders with local attention."
+            )
         return _DetailedEncoder(self, names)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             "config": self.config.to_dict(),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -355,7 +292,7 @@ class Encoder(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> "Encoder":
         config = dict(config)
         dtype = keras.dtype_policies.deserialize(config.pop("dtype"))
         state = config.pop("frozen", None)
@@ -370,38 +307,30 @@ class _DetailedEncoder(keras.Model):
     Not a functional model: in one, a layer has the same number of outputs in every call.
     """
 
-    def __init__(self, encoder, names):
+    def __init__(self, encoder: Encoder, names: tuple[str, ...]) -> None:
         super().__init__(name=f"{encoder.name}_with_{'_and_'.join(names)}")
         self.encoder = encoder
         self.names = names
         self.built = True  # Keras 3.12 would look for shapes in features that are None
 
     # Not in `call`: on JAX, Keras casts ids to int32 before.
-    def __call__(self, features, *args, **kwargs):
+    def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
         features = inputs.checked(features, self.encoder.config)
         return super().__call__(features, *args, **kwargs)
 
-    def call(self, features, training=None):  # Keras passes `training` on to the layers
-        encoder = self.encoder
+    def call(self, features: Features, training: bool | None = None) -> dict[str, Any]:
+        return _in_scope(self._compute, features, training)
+
+    def _compute(self, features, training=None):  # Keras passes `training` on to the layers
+        kind = "logits" if "attention_logits" in self.names else "attention_scores" in self.names
         features = inputs.with_all_names(features)
-        states, scores = _connect(
-            features,
-            encoder.embeddings,
-            encoder.virtual_tokens,
-            encoder.attention_biases,
-            encoder.blocks,
-            encoder.final_layer_norm,
-            with_scores=_scores_of(self.names),
-        )
-        details = {
-            "hidden_states": tuple(states),
-            "attention_scores": tuple(scores),
-            "attention_logits": tuple(scores),
-        }
-        outputs = _outputs(states[-1], features["padding_mask"], encoder.pooling, encoder.pooler)
+        outputs, states, scores = apply_layers(self.encoder, features, with_scores=kind)
+        details = {name: tuple(scores) for name in self.names} | {"hidden_states": tuple(states)}
         return outputs | {name: details[name] for name in self.names}
 
-    def compute_output_spec(self, features, training=None):
+    def compute_output_spec(
+        self, features: Features, training: bool | None = None
+    ) -> dict[str, Any]:
         # Without this, Keras would trace all layers twice in a functional model.
         outputs, config = self.encoder.compute_output_spec(features), self.encoder.config
         state = outputs["sequence_output"]
@@ -418,46 +347,6 @@ class _DetailedEncoder(keras.Model):
         }
 
 
-def _scores_of(names):
-    """Maps output names to the blocks' `return_attention_scores` argument."""
-    return "logits" if "attention_logits" in names else "attention_scores" in names
-
-
-def _connect(
-    features,
-    embeddings,
-    virtual_tokens,
-    attention_biases,
-    blocks,
-    final_layer_norm,
-    with_scores=False,
-):
-    """Applies the layers; returns all hidden states and, if requested, all attention scores."""
-    token_ids, position_ids = features["token_ids"], features["position_ids"]
-    made = {
-        layer: layer(token_ids, features["padding_mask"], features["example_ids"])
-        for layer in dict.fromkeys(attention_biases)
-    }
-    states = [embeddings(token_ids, features["segment_ids"], position_ids)]
-    num_virtual_tokens = 0
-    if virtual_tokens is not None:
-        states[0] = virtual_tokens(states[0])
-        num_virtual_tokens, position_ids = virtual_tokens.num_tokens, None
-    scores = []
-    for block, layer in zip(blocks, attention_biases):
-        bias = made[layer]
-        state = block(states[-1], bias, position_ids, return_attention_scores=with_scores)
-        if with_scores:
-            state, block_scores = state
-            scores.append(block_scores[:, :, num_virtual_tokens:, num_virtual_tokens:])
-        states.append(state)
-    if final_layer_norm is not None:
-        states[-1] = final_layer_norm(states[-1])
-    if virtual_tokens is not None:
-        states = [state[:, num_virtual_tokens:] for state in states]
-    return states, scores
-
-
-def _outputs(sequence, padding_mask, pooling, pooler):
-    pooled = pooling(sequence, padding_mask) if pooling else sequence[:, 0]
-    return {"sequence_output": sequence, "pooled_output": pooler(pooled) if pooler else pooled}
+def _in_scope(compute, features, training):
+    """Computes an encoder's outputs, inside `encoders_run_by` by its function."""
+    return compute(features, training) if _run is None else _run(compute, features)

@@ -1,9 +1,13 @@
 """The published task heads of each encoder architecture."""
 
+from typing import Any
+
 import keras
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import Rate, check
 
 # Activation applied to the first token's last hidden state, in heads that do not use the pooler.
@@ -18,13 +22,8 @@ _WITH_POOLER = ("bert", "albert")
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert")
 
 
-def masked_lm_head(encoder, name="masked_lm"):
-    """Creates the `MaskedLMHead` of an encoder.
-
-    Args:
-        encoder: `Encoder`. The head shares its token embeddings.
-        name: str.
-    """
+def masked_lm_head(encoder: Encoder, name: str = "masked_lm") -> MaskedLMHead:
+    """Creates the masked LM head of an encoder, which shares its token embeddings."""
     config = encoder.config
     # ELECTRA generators were trained with GELU, whatever the encoder's activation.
     always_gelu = config.architecture in ("electra", "modernbert")
@@ -40,15 +39,18 @@ def masked_lm_head(encoder, name="masked_lm"):
     )
 
 
-def sequence_head(encoder, num_classes, dropout=None, name="classifier", pools_tokens=False):
+def sequence_head(
+    encoder: Encoder,
+    num_classes: int,
+    dropout: float | None = None,
+    name: str = "classifier",
+    pools_tokens: bool = False,
+) -> ClassificationHead:
     """Creates the head that classifies a sequence from its `sequence_vector`.
 
     Args:
-        encoder: `Encoder`.
-        num_classes: int.
-        dropout: float. None uses the encoder's rate.
-        name: str.
-        pools_tokens: bool. Whether the head's input is pooled over all tokens instead of the
+        dropout: None uses the encoder's rate.
+        pools_tokens: whether the head's input is pooled over all tokens instead of the
             `sequence_vector`.
 
     Raises:
@@ -61,33 +63,25 @@ def sequence_head(encoder, num_classes, dropout=None, name="classifier", pools_t
             f"pooling is not available for {architecture}, which pools in its own way."
         )
     if not pools_tokens and needs_pooler(encoder.config) and not encoder.config.use_pooler:
-        raise InputError("to classify texts takes an encoder with a pooler (use_pooler=True).")
-    transform = _SEQUENCE_TRANSFORMS.get(encoder.config.architecture)
-    return _head(encoder, num_classes, dropout, transform, name)
+        raise InputError("text classification needs an encoder with a pooler: use_pooler=True.")
+    return _head(encoder, num_classes, dropout, _SEQUENCE_TRANSFORMS.get(architecture), name)
 
 
-def needs_pooler(config):
-    """Returns whether `sequence_head` uses the pooler, given an `EncoderConfig`."""
+def needs_pooler(config: EncoderConfig) -> bool:
+    """Returns whether `sequence_head` uses the pooler."""
     return config.architecture in _WITH_POOLER
 
 
-def check_sees_all(config):
-    """Raises if a causal encoder is not pooled on its last token.
-
-    Args:
-        config: `EncoderConfig`.
-
-    Raises:
-        InputError: the encoder is causal and is not pooled on its last token.
-    """
+def check_sees_all(config: EncoderConfig) -> None:
+    """Raises an `InputError` if a causal encoder is not pooled on its last token."""
     if config.causal and config.pooled_by != "last":
         raise InputError(
-            "a text is classified by what its first token says, which in an encoder that reads "
-            "from left to right sees no other."
+            "the head classifies the first token, which attends to no other token in a causal "
+            'encoder. Use an encoder with pooled_by="last".'
         )
 
 
-def sequence_vector(encoder, outputs):
+def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
     """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs.
 
     This is the pooled output, or the first token's last hidden state for encoders whose head has
@@ -98,7 +92,12 @@ def sequence_vector(encoder, outputs):
     return outputs["pooled_output"]
 
 
-def token_head(encoder, num_classes, dropout=None, name="token_classifier"):
+def token_head(
+    encoder: Encoder,
+    num_classes: int,
+    dropout: float | None = None,
+    name: str = "token_classifier",
+) -> ClassificationHead:
     """Creates the head that classifies each token from its last hidden state.
 
     Arguments are the same as `sequence_head`.
@@ -106,31 +105,32 @@ def token_head(encoder, num_classes, dropout=None, name="token_classifier"):
     return _head(encoder, num_classes, dropout, None, name)
 
 
-def choice_head(encoder, dropout=None, name="multiple_choice"):
+def choice_head(
+    encoder: Encoder, dropout: float | None = None, name: str = "multiple_choice"
+) -> ClassificationHead:
     """Creates the head that scores one of several choices from the pooled output.
 
-    Args:
-        encoder, dropout, name: see `sequence_head`.
+    Arguments are the same as `sequence_head`.
 
     Raises:
         InputError: the encoder lacks the pooler that this head was published with.
     """
+    architecture = encoder.config.architecture
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
-        raise InputError("to score choices takes an encoder with a pooler (use_pooler=True).")
-    if encoder.config.architecture == "flaubert":  # two linear maps: to two numbers, then to one
+        raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")
+    if architecture == "flaubert":  # two linear maps: to two numbers, then to one
         return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
-    transform = None
-    if encoder.config.architecture in ("electra", "distilbert"):
-        transform = _SEQUENCE_TRANSFORMS[encoder.config.architecture]
+    has_transform = architecture in ("electra", "distilbert")
+    transform = _SEQUENCE_TRANSFORMS[architecture] if has_transform else None
     return _head(encoder, 1, dropout, transform, name)
 
 
-def choice_needs_pooler(config):
-    """Returns whether `choice_head` uses the pooler, given an `EncoderConfig`."""
+def choice_needs_pooler(config: EncoderConfig) -> bool:
+    """Returns whether `choice_head` uses the pooler."""
     return config.architecture in _CHOICE_WITH_POOLER
 
 
-def pooled_head(encoder, name, dropout=0.0):
+def pooled_head(encoder: Encoder, name: str, dropout: float = 0.0) -> ClassificationHead:
     """Creates the head for `"next_sentence"` or `"sentence_order"`.
 
     It maps the pooled output to two logits.
@@ -138,7 +138,7 @@ def pooled_head(encoder, name, dropout=0.0):
     return _classification_head(encoder, 2, dropout, None, name)
 
 
-def linear_map(encoder, dim, name):
+def linear_map(encoder: Encoder, dim: int, name: str) -> keras.layers.Dense:
     """Creates and builds a `Dense` layer without bias from an encoder's hidden size to `dim`."""
     config = encoder.config
     layer = keras.layers.Dense(
@@ -152,7 +152,7 @@ def linear_map(encoder, dim, name):
     return layer
 
 
-def replaced_token_head(encoder, name="replaced_token"):
+def replaced_token_head(encoder: Encoder, name: str = "replaced_token") -> ClassificationHead:
     """Creates ELECTRA's replaced token detection head: one logit per token."""
     return _classification_head(encoder, 1, 0.0, encoder.config.activation, name)
 

@@ -1,8 +1,12 @@
 """The input features of an encoder, and their validation."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import keras
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
@@ -13,15 +17,15 @@ _OTHER_NAMES = {  # from `transformers`
 }
 
 
-def symbols():
-    """Returns a dict of inputs for a functional model; all but `token_ids` are optional."""
+def symbols() -> dict[str, keras.KerasTensor]:
+    """Returns inputs for a functional model; all but `token_ids` are optional."""
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
         for name in FEATURES
     }
 
 
-def with_all_names(features):
+def with_all_names(features: Any) -> dict[str, Any]:
     """Converts features, or `token_ids` alone, to a dict with every name; missing ones are None."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
@@ -33,18 +37,17 @@ def with_all_names(features):
     return {name: features.get(name) for name in FEATURES}
 
 
-def renamed(names):
-    """Returns a hint (str) on how to rename features named as in `transformers`, or ""."""
+def renamed(names: Iterable[str]) -> str:
+    """Returns a hint on how to rename features named as in `transformers`, or ""."""
     pairs = [f'"{_OTHER_NAMES[name]}": x["{name}"]' for name in names if name in _OTHER_NAMES]
     return f" Write {{{', '.join(pairs)}}}." if pairs else ""
 
 
-def checked(features, config):
+def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
     """Validates features and returns them in the form of `with_all_names`.
 
     Args:
         features: dict of tensors or arrays, or `token_ids` alone.
-        config: `EncoderConfig`.
 
     Raises:
         ValueError: a feature has the wrong rank, shape or dtype, is too long, or contains an id
@@ -64,13 +67,12 @@ def checked(features, config):
     return found
 
 
-def check_values(features, config):
+def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
     """Raises on ids without an embedding, where values are known (not while tracing a graph).
 
     Args:
         features: dict from `FEATURES` names to arrays or tensors of any rank, or None. Other names
             are ignored.
-        config: `EncoderConfig`.
 
     Raises:
         InputError: an id is negative or beyond its table. The message gives the id and its index.
@@ -86,9 +88,9 @@ def check_values(features, config):
         known = None if value is None or not limit else _values(value)
         if known is None or not known.size or 0 <= known.min() <= known.max() < limit:
             continue
-        place = np.unravel_index(np.argmax((known < 0) | (known >= limit)), known.shape)
+        index = np.unravel_index(np.argmax((known < 0) | (known >= limit)), known.shape)
         raise InputError(
-            f"{name} must be in [0, {limit}). Received: {known[place]} at {list(map(int, place))}"
+            f"{name} must be in [0, {limit}). Received: {known[index]} at {list(map(int, index))}"
         )
 
 

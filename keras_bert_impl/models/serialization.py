@@ -5,13 +5,13 @@ import keras
 from keras_bert_impl.keras_internals import all_layers
 
 
-def deserialize_parts(config, *names, custom_objects=None):
+def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
     """Returns a model's configuration with some of its values deserialized.
 
     Args:
-        config: dict returned by `get_config`.
-        *names: str. Keys whose values were serialized by `keras.saving.serialize_keras_object`.
-        custom_objects: dict, as in `keras.saving`.
+        config: result of `get_config`.
+        *names: keys whose values were serialized by `keras.saving.serialize_keras_object`.
+        custom_objects: see `keras.saving`.
     """
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names

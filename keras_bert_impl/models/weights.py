@@ -2,11 +2,13 @@
 
 import contextlib
 import logging
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
 from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import (
     forget_variables_without_values,
@@ -19,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def values_deferred():
+def values_deferred() -> Iterator[None]:
     """Context in which models are created without weight values; `load_weights` must follow.
 
     Drawing random weights takes several times as long as reading them from a file and doubles
@@ -33,16 +35,11 @@ def values_deferred():
         forget_variables_without_values()
 
 
-def load_weights(model, directory, names):
-    """Assigns the tensors of a model directory to a model's variables.
-
-    Args:
-        model: `keras.Model`, built.
-        directory: `interop.ModelSource`.
-        names: list of `interop.huggingface.TensorName`.
+def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
+    """Assigns the tensors of a model directory to a built model's variables.
 
     Returns:
-        list of str: paths of variables that keep their newly initialized values.
+        Paths of variables that keep their newly initialized values.
 
     Raises:
         InputError: a tensor is missing or has the wrong shape. The message names it.
@@ -66,21 +63,20 @@ def load_weights(model, directory, names):
             set_first_value(variable)
     unread = [name for name in directory.unread() if not name.endswith("position_ids")]
     for what, found in (
-        ("newly made, to be trained", fresh),
+        ("newly initialized; train before use", fresh),
         ("not loaded", unread),
-        ("NaN or infinite numbers in", not_finite),
+        ("NaN or infinite values in", not_finite),
     ):
         if found:
             _log.warning("%s: %s: %s", directory.path, what, ", ".join(found))
     return fresh
 
 
-def check_tied(directory, copies):
+def check_tied(directory: ModelSource, copies: dict[str, str]) -> None:
     """Raises if head weights that should be tied to other weights differ from them.
 
     Args:
-        directory: `interop.ModelSource`.
-        copies: dict of str to str, from `interop.tied_tensors`.
+        copies: result of `interop.tied_tensors`.
 
     Raises:
         InputError: two tied tensors differ. The message names them.
@@ -90,8 +86,8 @@ def check_tied(directory, copies):
             continue
         if not np.array_equal(directory.read(copy), directory.read(name)):
             raise InputError(
-                f"{directory.path}: tensor {copy} differs from {name}; an output matrix of its own "
-                "is not supported."
+                f"{directory.path}: tensor {copy} differs from {name}; an output matrix that is "
+                "not tied to the embeddings is not supported."
             )
 
 
@@ -108,7 +104,7 @@ def _check_shape(directory, name, shape):
         )
 
 
-def assign(variable, array):
+def assign(variable: keras.Variable, array: np.ndarray) -> None:
     """Assigns an array to a variable, including one that `values_deferred` left without a value."""
     if not has_value(variable):
         set_first_value(variable, lambda shape, dtype: array.astype(dtype, copy=False))
@@ -116,25 +112,25 @@ def assign(variable, array):
         variable.assign(array.astype(variable.dtype, copy=False))
 
 
-def added_names(model):
-    """Returns a list of `TensorName` for a model's adapter variables, under their own paths."""
+def added_names(model: keras.Model) -> list[TensorName]:
+    """Returns the names of a model's adapter variables, which are their own paths."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
-def tensors_of(model, names, prefix="", in_place_of=None):
-    """Returns a model's variables as arrays, under the tensor names of a model directory.
+def tensors_of(
+    model: keras.Model,
+    names: list[TensorName],
+    prefix: str = "",
+    in_place_of: dict[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Returns a built model's variables as float32 arrays, named as in a model directory.
 
     Args:
-        model: `keras.Model`, built.
-        names: list of `interop.huggingface.TensorName`.
-        prefix: str. Prepended to each tensor name.
+        prefix: prepended to each tensor name.
         in_place_of: dict from variable paths to arrays that replace the variables' values.
-
-    Returns:
-        dict of str to float32 numpy array.
     """
     variables = _by_path(model)
-    parts = {}
+    parts: dict[str, list[np.ndarray]] = {}
     for name in names:
         array = (in_place_of or {}).get(name.variable)
         if array is None:

@@ -14,8 +14,8 @@ import tensorflow as tf  # noqa: E402
 import tensorflow_text  # noqa: E402, F401, registers tokenizer operations
 
 
-def ask(served, inputs, size):
-    """Returns the outputs of each example, a list of dicts."""
+def ask(served: tf.types.experimental.ConcreteFunction, inputs: dict, size: int) -> list[dict]:
+    """Returns the outputs of each example."""
     count = len(next(iter(inputs.values())))
     answers = []
     for start in range(0, count, size):

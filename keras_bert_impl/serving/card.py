@@ -6,26 +6,28 @@ from pathlib import Path
 import tensorflow as tf
 
 from keras_bert_impl.io.reading import read_json, read_text
+from keras_bert_impl.serving.signatures import Functions, Signatures
 from keras_bert_impl.version import __version__
 
 
-def model_card(name, signatures, functions, run=None):
+def model_card(
+    name: str, signatures: Signatures, functions: Functions, run: str | Path | None = None
+) -> str:
     """Returns the text of a model card, in Markdown.
 
     Args:
-        name: str. Model name.
-        signatures: `Signatures`.
-        functions: dict of concrete functions by name.
-        run: str or `Path` of the run directory; None if there is none.
+        name: model name.
+        functions: result of `signatures.functions`.
+        run: run directory, if there is one.
     """
     model = type(signatures.model).__name__
     config = signatures.config
     parts = [
         f"# {name}",
-        f"A {model} on a {config.architecture} encoder of {config.num_layers} layers, hidden "
-        f"{config.hidden_dim}, {config.num_parameters():,} parameters, asked in rows of up to "
-        f"{signatures.max_length} tokens. Exported by keras_bert_impl "
-        f"{__version__} with TensorFlow {tf.__version__}.",
+        f"A {model} on a {config.architecture} encoder with {config.num_layers} layers, hidden "
+        f"size {config.hidden_dim} and {config.num_parameters():,} parameters, for rows of up to "
+        f"{signatures.max_length} tokens. Exported by keras_bert_impl {__version__} with "
+        f"TensorFlow {tf.__version__}.",
         "## Signatures",
         _table(functions),
     ]

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.serving.warmup import example_strings
 
 BATCH_SIZES = (1, 8, 64)
@@ -15,38 +17,39 @@ TOLERANCE = 1e-5
 _SECONDS = 1800
 
 
-def largest_difference(signatures, directory, inputs=None):
+def largest_difference(
+    signatures: Signatures, directory: str | Path, inputs: dict[str, list] | None = None
+) -> float:
     """Returns the largest difference between the outputs of a SavedModel and of its model.
 
     The SavedModel runs in batches of 1, 8 and 64, in a process that imports only tensorflow and
     tensorflow_text.
 
     Args:
-        signatures: `Signatures` of the model.
-        directory: str or `Path` of the SavedModel.
-        inputs: dict of lists, the inputs of `serving_default`. Default: a few built-in texts.
+        directory: the SavedModel.
+        inputs: inputs of `serving_default`. Default: a few built-in texts.
 
     Returns:
-        float; infinite if strings or integers differ.
+        The difference; infinite if strings or integers differ.
 
     Raises:
         InputError: the directory is not a SavedModel that takes strings, or it fails to run.
     """
     inputs = inputs or example_strings(signatures)
     expected = signatures.reference(**inputs)
-    differences = [difference_of_rows(expected, rows) for rows in _asked(directory, inputs)]
+    differences = [difference_of_rows(expected, rows) for rows in _outputs(directory, inputs)]
     return float(np.max(differences))
 
 
-def difference_of_rows(expected, received):
+def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
     """Returns the largest difference between the outputs of examples.
 
     Args:
-        expected: list of dicts of outputs by name, without padding.
+        expected: outputs of each example by name, without padding.
         received: the same, possibly with padding at the end and more outputs.
 
     Returns:
-        float; infinite if strings, integers or shapes differ.
+        The difference; infinite if strings, integers or shapes differ.
     """
     differences = [
         _difference(value, row[name])
@@ -56,10 +59,10 @@ def difference_of_rows(expected, received):
     return float(np.max(differences))
 
 
-def _asked(directory, inputs):
+def _outputs(directory, inputs):
     """Returns, for each of `BATCH_SIZES`, the outputs of each example as a list of dicts."""
     if not (Path(directory) / "saved_model.pb").is_file():
-        raise InputError(f"{directory} is no SavedModel: it has no saved_model.pb.")
+        raise InputError(f"{directory} is not a SavedModel: it has no saved_model.pb.")
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
     source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")
     done = subprocess.run(
@@ -71,7 +74,7 @@ def _asked(directory, inputs):
     )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise InputError(f"{directory} cannot be asked: {last}")
+        raise InputError(f"{directory} cannot be run: {last}")
     return json.loads(done.stdout)
 
 

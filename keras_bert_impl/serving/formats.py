@@ -16,10 +16,7 @@ _PACKAGES = {
 
 
 def exporter(file_format: str) -> Callable:
-    """Returns the function that exports a model to a format other than SavedModel.
-
-    Args:
-        file_format: `"onnx"`, `"litert"` or `"openvino"`.
+    """Returns the function that exports a model to one of `NAMES`.
 
     Raises:
         InputError: an unknown format, or packages that are not installed.
@@ -29,7 +26,7 @@ def exporter(file_format: str) -> Callable:
         raise InputError(f"format must be one of {formats}. Received: {file_format!r}")
     if not all(map(importlib.util.find_spec, _PACKAGES[file_format])):
         raise InputError(
-            f"{NAMES[file_format]} needs more packages: pip install "
+            f"export to {NAMES[file_format]} needs more packages: pip install "
             f"'keras-bert-impl[{file_format}]'."
         )
     module = importlib.import_module(f"keras_bert_impl.serving.{file_format}")

@@ -2,17 +2,21 @@
 
 import tensorflow as tf
 
+from keras_bert_impl.tokenizers.windows import Windows
 
-def padded(flat, counts, **fillings):
+
+def padded(
+    flat: dict[str, tf.Tensor], counts: tf.Tensor, **fillings: int | float
+) -> dict[str, tf.Tensor]:
     """Groups flat tensors by example and pads them to the largest count; in any graph.
 
     Args:
-        flat: dict of tensors `[all, ...]`, ordered by example.
+        flat: tensors `[all, ...]`, ordered by example.
         counts: int `[batch]`, number of entries of each example.
         **fillings: padding values by name; default 0 or the empty string.
 
     Returns:
-        dict of tensors `[batch, most, ...]`.
+        Tensors `[batch, most, ...]`.
     """
     return {
         name: tf.RaggedTensor.from_row_lengths(
@@ -22,17 +26,17 @@ def padded(flat, counts, **fillings):
     }
 
 
-def counts_of(texts, num_texts):
+def counts_of(texts: tf.Tensor, num_texts: tf.Tensor) -> tf.Tensor:
     """Counts the entries of each text, int32 [num_texts], from the text number of each entry."""
     return tf.math.unsorted_segment_sum(tf.ones_like(texts, tf.int32), texts, num_texts)
 
 
-def window_features(windows, pad_id, word_firsts=None):
+def window_features(
+    windows: Windows, pad_id: int, word_firsts: tf.Tensor | None = None
+) -> dict[str, tf.Tensor]:
     """Returns the windows of texts in a form for clients.
 
     Args:
-        windows: `Windows`.
-        pad_id: int.
         word_firsts: int32 [words], first tokens of words.
 
     Returns:
@@ -63,13 +67,13 @@ def window_features(windows, pad_id, word_firsts=None):
     return {"num_windows": counts, **padded(flat, counts, **fillings)}
 
 
-def first_tokens(word_firsts, num_tokens):
+def first_tokens(word_firsts: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
     """Returns whether each token is in `word_firsts`, int32 [words], -1 for none.
 
     The result is bool [num_tokens].
     """
-    places = tf.where(word_firsts >= 0, word_firsts, num_tokens)
+    indices = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(
-        marked, places[:, tf.newaxis], tf.ones_like(places, tf.bool)
+        marked, indices[:, tf.newaxis], tf.ones_like(indices, tf.bool)
     )[:-1]

@@ -7,10 +7,17 @@ import tensorflow as tf
 
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
+from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.serving.warmup import write_warmup
 
 
-def export_saved_model(signatures, directory, ids_only=False, name=None, run=None):
+def export_saved_model(
+    signatures: Signatures,
+    directory: str | Path,
+    ids_only: bool = False,
+    name: str | None = None,
+    run: str | Path | None = None,
+) -> None:
     """Writes a model as a SavedModel.
 
     The directory also has `README.md`, a model card, and in `assets.extra`, for clients and
@@ -22,12 +29,12 @@ def export_saved_model(signatures, directory, ids_only=False, name=None, run=Non
     model with `dtype="float32"` first.
 
     Args:
-        signatures: `Signatures` of the model, from `model.signatures()`.
-        directory: str or `Path`. Written to a temporary folder and renamed.
-        ids_only: bool. Whether to leave out the signatures that take strings, so that loading does
-            not need tensorflow_text.
-        name: str. Model name. Default: the name of the directory.
-        run: str or `Path` of a run directory, whose scores and settings go into the model card.
+        signatures: those of the model, `model.signatures()`.
+        directory: written to a temporary folder and renamed.
+        ids_only: whether to leave out the signatures that take strings, so that loading does not
+            need tensorflow_text.
+        name: model name. Default: the name of the directory.
+        run: run directory, whose scores and settings go into the model card.
 
     Example:
         export_saved_model(classifier.signatures(), "exported")

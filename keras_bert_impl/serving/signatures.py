@@ -1,10 +1,20 @@
 """Base class of export signatures: their inputs and input checks."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.layers import MeanPooling
-from keras_bert_impl.serving.buckets import check_buckets, compiled_in_buckets
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving.buckets import Bucket, check_buckets, compiled_in_buckets
 from keras_bert_impl.serving.chunks import in_chunks
+from keras_bert_impl.tokenizers import Tokenizer
+
+Tensors = dict[str, tf.Tensor]
+Function: TypeAlias = tf.types.experimental.ConcreteFunction
+Functions = dict[str, Function]  # by the name of the signature
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 HUB_NAMES = {  # input names of the encoders that Google published as SavedModels
@@ -23,46 +33,41 @@ class Signatures:
     batch and split the responses.
 
     Args:
-        model: the `keras.Model` whose variables the graphs use.
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Texts are truncated to this many tokens.
+        model: the model whose variables the graphs use.
+        max_length: texts are truncated to this many tokens.
 
     Attributes:
-        buckets: list of (rows, length), shapes for which encoders are compiled by XLA; see
-            `serving.buckets`. Set before tracing. Default: none.
+        buckets: shapes for which encoders are compiled by XLA; see `serving.buckets`. Set before
+            tracing. Default: none.
     """
 
     strings = {"text": 1}  # inputs of `serving_default`: name to rank
     features_rank = 2  # of token_ids
 
-    def __init__(self, model, encoder, tokenizer, max_length):
+    def __init__(
+        self, model: keras.Model, encoder: Encoder, tokenizer: Tokenizer, max_length: int
+    ) -> None:
         self.model = model
         self.encoder = encoder
         self.tokenizer = tokenizer
         self.config = encoder.config
         self.max_length = max_length
-        self.buckets = []
-        self.encoders = [encoder]  # compiled for the buckets
+        self.buckets: Sequence[Bucket] = []
         self.pooling = MeanPooling(dtype="float32")
         # Shared by several signatures, so that each is traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
         self._vectors = tf.function(self._vectors_of, autograph=False)
 
-    # === What a subclass says ===
+    # === For subclasses to override ===
 
-    def answers(self, features):
-        """Returns the outputs for a batch of features, which is never empty.
+    def answers(self, features: Tensors) -> Tensors:
+        """Returns the outputs for a batch of int32 features, which is never empty.
 
-        Args:
-            features: dict of int32 tensors.
-
-        Returns:
-            dict of tensors, with one row per row of features.
+        Outputs have one row per row of features.
         """
         raise NotImplementedError
 
-    def tokenize(self, *texts):
+    def tokenize(self, *texts: tf.Tensor) -> Tensors:
         """Returns the features of a batch of strings, in the format of `answers`.
 
         Args:
@@ -70,34 +75,34 @@ class Signatures:
         """
         return self.model.features_in_graph(texts[0] if len(texts) == 1 else texts)
 
-    def answers_of_strings(self, *texts):
+    def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
         """Returns the outputs for a batch of strings; see `tokenize` for the arguments."""
         return self.in_chunks(self.network, self.tokenize(*texts))
 
-    def answers_of_ids(self, features):
-        """Returns the outputs for features made by a client; see `answers` for the arguments."""
+    def answers_of_ids(self, features: Tensors) -> Tensors:
+        """Returns the outputs for features made by a client."""
         return self.in_chunks(self.network, features)
 
-    def more(self):
+    def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
         """Returns further signatures on strings: name to (function, dict of name to rank)."""
         return {}
 
-    def reference(self, **inputs):
+    def reference(self, **inputs: list) -> list[dict[str, Any]]:
         """Returns the model's own outputs for strings, to check exports against.
 
         Args:
             **inputs: lists of strings, see `strings`.
 
         Returns:
-            list (examples) of dicts of outputs by name, without padding; outputs may be left out.
+            The outputs of each example by name, without padding; outputs may be left out.
         """
         raise NotImplementedError
 
-    def as_example(self, text):
+    def as_example(self, text: str) -> str:
         """Converts any text to a valid input of the model."""
         return text
 
-    def takes_pairs(self):
+    def takes_pairs(self) -> bool:
         """Returns whether pairs are supported.
 
         False if the tokenizer marks the second text with a segment that the encoder does not have.
@@ -105,29 +110,26 @@ class Signatures:
         segments = self.config.num_segments
         return not segments or self.tokenizer.segment_of_second < segments
 
-    # === All of them ===
+    # === The same for all ===
 
-    def functions(self, ids_only=False):
+    def functions(self, ids_only: bool = False) -> Functions:
         """Returns the signatures.
 
         Args:
-            ids_only: bool. Whether to leave out those that take strings.
-
-        Returns:
-            dict of name to concrete function.
+            ids_only: whether to leave out those that take strings.
 
         Raises:
             InputError: a bucket that does not fit the encoder.
         """
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
-        with compiled_in_buckets(self.encoders, self.buckets):
+        with compiled_in_buckets(self.buckets):
             if ids_only:
                 ids = self.function("ids")
                 return {"serving_default": ids, "ids": ids, "hub_ids": self.function("hub_ids")}
             return {name: self.function(name) for name in names}
 
-    def function(self, name):
+    def function(self, name: str) -> Function:
         """Returns the concrete function of the signature with this name."""
         if name == "ids":
             return self._of_ids({name: name for name in self.features()})
@@ -141,11 +143,11 @@ class Signatures:
         }
         return _of_strings(*of_strings[name])
 
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         """Returns the names of the features that `ids` takes."""
         return FEATURES
 
-    def embed(self, text):
+    def embed(self, text: tf.Tensor) -> Tensors:
         """Returns text vectors: the mean of the last hidden states over the tokens.
 
         Args:
@@ -156,11 +158,11 @@ class Signatures:
         """
         return self.in_chunks(self._vectors, self.cut(text))
 
-    def in_chunks(self, function, rows):
+    def in_chunks(self, function: Callable, rows: Tensors) -> Tensors:
         """Applies a function that calls an encoder to rows; see `chunks.in_chunks`."""
         return in_chunks(function, rows, buckets=self.buckets)
 
-    def cut(self, texts):
+    def cut(self, texts: Any) -> Tensors:
         """Returns features of texts, truncated to `max_length` and padded to the longest of them.
 
         Args:
@@ -204,14 +206,12 @@ class Signatures:
         ]
         ids, shape = names["token_ids"], tf.shape(features["token_ids"])
         for name, own_name in names.items():
-            checks.append(
-                tf.debugging.assert_equal(
-                    tf.shape(features[name]), shape, f"{own_name} must have the shape of {ids}."
-                )
-            )
-        too_long = f"{ids} may be up to {self.config.max_length} long."
+            message = f"{own_name} must have the shape of {ids}."
+            checks.append(tf.debugging.assert_equal(tf.shape(features[name]), shape, message))
+        too_long = f"{ids} may be up to {self.config.max_length} tokens long."
         checks.append(tf.debugging.assert_less_equal(shape[-1], self.config.max_length, too_long))
-        checks.append(tf.debugging.assert_positive(shape[-1], f"{ids} must have a length."))
+        empty = f"{ids} must have at least one token in a row."
+        checks.append(tf.debugging.assert_positive(shape[-1], empty))
         return checks
 
 
@@ -223,7 +223,9 @@ def _of_strings(function, ranks):
         count = tf.shape(texts[0])[0]
         same = [
             tf.debugging.assert_equal(
-                tf.shape(text)[0], count, f"{names[0]} and {name} must be as many texts."
+                tf.shape(text)[0],
+                count,
+                f"{names[0]} and {name} must have the same number of texts.",
             )
             for name, text in zip(names[1:], texts[1:])
         ]

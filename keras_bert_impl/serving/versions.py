@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.serving.saved_model import export_saved_model
+from keras_bert_impl.serving.signatures import Signatures
 
 # Requests that arrive within two milliseconds are batched. Batches are not padded to a fixed size,
 # and only strings are batched: ids of different lengths would need padding.
@@ -26,20 +27,23 @@ model_config_list {
 """
 
 
-def export_version(signatures, directory, ids_only=False, run=None):
+def export_version(
+    signatures: Signatures,
+    directory: str | Path,
+    ids_only: bool = False,
+    run: str | Path | None = None,
+) -> Path:
     """Writes a model as the next version in a folder that TensorFlow Serving watches.
 
     The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
     sees the folder as `/models/NAME`; and `batching_parameters.txt`.
 
     Args:
-        signatures: `Signatures` of the model.
-        directory: str or `Path` of the folder.
-        ids_only: bool, see `export_saved_model`.
-        run: str or `Path` of the run directory, whose scores and settings go into the model card.
+        directory: the folder.
+        signatures, ids_only, run: see `export_saved_model`.
 
     Returns:
-        `Path` of the version.
+        Path of the version.
 
     Raises:
         InputError: the folder name is not a valid model name, or the folder is a SavedModel.
@@ -51,7 +55,8 @@ def export_version(signatures, directory, ids_only=False, run=None):
     name = directory.name
     if not re.fullmatch("[A-Za-z0-9._-]+", name):
         raise InputError(
-            f"{directory}: the folder's name is the model's, of letters, digits, '.', '_' and '-'."
+            f"{directory}: the folder's name, which becomes the name of the model, may have only "
+            "letters, digits, '.', '_' and '-'."
         )
     path = directory / str(_next_version(directory))
     export_saved_model(signatures, path, ids_only, name=name, run=run)

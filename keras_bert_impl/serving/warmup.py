@@ -7,11 +7,13 @@ export has them: `tensorflow-serving-api`, which defines these messages, require
 """
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.serving.signatures import HUB_NAMES
+from keras_bert_impl.serving.buckets import Bucket
+from keras_bert_impl.serving.signatures import HUB_NAMES, Function, Functions, Signatures
 
 BATCH_SIZES = (1, 8, 32)
 
@@ -23,16 +25,14 @@ TEXTS = (
 )
 
 
-def write_warmup(path, signatures, functions, name):
+def write_warmup(path: str | Path, signatures: Signatures, functions: Functions, name: str) -> None:
     """Writes requests with a few texts for each signature and each of `BATCH_SIZES`.
 
     For each bucket that XLA compiles, also writes a request with ids.
 
     Args:
-        path: str or `Path` of the file.
-        signatures: `Signatures`.
-        functions: dict of concrete functions by name, from `signatures.functions`.
-        name: str. Name of the model on the server.
+        functions: result of `signatures.functions`.
+        name: name of the model on the server.
     """
     with tf.io.TFRecordWriter(str(path)) as file:
         for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
@@ -43,16 +43,10 @@ def write_warmup(path, signatures, functions, name):
             file.write(prediction_log(name, "ids", inputs))
 
 
-def bucket_inputs(signatures, function, bucket):
-    """Returns inputs of the signature `ids` that fill a bucket, (rows, length).
-
-    Args:
-        signatures: `Signatures`.
-        function: the concrete function of `ids`.
-
-    Returns:
-        dict of NumPy arrays by name.
-    """
+def bucket_inputs(
+    signatures: Signatures, function: Function, bucket: Bucket
+) -> dict[str, np.ndarray]:
+    """Returns inputs of the signature `ids`, given its function, that fill a bucket."""
     rows, length = bucket
     shape = (*[1] * (signatures.features_rank - 2), rows, length)
     inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
@@ -60,15 +54,10 @@ def bucket_inputs(signatures, function, bucket):
     return inputs
 
 
-def example_strings(signatures, size=len(TEXTS)):
-    """Returns inputs of `serving_default`, made from a few built-in texts.
+def example_strings(signatures: Signatures, size: int = len(TEXTS)) -> dict[str, list]:
+    """Returns a batch of inputs of `serving_default`, made from a few built-in texts.
 
-    Args:
-        signatures: `Signatures`.
-        size: int. Batch size.
-
-    Returns:
-        dict of lists of str by name, or of lists of two str if the rank is 2.
+    Inputs are lists of str, or of pairs of str if the rank is 2.
     """
     return _strings(signatures, signatures.strings, size)
 
@@ -85,17 +74,8 @@ def _strings(signatures, ranks, size):
     }
 
 
-def example_inputs(signatures, function, size):
-    """Returns inputs of a signature, made from a few built-in texts.
-
-    Args:
-        signatures: `Signatures`.
-        function: one of its concrete functions.
-        size: int. Batch size.
-
-    Returns:
-        dict of NumPy arrays by name.
-    """
+def example_inputs(signatures: Signatures, function: Function, size: int) -> dict[str, np.ndarray]:
+    """Returns a batch of inputs of one of the functions, made from a few built-in texts."""
     specs = _specs(function)
     if specs[0].dtype == tf.string:
         strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
@@ -116,13 +96,8 @@ def _specs(function):
     return tf.nest.flatten(function.structured_input_signature)
 
 
-def prediction_log(name, signature, inputs):
-    """Returns the serialized `PredictionLog` of a request.
-
-    Args:
-        name: str. Model name.
-        signature: str.
-        inputs: dict of NumPy arrays by name.
+def prediction_log(name: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
+    """Returns the serialized `PredictionLog` of a request to the model with this name.
 
     Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
     """

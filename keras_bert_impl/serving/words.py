@@ -26,25 +26,24 @@ class Texts(NamedTuple):
     kinds: tf.Tensor
     starts: tf.Tensor
 
-    def strings(self, starts, ends):
+    def strings(self, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
         """Returns the substrings between start and end positions, string tensor [any]."""
-        places = tf.ragged.range(starts, ends)
-        return tf.strings.unicode_encode(
-            places.with_values(tf.gather(self.code_points, places.values)), "UTF-8"
-        )
+        positions = tf.ragged.range(starts, ends)
+        code_points = positions.with_values(tf.gather(self.code_points, positions.values))
+        return tf.strings.unicode_encode(code_points, "UTF-8")
 
-    def in_texts(self, places, texts):
+    def in_texts(self, positions: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
         """Converts positions to offsets within the texts with the given numbers, int32."""
-        return places - tf.gather(self.starts, texts)
+        return positions - tf.gather(self.starts, texts)
 
 
 class TextReader:
     """Reads texts, with an in-graph lookup table of character kinds."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._index, self._blocks = in_blocks(character_kinds())
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> Texts:
         """Returns the `Texts` of a string tensor [batch]; invalid UTF-8 becomes U+FFFD."""
         code_points, starts = utf8.decode(texts)
         block = tf.gather(self._index, tf.bitwise.right_shift(code_points, 7))
@@ -67,15 +66,15 @@ class TextWords(NamedTuple):
     counts: tf.Tensor
 
 
-def find_words(texts):
+def find_words(texts: Texts) -> TextWords:
     """Returns the `TextWords` of `Texts`: runs without white space; some characters stand alone."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]
-    behind = tf.concat([kinds[1:], [SPACE]], axis=0)[: tf.size(kinds)]
+    after = tf.concat([kinds[1:], [SPACE]], axis=0)[: tf.size(kinds)]
     is_word = tf.not_equal(kinds, SPACE)
     starts = places_of(is_word & (is_alone | tf.not_equal(before, INSIDE)))
-    ends = places_of(is_word & (is_alone | tf.not_equal(behind, INSIDE))) + 1
+    ends = places_of(is_word & (is_alone | tf.not_equal(after, INSIDE))) + 1
     splits = tf.searchsorted(starts, texts.starts, out_type=tf.int64)  # [batch + 1]
     counts = splits[1:] - splits[:-1]
     return TextWords(starts, ends, tf.repeat(tf.range(tf.size(counts, tf.int64)), counts), counts)
@@ -95,12 +94,12 @@ class WordTokens(NamedTuple):
     owns: tf.Tensor
 
 
-def find_tokens(texts, words, token_starts, token_ends):
+def find_tokens(
+    texts: Texts, words: TextWords, token_starts: tf.RaggedTensor, token_ends: tf.RaggedTensor
+) -> WordTokens:
     """Matches tokens with words.
 
     Args:
-        texts: `Texts`.
-        words: `TextWords`.
         token_starts, token_ends: int32 ragged [batch, (tokens)], in characters of each text.
 
     Returns:

@@ -125,7 +125,7 @@ def test_debug_shows_the_traceback(failing_command):
         cli.main(["fail", "--debug"])
 
 
-def test_a_reader_that_stops_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     command = f"{sys.executable} -m keras_bert_impl.cli.main models --json | head -c 10"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
@@ -158,3 +158,12 @@ def test_models_table(capsys):
     assert len(rows) == len(MODELS)
     assert header.split()[:2] == ["name", "parameters"]
     assert rows[0].split()[:4] == ["bert-base-uncased", "109,482,240", "bert", "12"]
+
+
+@pytest.mark.parametrize("command", [["adapt", "corpus.txt"], ["pretrain", "records"]])
+def test_cpu_devices_are_checked(command, capsys):
+    options = ["--strategy", "tpu", "--cpu-devices", "2", "--out", "run"]
+    if command[0] == "adapt":
+        options += ["--model", "gone"]
+    assert cli.main([*command, *options]) == 2
+    assert "--cpu-devices needs --strategy mirrored, not tpu" in capsys.readouterr().err

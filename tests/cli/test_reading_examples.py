@@ -25,7 +25,7 @@ def glue(tmp_path):
     return tmp_path
 
 
-def test_what_augment_wrote_is_read_in_place_of_a_task_s_texts(glue):
+def test_reads_augmented_texts_instead_of_those_of_a_task(glue):
     train, more = read_glue("mrpc", glue, "train"), glue / "more.jsonl"
     write_examples(more, train, "text", "pair", "label")
     again = read("--task", "mrpc", "--data", glue, "--train", more)
@@ -41,7 +41,7 @@ def test_what_augment_wrote_is_read_in_place_of_a_task_s_texts(glue):
         read("--task", "mrpc", "--data", glue, "--dev", more)
 
 
-def test_labels_that_may_occur(tmp_path):
+def test_rejects_labels_that_are_not_listed(tmp_path):
     table, words = tmp_path / "a.csv", tmp_path / "a.txt"
     table.write_text("text,label\nx,pos\ny,pso\n")
     words.write_text("en:a B-X\nen:b B-Y\n")
@@ -53,7 +53,7 @@ def test_labels_that_may_occur(tmp_path):
     assert read(*files).texts == [["a", "b"]]
     with pytest.raises(InputError, match="a.txt, line 2: label 'B-Y' is not one of 'O', 'B-X'"):
         read(*files, "--labels", "O,B-X")
-    with pytest.raises(InputError, match="--labels is for a table and for tagging"):
+    with pytest.raises(InputError, match="--labels needs a table, or --task tagging"):
         read("--task", "mrpc", "--data", tmp_path, "--labels", "a,b")
 
 
@@ -73,7 +73,7 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             read(*files, *more)
-    with pytest.raises(InputError, match="--negative is for --task similarity"):
+    with pytest.raises(InputError, match="--negative needs --task similarity"):
         read(*files[2:], "--label", "score", "--negative", "three")
 
 
@@ -91,7 +91,7 @@ def test_one_table_is_split(tmp_path, capsys):
     assert (len(train), len(dev)) == (36, 4) and sorted(dev.labels) == ["a", "a", "b", "b"]
     assert "held out 4 of 40 examples to score on, seed 1" in capsys.readouterr().err
     assert read_both("--dev-split", 0.1)[1] == dev != read_both("--dev-split", 0.1, seed=2)[1]
-    with pytest.raises(InputError, match="leave --dev and --data, or --dev-split"):
+    with pytest.raises(InputError, match="leave out --dev and --data, or leave out --dev-split"):
         read_both("--dev-split", 0.1, "--dev", table)
     with pytest.raises(
         InputError, match="--dev is missing: pass .*or --dev-split 0.1 instead of --dev"
@@ -102,7 +102,7 @@ def test_one_table_is_split(tmp_path, capsys):
             read_both("--dev-split", share)
 
 
-def test_names_may_hold_commas_and_spaces(tmp_path):
+def test_names_may_contain_commas_and_spaces(tmp_path):
     table = tmp_path / "a.csv"
     table.write_text('text,label\nx,"legal, privacy"\ny,other\n')
     files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]

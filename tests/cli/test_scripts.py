@@ -72,13 +72,13 @@ def log(checkout):
 @pytest.mark.parametrize(
     "stub, message",
     [
-        ({"version": "3.9"}, "Python 3.10 to 3.13 is needed, python3 is 3.9"),
-        ({"version": "3.14"}, "Python 3.10 to 3.13 is needed, python3 is 3.14"),
-        ({"version": "2.7"}, "Python 3.10 to 3.13 is needed, python3 is 2.7"),
+        ({"version": "3.9"}, "Python 3.10 to 3.13 is needed, but python3 is 3.9"),
+        ({"version": "3.14"}, "Python 3.10 to 3.13 is needed, but python3 is 3.14"),
+        ({"version": "2.7"}, "Python 3.10 to 3.13 is needed, but python3 is 2.7"),
         ({"version": "3.12", "venv_status": 1}, "apt install python3.12-venv"),
     ],
 )
-def test_an_unfit_python_ends_in_one_line(checkout, script, stub, message):
+def test_reports_an_unsupported_python_on_one_line(checkout, script, stub, message):
     stub_python(checkout.parent, **stub)
     done = run(checkout, script)
     assert done.returncode == 1
@@ -86,7 +86,7 @@ def test_an_unfit_python_ends_in_one_line(checkout, script, stub, message):
     assert not (checkout / ".venv").exists()
 
 
-def test_a_python_that_is_not_there(checkout):
+def test_reports_a_missing_python(checkout):
     done = run(checkout, "tools/test.sh", PYTHON="/gone/python3.12")
     assert done.returncode == 1
     assert "there is no /gone/python3.12" in done.stderr and done.stderr.count("\n") == 1
@@ -108,7 +108,7 @@ def test_quickstart_sets_up_once_and_passes_its_arguments(checkout):
     first = run(checkout, "tools/quickstart.sh", "--out", "a folder")
     assert first.returncode == 0, first.stderr
     assert log(checkout) == [*install, "keras-bert quickstart --out a folder"]
-    assert "making" in first.stdout and "installing" in first.stdout
+    assert "creating" in first.stdout and "installing" in first.stdout
 
     second = run(checkout, "tools/quickstart.sh")
     assert log(checkout) == ["keras-bert quickstart"]

@@ -60,7 +60,7 @@ def test_finetune(base, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_the_run_goes_on(base, tmp_path):
+def test_names_a_killed_worker_and_resumes_the_run(base, tmp_path):
     arguments = [*finetune(base, tmp_path), "epochs=6", "--out", tmp_path / "run"]
     workers = start_workers(*COMMAND, *arguments)
     try:

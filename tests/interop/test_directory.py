@@ -132,7 +132,7 @@ def test_without_pooler(directory, encoder, caplog):
     write_tensors(directory, without)
     loaded = Encoder.from_pretrained(directory)
     (message,) = caplog.messages
-    assert "newly made, to be trained: pooler/dense/kernel, pooler/dense/bias" in message
+    assert "newly initialized; train before use: pooler/dense/kernel, pooler/dense/bias" in message
     kernel, bias = (to_numpy(weight.value) for weight in loaded.pooler.weights)
     # Fresh: drawn with a standard deviation of 0.02 up to two of them, and zeros.
     assert 0 < np.abs(kernel).max() <= 0.04 and (bias == 0).all()
@@ -167,7 +167,7 @@ def test_rejects_unsupported_dtypes(directory, caplog, value):
     write_tensors(directory, arrays)
     Encoder.from_pretrained(directory)
     (message,) = caplog.messages
-    assert message.endswith(f"NaN or infinite numbers in: {KEY}")
+    assert message.endswith(f"NaN or infinite values in: {KEY}")
 
 
 def test_overrides_and_dtype(directory):

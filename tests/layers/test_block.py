@@ -62,7 +62,7 @@ def test_states_keep_the_precision_of_the_variables(dtype, pre_norm):
     np.testing.assert_array_equal(to_numpy(outputs), to_numpy(whole(INPUTS, BIAS)))
 
 
-def test_every_dropout_has_a_path_of_its_own():
+def test_all_dropout_paths_of_an_encoder_differ():
     layer = TransformerBlock(2, 20, name="block")
     layer(INPUTS, BIAS)
     paths = [part.path for part in layer._flatten_layers() if isinstance(part, Dropout)]

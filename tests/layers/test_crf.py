@@ -70,7 +70,7 @@ def test_transitions_decide(layer):
     assert to_numpy(crf.decode(emissions, mask)).tolist() == [[1, 1, 0]]
 
 
-def test_gradient_is_what_was_expected_less_what_was_seen(layer):
+def test_gradient_is_expected_minus_observed_counts(layer):
     """By the emissions: one at the gold label, less the probabilities."""
     slopes = to_numpy(gradient(lambda x: ops.sum(layer.log_likelihood(x, GOLD, MASK)), EMISSIONS))
     gold = np.eye(LABELS)[GOLD] * MASK[..., None]

@@ -27,7 +27,7 @@ def layers(dtype, **arguments):
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("arguments", [{}, {"use_bias": False}, {"activation": "tanh"}])
-def test_outputs_are_keras_s(dtype, arguments):
+def test_outputs_equal_those_of_keras(dtype, arguments):
     ours, theirs = layers(dtype, **arguments)
     np.testing.assert_array_equal(*(np.asarray(one(STATES), "float32") for one in (ours, theirs)))
 

@@ -37,6 +37,6 @@ def test_layer(tmp_path, pooling):
     run_layer_test(PoolWindows(pooling), (VECTORS[:2], MASK[:, :1]), 0, tmp_path)
 
 
-def test_an_unknown_pooling_is_refused():
+def test_rejects_an_unknown_pooling():
     with pytest.raises(ValueError, match="pooling must be mean, max or attention"):
         PoolWindows("sum")

@@ -34,7 +34,7 @@ def test_rate_and_scale(rate):
     assert abs(kept[0] * (1 - rate) - 1) < 2**-17 / (1 - rate) + 1e-6
 
 
-def test_units_are_independent_of_their_neighbours():
+def test_units_are_independent_of_their_neighbors():
     # Two units come from one random number: a dropped one says nothing about the next.
     kept = (drop(Dropout(0.5)) != 0).ravel()
     agree = kept[:-1] == kept[1:]
@@ -91,7 +91,7 @@ def test_inference_and_rate_zero_are_the_identity():
     assert (drop(Dropout(0.0), inputs=inputs) == inputs).all()
 
 
-def test_gradient_goes_through_kept_units_alone():
+def test_gradient_flows_only_through_kept_units():
     layer = Dropout(0.5)
 
     def total(inputs):

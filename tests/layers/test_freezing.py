@@ -21,7 +21,7 @@ _BIAS = keras.Input((1, None, None))
         lambda **kwargs: ClassificationHead(3, **kwargs),
     ],
 )
-def test_a_layer_made_frozen_learns_nothing_in_another_model(layer):
+def test_a_frozen_layer_stays_frozen_in_another_model(layer):
     states = keras.Input((None, 8))
     inputs = [states, _BIAS] if "block" in layer().name else [states]
     learns, frozen = (

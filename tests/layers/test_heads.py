@@ -37,13 +37,18 @@ def test_classification_head_with_a_normalized_transform(tmp_path):
     assert difference(outputs, hidden @ to_numpy(head.dense.kernel.value)) < tolerance
 
 
+def test_classification_head_rejects_a_normalization_without_a_transform():
+    with pytest.raises(ValueError, match="layer_norm_epsilon needs a transform"):
+        ClassificationHead(3, layer_norm_epsilon=1e-5)
+
+
 def test_classification_head_drops_its_inputs():
     head = ClassificationHead(3, dropout=0.9)
     assert difference(head(SEQUENCE, training=True), head(SEQUENCE)) > 0
 
 
-def test_a_head_begins_with_the_deviation_it_says():
-    """0.88 of it if the normal distribution were truncated."""
+def test_classification_head_is_initialized_with_the_given_deviation():
+    """It would be 0.88 of that if the normal distribution were truncated."""
     count = 2000 * 10
     head = ClassificationHead(10, initializer_range=0.02)
     head.build((None, 2000))

@@ -30,7 +30,7 @@ def test_closed_form(base):
     assert (np.abs(to_numpy(received) - expected) < tolerance).all()
 
 
-def test_products_depend_on_the_distance_alone():
+def test_products_depend_only_on_the_distance():
     layer = RotaryPositions(100.0)
     near, far = (layer(INPUTS, POSITIONS[:1] + shift) for shift in (0, 50))
     products = [to_numpy(x) @ to_numpy(x).swapaxes(-1, -2) for x in (near, far)]

@@ -74,7 +74,7 @@ def test_defaults_equal_explicit_inputs(encoder):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
-def test_other_integers_are_the_same_mask(encoder, features, dtype):
+def test_masks_may_have_any_integer_dtype(encoder, features, dtype):
     mask = features["padding_mask"].astype(dtype)
     received = encoder(features | {"padding_mask": mask})["sequence_output"]
     assert difference(received, encoder(features)["sequence_output"]) == 0
@@ -154,7 +154,7 @@ def test_with_outputs(encoder, features):
         assert (to_numpy(scores)[1, :, :, 5:] == 0).all()
 
 
-def test_attention_logits_are_what_the_softmax_is_of(encoder, features):
+def test_attention_logits_are_the_inputs_of_the_softmax(encoder, features):
     logits = encoder.with_outputs("attention_logits")(features)["attention_logits"]
     scores = encoder.with_outputs("attention_scores")(features)["attention_scores"]
     hidden = np.where(to_numpy(features["padding_mask"]), 0.0, -np.inf)[:, None, None]
@@ -177,8 +177,8 @@ def test_with_outputs_predicts_and_shares_weights(encoder, features):
     "names",
     [(), ("logits",), ("hidden_states", "attentions"), ("attention_scores", "attention_logits")],
 )
-def test_with_outputs_refuses_unknown_names(encoder, names):
-    with pytest.raises(ValueError, match='must be of "hidden_states", and "attention_scores"'):
+def test_with_outputs_rejects_unknown_names(encoder, names):
+    with pytest.raises(ValueError, match='may be "hidden_states", and either "attention_scores"'):
         encoder.with_outputs(*names)
 
 
@@ -289,7 +289,7 @@ def test_bfloat16_is_close_to_float32(encoder, features):
 
 
 @pytest.mark.parametrize("embedding_dim", [None, 8])
-def test_all_states_have_the_dtype_that_is_announced(features, embedding_dim):
+def test_hidden_states_have_the_symbolic_dtype(features, embedding_dim):
     config = dataclasses.replace(TINY, embedding_dim=embedding_dim)
     model = Encoder(config, dtype="mixed_bfloat16").with_outputs("hidden_states")
     symbols = {name: keras.Input((None,), dtype="int32") for name in features}
@@ -303,14 +303,14 @@ def test_dropout_paths_are_unique(encoder):
     assert len(paths) == 1 + 3 * TINY.num_layers == len(set(paths))
 
 
-def test_dropout_works_in_training_alone(encoder, features):
+def test_dropout_applies_only_in_training(encoder, features):
     first = encoder(features, training=True)["sequence_output"]
     assert difference(first, encoder(features, training=True)["sequence_output"]) > 0.01
     once, again = (encoder(features)["sequence_output"] for _ in range(2))
     assert difference(once, again) == 0
 
 
-def test_save_to_a_file_is_refused(encoder, tmp_path):
+def test_rejects_saving_to_a_file(encoder, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file is a file; give the name of a directory"):
         encoder.save_pretrained(tmp_path / "file")
@@ -337,7 +337,7 @@ def test_modern_packed_equals_separate(modern, lengths):
     assert_packed_equals_separate(modern, lengths)
 
 
-def test_local_layers_see_their_window_alone(modern, features):
+def test_local_layers_attend_only_in_their_window(modern, features):
     scores = modern.with_outputs("attention_scores")(features)["attention_scores"]
     distance = np.abs(np.arange(9)[:, None] - np.arange(9))
     for index, weights in enumerate(to_numpy(scores)):
@@ -345,7 +345,7 @@ def test_local_layers_see_their_window_alone(modern, features):
         assert (seen == ((distance <= 2) | (index % 2 == 0))).all()
 
 
-def test_modern_positions_matter_by_their_distance(modern, features):
+def test_modern_outputs_depend_on_relative_positions(modern, features):
     features = features | {"position_ids": np.tile(np.arange(9, dtype="int32"), (3, 1))}
     expected = modern(features)["sequence_output"]
     moved = modern(features | {"position_ids": features["position_ids"] + 3})

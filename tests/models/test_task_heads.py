@@ -26,14 +26,14 @@ MODELS = {
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_dropout_that_nothing_passes_is_refused(model):
+def test_models_reject_invalid_dropout_rates(model):
     for rate in (2.0, 1, -0.1, float("nan"), "0.1", True):
         with pytest.raises(InputError, match=r"head_dropout must be a number in \[0, 1\), got"):
             model(encoder(), tokenizer(), head_dropout=rate, **MODELS[model])
     model(encoder(), tokenizer(), head_dropout=np.float32(0.5), **MODELS[model])
 
 
-def test_layers_refuse_it_too():
+def test_layers_reject_invalid_dropout_rates():
     for layer in (Dropout, lambda rate: ClassificationHead(2, dropout=rate)):
         with pytest.raises(InputError, match=r"dropout must be a number in \[0, 1\), got 2.0"):
             layer(2.0)

@@ -140,7 +140,7 @@ def command(folder, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["adapt_steps=5"], "adapt_steps is for --adapt TEXT"),
+        (["adapt_steps=5"], "adapt_steps needs --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
         (["--adapt", "gone.txt", "crf=true"], "crf is no setting of a TextClassifier"),
         (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),
@@ -165,7 +165,7 @@ def test_killed_adaptation_equals_the_uninterrupted_one(folder, command, tmp_pat
 
     whole = start("whole")
     assert whole.returncode == 0, whole.stderr[-3000:]
-    assert "newly made, to be trained: " in whole.stderr and "masked_lm" in whole.stderr
+    assert "newly initialized; train before use: " in whole.stderr and "masked_lm" in whole.stderr
     killed = tmp_path / "killed"
     assert start("killed", "kill-at=150").returncode == -signal.SIGKILL
     assert (killed / "adapt" / "records" / "manifest.json").exists()

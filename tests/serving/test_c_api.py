@@ -44,7 +44,7 @@ def test_a_stock_server_knows_the_operations(exported):
 
 
 @pytest.mark.slow
-def test_the_session_answers_as_the_model(exported):
+def test_the_session_agrees_with_the_model(exported):
     family, signatures, directory = exported
     inputs = FAMILIES[family][1]
     lines = output_of(["tools/serving/c_api.py", directory], json.dumps(inputs))
@@ -53,14 +53,14 @@ def test_the_session_answers_as_the_model(exported):
 
 
 @pytest.mark.slow
-def test_a_process_without_this_package_answers_as_the_model(exported):
+def test_a_process_without_this_package_agrees_with_the_model(exported):
     family, signatures, directory = exported
     assert largest_difference(signatures, directory, FAMILIES[family][1]) <= TOLERANCE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("inputs", [300, SLOW_INPUTS])
-def test_random_requests_are_answered_right_or_refused(exported, inputs, tmp_path):
+def test_random_requests_are_answered_correctly_or_rejected(exported, inputs, tmp_path):
     _, signatures, directory = exported
     fuzz(signatures, directory, inputs, tmp_path)
 

@@ -21,7 +21,7 @@ def signatures(monkeypatch):
     [
         ([], "give --out to export, or --check DIR"),
         (["--out", "a", "--check", "b"], "give --out to export, or --check DIR"),
-        (["--out", "a", "--check", "--ids-only"], "--check asks with strings"),
+        (["--out", "a", "--check", "--ids-only"], "--check sends strings"),
         (["--check"], "give --out to export, or --check DIR"),
     ],
 )
@@ -36,18 +36,18 @@ def test_the_status_of_a_check(signatures, monkeypatch, capsys, difference, stat
     assert main(["export", "--model", "run", "--check", "models/reviews/1"]) == status
     written = capsys.readouterr()
     assert written.out == f"largest difference from the model: {difference:.1e}\n"
-    assert ("does not answer as the model does" in written.err) == bool(status)
+    assert ("the outputs of models/reviews/1 differ from the model" in written.err) == bool(status)
 
 
-def test_what_is_no_saved_model_cannot_be_checked(signatures, tmp_path, capsys):
+def test_rejects_a_directory_without_a_saved_model(signatures, tmp_path, capsys):
     assert main(["export", "--model", "run", "--check", str(tmp_path)]) == 2
     assert "it has no saved_model.pb" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_damaged_saved_model_cannot_be_checked(signatures, tmp_path):
+def test_rejects_a_damaged_saved_model(signatures, tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not one")
-    with pytest.raises(InputError, match="cannot be asked: "):
+    with pytest.raises(InputError, match="cannot be run: "):
         check.largest_difference(signatures, tmp_path)
 
 

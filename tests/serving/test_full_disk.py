@@ -42,7 +42,7 @@ def export(kind, model, directory):
     "kind",
     ["saved_model", "version", "onnx", "openvino", "litert", "model", "google", "huggingface"],
 )
-def test_a_disk_without_room(large, tmp_path, kind):
+def test_reports_a_full_disk(large, tmp_path, kind):
     disk = tmp_path / "disk"
     with small_disk(disk):
         with pytest.raises(InputError, match=f"cannot write {disk}/exported(/1)?: {FULL}"):

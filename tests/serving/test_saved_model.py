@@ -122,7 +122,7 @@ def test_several_labels_and_regression(tmp_path):
             assert set(answer) == {"scores"}
 
 
-def test_no_texts_get_no_answers(signatures):
+def test_an_empty_batch_gives_empty_outputs(signatures):
     answer = signatures["serving_default"](text=tf.constant([], tf.string))
     assert answer["scores"].shape == (0, 2) and answer["label"].shape == (0,)
 
@@ -135,7 +135,7 @@ def test_tokenize_gives_what_ids_takes(exported, signatures):
     np.testing.assert_allclose(answer["scores"], expected, atol=1e-5)
 
 
-def test_texts_that_are_no_text(exported, signatures):
+def test_accepts_invalid_utf8_and_long_texts(exported, signatures):
     texts = [b"\xff\xfe good", b"good", b"good " * 200_000]  # no UTF-8; 1 MB
     scores = signatures["serving_default"](text=tf.constant(texts))["scores"]
     np.testing.assert_allclose(scores, exported[0].predict(texts, verbose=0), atol=1e-5)
@@ -151,18 +151,20 @@ def test_texts_that_are_no_text(exported, signatures):
         ({"padding_mask": [[1]]}, "padding_mask must have the shape of token_ids"),
         (
             {name: [[1] * 40] for name in ("token_ids", "segment_ids", "padding_mask")},
-            "up to 32 long",
+            "up to 32 tokens long",
         ),
     ],
 )
-def test_ids_without_an_embedding_are_refused(signatures, change, message):
+def test_rejects_invalid_ids(signatures, change, message):
     features = {"token_ids": [[2, 3]], "segment_ids": [[0, 0]], "padding_mask": [[1, 1]]} | change
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         signatures["ids"](**{name: tf.constant(value) for name, value in features.items()})
 
 
-def test_pairs_must_be_as_many(signatures):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="as many texts"):
+def test_rejects_texts_of_a_pair_that_differ_in_number(signatures):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="first and second must have the same number of texts"
+    ):
         signatures["pairs"](first=tf.constant(["a", "b"]), second=tf.constant(["a"]))
 
 

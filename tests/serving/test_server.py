@@ -81,7 +81,7 @@ def test_tensors_are_read_and_written(server):
         assert (read == array).all()
 
 
-def test_a_tensor_of_more_values_than_bytes_takes_no_memory(server):
+def test_rejects_a_tensor_that_claims_too_many_values(server):
     wire = load_tool("wire")
     dim = wire.write_field(2, b"\x08" + wire.write_number(1 << 40))
     message = b"\x08\x07" + wire.write_field(2, dim) + wire.write_field(8, b"text")

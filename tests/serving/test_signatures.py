@@ -37,7 +37,7 @@ def _decoded(values):
 
 
 @pytest.mark.parametrize("family", SOME_SLOW)
-def test_the_graph_answers_as_the_model(family):
+def test_the_graph_agrees_with_the_model(family):
     signatures, inputs = signatures_of(family), FAMILIES[family][1]
     expected = signatures.reference(**inputs)
     function = signatures.function("serving_default")

@@ -61,7 +61,7 @@ def test_warm_up_asks_each_signature_in_each_size(exported):
     assert set(requests[0][2]) == FEATURES
 
 
-def test_a_long_request_has_a_length_of_several_bytes():
+def test_long_requests_have_multi_byte_lengths():
     text = "long " * 10_000
     log = prediction_log("model", "serving_default", {"text": [text]})
     fields = load_tool("wire").read_fields
@@ -70,7 +70,7 @@ def test_a_long_request_has_a_length_of_several_bytes():
     assert tf.make_ndarray(tensor).tolist() == [text.encode()]
 
 
-def test_what_stands_beside_the_model(exported):
+def test_writes_files_next_to_the_model(exported):
     folder, model = exported
     extra = folder / "1" / "assets.extra"
     assert json.loads((extra / "labels.json").read_text()) == list(model.labels)
@@ -117,8 +117,10 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
     assert written == [("10", "reviews")]
 
 
-@pytest.mark.parametrize("name, message", [("1", "is a SavedModel"), ("a b", "of letters, digits")])
-def test_folders_that_cannot_be_of_versions(exported, name, message):
+@pytest.mark.parametrize(
+    "name, message", [("1", "is a SavedModel"), ("a b", "may have only letters, digits")]
+)
+def test_rejects_invalid_version_folders(exported, name, message):
     folder, model = exported
     with pytest.raises(InputError, match=message):
         export_version(model.signatures(), folder / name)

@@ -94,12 +94,12 @@ def test_a_host_drives_its_own_chips_and_the_first_of_several_drives_all(tpu_vm,
         ("v6e-256", 256, 64),
     ],
 )
-def test_types_say_chips_and_hosts(tpu_vm, kind, chips, hosts):
+def test_accelerator_types_give_chips_and_hosts(tpu_vm, kind, chips, hosts):
     assert tpu_vm.Slice.of(kind)[1:] == (chips, hosts)
 
 
 @pytest.mark.parametrize("kind", ["v4", "v9-8", "v4-9", "v4-0"])
-def test_other_types_are_refused(tpu_vm, kind, capsys):
+def test_rejects_other_types(tpu_vm, kind, capsys):
     with pytest.raises(SystemExit) as caught:
         tpu_vm.main(job("--type", kind, "--dry-run"))
     assert caught.value.code == 2 and kind in capsys.readouterr().err
@@ -204,7 +204,7 @@ case "$4" in ssh) exec /bin/sleep 600;; delete) /bin/sleep 1; echo done >> {tmp_
 
 
 @pytest.mark.parametrize("arguments", [[], ["--set-up"]])
-def test_a_machine_without_ssh_is_told_so(tmp_path, arguments):
+def test_reports_a_missing_ssh(tmp_path, arguments):
     ended = call("gpu_hosts.py", "one", *arguments, "--", "true", path=programs(tmp_path / "bin"))
     missing = "rsync" if arguments else "ssh"
     assert ended.returncode == 127 and f"there is no {missing} on this machine" in ended.stderr
@@ -226,7 +226,7 @@ def test_workers_end_with_the_script_that_started_them(tmp_path):
             os.kill(number, 0)
 
 
-def test_a_forgotten_command_runs_nothing(tmp_path):
+def test_rejects_a_missing_command(tmp_path):
     path = programs(tmp_path / "bin", gcloud=f"echo ran >> {tmp_path}/ran")
     arguments = job()
     for given in (arguments[: arguments.index("--")], arguments[: arguments.index("--") + 1]):
@@ -270,10 +270,10 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
             )
         ),
         ("tpu_vm.py", ["delete", *TPU[1:], "--", "true"], "delete runs no command"),
-        ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep is for job"),
+        ("tpu_vm.py", ["delete", *TPU[1:], "--keep"], "--keep needs the step job"),
         ("tpu_vm.py", ["create", "--name", "bert"], "--zone"),
-        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is named twice"),
-        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is named twice"),
+        ("gpu_hosts.py", ["node-1", "node-1", "--", "true"], "node-1 is given twice"),
+        ("gpu_hosts.py", ["node-1", "me@node-1", "--", "true"], "node-1 is given twice"),
         ("gpu_hosts.py", ["node-1"], "no command"),
         *(
             ("gpu_hosts.py", ["node-1", option, "--", "true"], "")
@@ -313,7 +313,7 @@ PLAN = ["days", "--model", "bert-base-uncased", "--length", "128", "--steps", "9
         ("plan.py", ["memory", *PLAN[1:5]], "memory needs --rows"),
     ],
 )
-def test_what_cannot_be_is_said_on_one_line(script, arguments, wrong, monkeypatch, capsys):
+def test_rejects_bad_arguments_on_one_line(script, arguments, wrong, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(FOLDER))
     module = importlib.import_module(script.removesuffix(".py"))
     with pytest.raises(SystemExit) as caught:
@@ -325,7 +325,7 @@ def test_what_cannot_be_is_said_on_one_line(script, arguments, wrong, monkeypatc
     assert wrong in ended.err and len(ended.err.splitlines()) == 1
 
 
-def test_a_kept_tpu_is_said_to_cost(tmp_path):
+def test_prints_that_a_kept_tpu_costs(tmp_path):
     path = programs(tmp_path / "bin", gcloud=f'echo "$4" >> {tmp_path}/steps')
     ended = call("tpu_vm.py", *job("--keep"), path=path)
     assert ended.returncode == 0
@@ -333,7 +333,7 @@ def test_a_kept_tpu_is_said_to_cost(tmp_path):
     assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "ssh"]
 
 
-def test_a_machine_without_gcloud_is_told_so(tmp_path):
+def test_reports_a_missing_gcloud(tmp_path):
     ended = call("tpu_vm.py", *job(), path=programs(tmp_path / "bin"))
     assert ended.returncode == 127 and "there is no gcloud" in ended.stderr
 
@@ -352,7 +352,7 @@ def test_hosts_are_workers_of_one_cluster(tmp_path):
     assert all(config["cluster"] == {"worker": ["one:999", "two:999"]} for config in configs)
 
 
-def test_where_one_worker_fails_the_others_are_stopped(tmp_path):
+def test_stops_the_other_workers_if_one_fails(tmp_path):
     path = programs(tmp_path / "bin", ssh=SSH)
     command = [
         "/bin/sh",

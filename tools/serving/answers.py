@@ -1,22 +1,23 @@
-"""Processes that ask SavedModels, and have nothing of this package."""
+"""Processes that run SavedModels without this package."""
 
 import contextlib
 import json
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 
 
 class Answers:
-    """A process that asks SavedModels.
+    """A process that runs SavedModels.
 
     Args:
-        loader: str, a key of `_LOADERS`.
+        loader: a key of `_LOADERS`.
     """
 
-    def __init__(self, loader):
+    def __init__(self, loader: str) -> None:
         self._command = [sys.executable, __file__, loader]
 
     def __enter__(self):
@@ -36,8 +37,10 @@ class Answers:
         self._process.wait()
         self._errors.close()
 
-    def ask(self, directory, signature, batches):
-        """list (an example) of dicts of the outputs of batches, which are dicts of lists."""
+    def ask(
+        self, directory: str | Path, signature: str, batches: list[dict[str, list]]
+    ) -> list[dict]:
+        """Returns the outputs of each example in the batches."""
         request = {"directory": str(directory), "signature": signature, "batches": batches}
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(request), file=self._process.stdin, flush=True)
@@ -45,13 +48,13 @@ class Answers:
         if not line:
             self._process.wait()
             self._errors.seek(0)
-            raise RuntimeError(f"{directory} cannot be asked:\n{self._errors.read()[-3000:]}")
+            raise RuntimeError(f"{directory} cannot be run:\n{self._errors.read()[-3000:]}")
         return json.loads(line)
 
 
-def answer_requests(loader):
-    """Runs in the process: answers each request, a line of JSON on stdin, by a line on stdout."""
-    sys.modules["keras_bert_impl"] = None  # to import it is an error from here on
+def answer_requests(loader: str) -> None:
+    """Runs in the process: answers each line of JSON on stdin with a line on stdout."""
+    sys.modules["keras_bert_impl"] = None  # makes any import of it an error
     load, loaded = _LOADERS[loader](), {}
     for line in sys.stdin:
         request = json.loads(line)

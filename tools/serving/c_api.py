@@ -1,7 +1,7 @@
 #!/usr/bin/env python
-"""Asks a SavedModel by TensorFlow's C API, without TensorFlow's Python.
+"""Runs a SavedModel with TensorFlow's C API, without TensorFlow's Python.
 
-The libraries are those of the wheels `tensorflow` and `tensorflow_text`; the calls, from
+The libraries are those in the wheels `tensorflow` and `tensorflow_text`; the calls, from
 `TF_LoadSessionFromSavedModel` to `TF_SessionRun`, are those that a server in C++ makes.
 
     python tools/serving/c_api.py models/reviews/1 "a dull film" "a joy"
@@ -16,6 +16,7 @@ import json
 import sys
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from wire import read_fields
@@ -27,7 +28,7 @@ _STRING_SIZE = 24  # bytes of a TF_TString
 
 
 class Failure(Exception):
-    """What TensorFlow says is wrong."""
+    """An error of TensorFlow."""
 
 
 class _Output(ctypes.Structure):
@@ -71,17 +72,10 @@ _SIGNATURES = {  # name: (result, arguments)
 }
 
 
-def load_libraries(with_text=True):
-    """TensorFlow's C API, with the operations of TF-Text.
-
-    Args:
-        with_text: bool. Whether to load TF-Text's.
-
-    Returns:
-        `ctypes.CDLL`.
-    """
+def load_libraries(with_text: bool = True) -> ctypes.CDLL:
+    """Loads TensorFlow's C API, with the operations of TF-Text unless told otherwise."""
     tensorflow = _folder_of("tensorflow")
-    # Not for all to see: other modules of Python would bind to symbols of these.
+    # Not global: other modules of Python would bind to their symbols.
     ctypes.CDLL(str(tensorflow / "libtensorflow_framework.so.2"))
     library = ctypes.CDLL(str(tensorflow / "libtensorflow_cc.so.2"))
     for name, (result, arguments) in _SIGNATURES.items():
@@ -96,12 +90,12 @@ def load_libraries(with_text=True):
 
 
 def _folder_of(package):
-    """`Path` of a package that is not imported."""
+    """Returns the folder of a package without importing it."""
     return Path(importlib.util.find_spec(package).origin).parent
 
 
 class _status:
-    """A status for calls, which raises a `Failure` in the end if it is not good."""
+    """Context with a status for calls; raises a `Failure` at its end unless the status is OK."""
 
     def __init__(self, library):
         self.library = library
@@ -121,17 +115,16 @@ class Model:
     """A SavedModel in a session.
 
     Args:
-        directory: str or `Path`.
-        library: what `load_libraries` returned.
+        library: result of `load_libraries`.
 
     Attributes:
-        signatures: dict of name to (inputs, outputs), dicts of name to (tensor, `DataType`).
+        signatures: see `read_signatures`.
 
     Example:
         Model("models/reviews/1").ask("serving_default", text=[b"a dull film"])["label"]
     """
 
-    def __init__(self, directory, library=None):
+    def __init__(self, directory: str | Path, library: ctypes.CDLL | None = None) -> None:
         self.library = library or load_libraries()
         self.graph, meta = self.library.TF_NewGraph(), _Buffer()
         tags = (c_char_p * 1)(b"serve")
@@ -142,18 +135,14 @@ class Model:
             )
         self.signatures = read_signatures(ctypes.string_at(meta.data, meta.length))
 
-    def ask(self, signature, **inputs):
-        """What a signature answers.
+    def ask(self, signature: str, **inputs: Any) -> dict[str, np.ndarray]:
+        """Runs a signature and returns its outputs, of bytes for strings.
 
         Args:
-            signature: str.
             **inputs: arrays; lists of bytes or str for strings.
 
-        Returns:
-            dict of arrays by name, of bytes for strings.
-
         Raises:
-            Failure: what TensorFlow says is wrong.
+            Failure: an error of TensorFlow.
         """
         takes, gives = self.signatures[signature]
         if set(takes) != set(inputs):
@@ -167,10 +156,10 @@ class Model:
                 self.library.TF_SessionRun(
                     self.session,
                     None,
-                    self._places([takes[name][0] for name in inputs]),
+                    self._operations([takes[name][0] for name in inputs]),
                     (c_void_p * len(tensors))(*tensors),
                     len(tensors),
-                    self._places([gives[name][0] for name in names]),
+                    self._operations([gives[name][0] for name in names]),
                     outputs,
                     len(names),
                     None,
@@ -183,13 +172,13 @@ class Model:
             for tensor in tensors:
                 self._delete(tensor)
 
-    def _places(self, names):
-        places = (_Output * len(names))()
-        for place, name in zip(places, names):
+    def _operations(self, names):
+        outputs = (_Output * len(names))()
+        for output, name in zip(outputs, names):
             operation, _, index = name.partition(":")
             found = self.library.TF_GraphOperationByName(self.graph, operation.encode())
-            place.operation, place.index = found, int(index or 0)
-        return places
+            output.operation, output.index = found, int(index or 0)
+        return outputs
 
     def _tensor(self, values):
         array = np.asarray(values)
@@ -223,9 +212,9 @@ class Model:
         if kind == STRING:
             flat = np.empty(int(np.prod(shape)), object)
             for number in range(flat.size):
-                place = data + number * _STRING_SIZE
-                text = library.TF_StringGetDataPointer(place)
-                flat[number] = ctypes.string_at(text, library.TF_StringGetSize(place))
+                string = data + number * _STRING_SIZE
+                text = library.TF_StringGetDataPointer(string)
+                flat[number] = ctypes.string_at(text, library.TF_StringGetSize(string))
         else:
             content = ctypes.string_at(data, library.TF_TensorByteSize(tensor)) if data else b""
             flat = np.frombuffer(content, DTYPES[kind]).copy()
@@ -233,15 +222,14 @@ class Model:
         return flat.reshape(shape)
 
     def _delete(self, tensor):
-        # The strings of a tensor belong to it, and go with it.
-        self.library.TF_DeleteTensor(tensor)
+        self.library.TF_DeleteTensor(tensor)  # also frees its strings
 
 
-def read_signatures(meta):
-    """The signatures in the bytes of a `MetaGraphDef`.
+def read_signatures(meta: bytes) -> dict[str, tuple[dict, dict]]:
+    """Reads the signatures in the bytes of a `MetaGraphDef`.
 
     Returns:
-        dict of name to (inputs, outputs), dicts of name to (tensor, `DataType`).
+        Name to (inputs, outputs), dicts of name to (tensor, `DataType`).
     """
     signatures = {}
     for entry in read_fields(meta).get(5, []):  # signature_def, a map
@@ -253,7 +241,7 @@ def read_signatures(meta):
 
 
 def _tensors(entries):
-    """dict of a map of names to `TensorInfo`."""
+    """Converts a map of names to `TensorInfo` to a dict."""
     found = {}
     for entry in map(read_fields, entries or []):
         info = read_fields(entry[2][0])
@@ -261,8 +249,8 @@ def _tensors(entries):
     return found
 
 
-def main():
-    """Prints the answers as JSON, a line for each example."""
+def main() -> None:
+    """Prints the outputs as JSON, a line for each example."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", help="a SavedModel")
     parser.add_argument(

@@ -1,16 +1,15 @@
 #!/usr/bin/env python
-"""Puts load on a server of a model by gRPC, and says how it bore it.
+"""Load test of a model server over gRPC.
 
 It starts `tools/serving/server.py` on the loopback interface, once without the warm-up requests of
 the export and once with them, and measures how long the first answers take. Then clients, each on
-a channel of its own, ask without a pause. Every answer is compared with the first one to the same
-request.
+its own channel, send requests without a pause. Every answer is compared with the first one to the
+same request.
 
     PYTHONPATH=. python tools/serving/load.py models/reviews --clients 8 --seconds 300
 
-`--requests same` sends one text of 32 words again and again: that is what the ratio of percentiles
-is about. `--requests mixed` sends batches of 1 to 32 texts of 1 to 100 words, whose times differ
-because their sizes do.
+`--requests same` repeats one text of 32 words, for the ratio of percentiles. `--requests mixed`
+sends batches of 1 to 32 texts of 1 to 100 words, whose times differ because their sizes do.
 """
 
 import argparse
@@ -20,7 +19,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -28,16 +29,16 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 _WORDS = "the house on a hill above the river was built by hand over more than forty years".split()
-_TOLERANCE = 1e-5  # float32 sums, parted between threads in another way
+_TOLERANCE = 1e-5  # float32 sums, divided between threads in another way
 _MIXED_SIZES, _MIXED_WORDS = (1, 2, 8, 32), (1, 5, 20, 100)
 
 
-def main(arguments=None):
-    """Prints what was measured as JSON."""
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the measurements as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="of the versions of a model that takes `text`")
+    parser.add_argument("folder", type=Path, help="versions of a model whose input is `text`")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--requests", choices=("same", "mixed"), default="same")
@@ -53,19 +54,19 @@ def main(arguments=None):
 
 
 class Server:
-    """A server in a process of its own, until the block ends.
+    """Context with a server in its own process.
 
     Args:
-        folder: `Path`, of the versions of a model.
-        warm_up: bool. Whether it answers the warm-up requests before it is ready.
+        folder: the folder of a model's versions.
+        warm_up: whether it runs the warm-up requests before it is ready.
 
     Attributes:
-        name: str, the model's.
-        port: int, of gRPC.
-        started: float, when the process was started, of `time.monotonic`.
+        name: name of the model.
+        port: gRPC port.
+        started: start of the process, in `time.monotonic`.
     """
 
-    def __init__(self, folder, warm_up=True):
+    def __init__(self, folder: Path, warm_up: bool = True) -> None:
         self.name = folder.absolute().name
         program = str(Path(__file__).with_name("server.py"))
         self._command = [sys.executable, program, str(folder), "--port", "0", "--rest-port", "0"]
@@ -87,23 +88,23 @@ class Server:
         self._process.communicate()
 
     @contextlib.contextmanager
-    def client(self):
-        """A function of a `PredictRequest` to its response, on a channel of its own."""
+    def client(self) -> Iterator[Callable]:
+        """Context with a function of a `PredictRequest` to its response, on its own channel."""
         # Channels to one address share a connection unless their options differ.
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"127.0.0.1:{self.port}", options) as channel:
             service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
             yield lambda request: service.Predict(request, timeout=60.0, wait_for_ready=True)
 
-    def memory(self):
-        """float. Resident memory of the process, in MB."""
+    def memory(self) -> float:
+        """Returns the resident memory of the process, in MB."""
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         (size,) = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
         return int(size) / 1024
 
 
-def make_requests(name, kind):
-    """list of `PredictRequest`s, `"same"` or `"mixed"`."""
+def make_requests(name: str, kind: str) -> list[predict_pb2.PredictRequest]:
+    """Returns requests to a model, of the kind `"same"` or `"mixed"`."""
     draw = np.random.default_rng(0)
     if kind == "same":
         return [_request(name, 1, 32, draw)]
@@ -118,8 +119,8 @@ def _request(name, size, words, draw):
     return request
 
 
-def first_answers(server):
-    """Milliseconds to the first answer since the start, and of the first and later requests."""
+def first_answers(server: Server) -> dict[str, float]:
+    """Measures the milliseconds from the start to the first answer, and of single requests."""
     (request,) = make_requests(server.name, "same")
     with server.client() as ask:
         ready, times = time.monotonic(), []
@@ -135,8 +136,10 @@ def first_answers(server):
     }
 
 
-def load(server, requests, num_clients, seconds):
-    """Asks for some time; returns a dict of what was seen."""
+def load(
+    server: Server, requests: list[predict_pb2.PredictRequest], num_clients: int, seconds: float
+) -> dict[str, Any]:
+    """Sends requests for some time; returns statistics of the answers."""
     with server.client() as ask:
         expected = [ask(request) for request in requests]
     until, times, errors, memory = time.monotonic() + seconds, [], [], []

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Compares every form of every served model with `predict`, and writes what was found as a table.
+"""Compares every export format of every model with `predict`, and writes a table of differences.
 
-Each model is asked with texts of 1 to 512 tokens in batches of 1, 8 and 64: one by one, eight of a
-length, and all together. A cell is the largest difference of any output; `inf` if a string, a whole
-number or a shape is another. SavedModels are asked in processes without this package.
+Each model runs on texts of 1 to 512 tokens in batches of 1, 8 and 64: one by one, eight of a
+length, and all together. A cell is the largest difference of any output; `inf` if a string, an
+integer or a shape differs. SavedModels run in processes without this package.
 
     PYTHONPATH=. python tools/serving/matrix.py --out docs/formats.md
     PYTHONPATH=. python tools/serving/matrix.py --cases TokenClassifier --formats "ONNX Runtime"
@@ -19,17 +19,19 @@ from pathlib import Path
 import numpy as np
 from answers import Answers
 
+Table = dict[str, dict[str, float | None]]  # case -> format -> largest difference
+
 _BEGIN, _END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
 
 
-def main(arguments=None):
-    """Prints the table, or writes it between its marks in a file."""
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the table, or writes it between its markers in a file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cases", nargs="+", help="rows; default: all")
     parser.add_argument("--formats", nargs="+", help="columns; default: all that are installed")
-    parser.add_argument("--out", type=Path, help="a Markdown file with the marks of the table")
+    parser.add_argument("--out", type=Path, help="a Markdown file with markers for the table")
     options = parser.parse_args(arguments)
     table = as_table(differences(options.cases, options.formats))
     if options.out is None:
@@ -38,21 +40,17 @@ def main(arguments=None):
         write_between(options.out, table)
 
 
-def differences(case_names=None, formats=None):
-    """Asks all cases in all formats.
+def differences(case_names: list[str] | None = None, formats: list[str] | None = None) -> Table:
+    """Runs cases in formats; a difference is None if the format does not support the model.
 
     Args:
-        case_names: list of str, of `matrix_models`. Default: all.
-        formats: list of str, keys of `FORMATS`. Default: all.
-
-    Returns:
-        dict of the names of cases to dicts of formats to floats; None where a model has not this
-        form.
+        case_names: cases of `matrix_models`. Default: all.
+        formats: keys of `FORMATS`. Default: all.
     """
     import matrix_models
 
     formats = formats or list(FORMATS)
-    found = {}
+    found: Table = {}
     with contextlib.ExitStack() as stack:
         columns = {name: stack.enter_context(FORMATS[name]()) for name in formats}
         for cases in matrix_models.cases(case_names):
@@ -65,8 +63,8 @@ def differences(case_names=None, formats=None):
     return found
 
 
-def as_table(found):
-    """The Markdown table of what `differences` returned."""
+def as_table(found: Table) -> str:
+    """Returns the result of `differences` in Markdown."""
     formats = list(next(iter(found.values())))
     lines = ["| model | " + " | ".join(formats) + " |", "|---" * (len(formats) + 1) + "|"]
     for name, cells in found.items():
@@ -75,14 +73,14 @@ def as_table(found):
     return "\n".join(lines)
 
 
-def write_between(path, table):
-    """Puts a table between its marks in a file."""
+def write_between(path: Path, table: str) -> None:
+    """Writes a table between its markers in a file."""
     text = path.read_text(encoding="utf-8")
     before, _, rest = text.partition(_BEGIN)
-    _, mark, behind = rest.partition(_END)
-    if not mark:
-        raise SystemExit(f"{path} has no {_BEGIN} and {_END}.")
-    path.write_text(f"{before}{_BEGIN}\n{table}\n{_END}{behind}", encoding="utf-8")
+    _, end, after = rest.partition(_END)
+    if not end:
+        raise SystemExit(f"{path} must have the lines {_BEGIN} and {_END}.")
+    path.write_text(f"{before}{_BEGIN}\n{table}\n{_END}{after}", encoding="utf-8")
 
 
 # === Formats: context managers that give a function of (case, folder) ===
@@ -150,7 +148,7 @@ def _of_session(open_session):
         def difference(case, folder):
             try:
                 session = open_session(case.model, folder)
-            except InputError:  # this model has not this form
+            except InputError:  # the format does not support the model
                 return None
             features, found = _features(case), []
             features = {name: features[name] for name in FEATURES}
@@ -164,7 +162,7 @@ def _of_session(open_session):
 
 
 def _of_file(kind, file):
-    """As `_of_session`, for a format of `keras_bert_impl.serving` whose network is one file."""
+    """Same as `_of_session`, for a format of `keras_bert_impl.serving` with one network file."""
 
     def open_session(model, folder):
         from keras_bert_impl.serving.network.networks import encoder_of
@@ -198,18 +196,18 @@ def _exported(case, folder, ids_only):
     return directory
 
 
-# === What is asked ===
+# === Inputs ===
 
 
 def _slices(count):
-    """For each batch size the slices of so many rows."""
+    """Returns, for each batch size, the slices of a number of rows."""
     from matrix_models import BATCH_SIZES
 
     return [[slice(i, i + size) for i in range(0, count, size)] for size in BATCH_SIZES]
 
 
 def _features(case):
-    """dict of int32 arrays: the rows of all texts, windows of them as rows of their own."""
+    """Returns the int32 features of all texts, with a row for each window."""
     import tensorflow as tf
 
     texts = map(tf.constant, case.inputs.values())
@@ -221,13 +219,13 @@ def _features(case):
 
 
 def _cut(features, part):
-    """A slice of features, as long as the longest row in it."""
+    """Returns a slice of features, as long as the longest row in it."""
     longest = features["padding_mask"][part].sum(axis=-1).max()
     return {name: rows[part][..., :longest] for name, rows in features.items()}
 
 
 def _expected_of_ids(case, features):
-    """What the signature `ids` should answer, by what the model itself predicts."""
+    """Returns the expected outputs of the signature `ids`, from the model itself."""
     import matrix_models as models
 
     model = case.model
@@ -246,12 +244,12 @@ def _expected_of_ids(case, features):
 
 
 def _at_words(row, mask):
-    """What is said of the first tokens of words."""
-    return {"scores": [row["scores"][place] for place in np.flatnonzero(mask)]}
+    """Returns the scores of the first tokens of words."""
+    return {"scores": [row["scores"][index] for index in np.flatnonzero(mask)]}
 
 
 def _of_network(model, session, features):
-    """The largest difference of what `predict` makes of the outputs of two networks."""
+    """Returns the largest difference between the predictions from the outputs of two networks."""
     from keras_bert_impl.serving.network.networks import network_of
 
     received, expected = session(features), network_of(model).outputs_of_model(features)

@@ -1,14 +1,16 @@
-"""A small model of every task, of 512 positions, and texts of all lengths to ask it with.
+"""A small model of every task, with 512 positions, and texts of all lengths.
 
-Weights are random: a served model is compared with itself, and noise hides no mistake.
+Weights are random: exports are compared with their own model, so no trained weights are needed.
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
 from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
+from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.tasks import (
     EncoderSignatures,
     FeatureTagger,
@@ -36,24 +38,22 @@ class Case:
     """A row of the matrix.
 
     Attributes:
-        name: str.
-        signatures: `Signatures` of the model.
-        inputs: dict of lists of strings, as the signatures take them.
-        asked: tuple of str, the names of those on strings.
+        inputs: lists of strings, the inputs of the signatures.
+        asked: names of the signatures on strings to compare.
     """
 
     name: str
-    signatures: object
-    inputs: dict
-    asked: tuple = ("serving_default",)
+    signatures: Signatures
+    inputs: dict[str, list]
+    asked: tuple[str, ...] = ("serving_default",)
 
     @property
-    def model(self):
+    def model(self) -> keras.Model:
         """The task model, or the `Encoder`."""
         return self.signatures.model
 
-    def reference(self, signature):
-        """What the model answers in this process to a signature, as of `Signatures.reference`."""
+    def reference(self, signature: str) -> list[dict]:
+        """Returns the model's own outputs for a signature; see `Signatures.reference`."""
         if signature == "serving_default":
             return self.signatures.reference(**self.inputs)
         if signature == "pairs":
@@ -66,25 +66,21 @@ class Case:
         ]
 
 
-def cases(names=None):
-    """Iterates over lists of `Case`s of one model each.
-
-    Args:
-        names: list of str, the cases to have. Default: all.
-    """
+def cases(names: list[str] | None = None) -> Iterator[list[Case]]:
+    """Iterates over lists of the cases of one model each; `names` selects some of them."""
     for make in _MAKERS:
         wanted = [name for name in make.names if names is None or name in names]
         if wanted:
             yield [case for case in make() if case.name in wanted]
 
 
-def tokenizer():
-    """One whose words are a token, or two where they end in s."""
+def tokenizer() -> WordPieceTokenizer:
+    """Creates a tokenizer whose words are one token, or two if they end in s."""
     return WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *_WORDS, _SUFFIX])
 
 
-def encoder():
-    """A small encoder with noise in every weight."""
+def encoder() -> Encoder:
+    """Creates a small encoder."""
     config = EncoderConfig(
         vocabulary_size=len(_WORDS) + 6,
         hidden_dim=32,
@@ -96,8 +92,8 @@ def encoder():
     return Encoder(config)
 
 
-def texts(most=LENGTHS[-1], seed=0):
-    """64 texts: eight of each of `LENGTHS`, none over `most` tokens, and eight mixed ones."""
+def texts(most: int = LENGTHS[-1], seed: int = 0) -> list[str]:
+    """Returns 64 texts: eight of each of `LENGTHS`, of up to `most` tokens, and eight mixed ones."""
     lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
     draw = np.random.default_rng(seed)
     return [_text(min(length, most), draw) for length in lengths]
@@ -114,11 +110,11 @@ def _text(num_tokens, draw):
 
 # === The models ===
 
-_MAKERS = []
+_MAKERS: list = []
 
 
 def _of(*names):
-    """Registers a function that makes a model and its cases of these names."""
+    """Registers a function that creates a model and its cases, which have these names."""
 
     def register(function):
         function.names = names

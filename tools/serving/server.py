@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Serves SavedModels as TensorFlow Serving does, over the C API: for tests of clients.
+"""A stand-in for TensorFlow Serving, on the C API, to test clients with.
 
 It answers `Predict` of the gRPC service `tensorflow.serving.PredictionService` and, over HTTP,
-`POST /v1/models/NAME:predict` with `instances` or `inputs`. The newest version is served, when it
-has answered its warm-up requests.
+`POST /v1/models/NAME:predict` with `instances` or `inputs`. It serves the newest version, after
+running its warm-up requests.
 
     python tools/serving/server.py models/reviews --port 8500 --rest-port 8501
 """
@@ -15,8 +15,10 @@ import json
 import math
 import struct
 import threading
+from collections.abc import Iterable
 from concurrent import futures
 from pathlib import Path
+from typing import Any
 
 import c_api
 import grpc
@@ -24,7 +26,7 @@ import numpy as np
 from wire import read_fields, read_numbers, read_records, write_field, write_number
 
 _SERVICE = "tensorflow.serving.PredictionService"
-_MOST_VALUES = 1 << 26  # of a tensor, however few bytes say that it has more
+_MOST_VALUES = 1 << 26  # of a tensor; a message of few bytes can claim more
 # Numbers of `DataType`: (field of TensorProto with single values, format of one in it).
 _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
 
@@ -33,11 +35,11 @@ class Models:
     """The newest versions of models by name.
 
     Args:
-        folders: list of `Path`, each of the versions of a model.
-        warm_up: bool. Whether to answer their warm-up requests first.
+        folders: each the folder of a model's versions.
+        warm_up: whether to run their warm-up requests first.
     """
 
-    def __init__(self, folders, warm_up=True):
+    def __init__(self, folders: Iterable[Path], warm_up: bool = True) -> None:
         library = c_api.load_libraries()
         self.versions = {folder.name: newest_version(folder) for folder in folders}
         self.models = {
@@ -50,8 +52,10 @@ class Models:
                 log = read_fields(read_fields(record)[6][0])  # PredictionLog.predict_log
                 self.ask(*read_request(log[1][0]))
 
-    def ask(self, name, signature, inputs):
-        """dict of arrays by name; raises a `c_api.Failure`."""
+    def ask(
+        self, name: str, signature: str, inputs: dict[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature by name, or raises a `c_api.Failure`."""
         if name not in self.models:
             raise c_api.Failure(f"Servable not found for request: {name}")
         if signature not in self.models[name].signatures:
@@ -59,16 +63,16 @@ class Models:
         return self.models[name].ask(signature, **inputs)
 
 
-def newest_version(folder):
-    """int. The highest number among the names in a folder."""
+def newest_version(folder: str | Path) -> int:
+    """Returns the highest number among the names in a folder."""
     return max(int(entry.name) for entry in Path(folder).iterdir() if entry.name.isdecimal())
 
 
 # === gRPC ===
 
 
-def grpc_server(models, port):
-    """A started `grpc.Server`, and its port."""
+def grpc_server(models: Models, port: int) -> tuple[grpc.Server, int]:
+    """Starts a gRPC server; returns it and its port."""
 
     def predict(request, context):
         try:
@@ -89,8 +93,8 @@ def grpc_server(models, port):
     return server, port
 
 
-def read_request(message):
-    """(model, signature, dict of arrays) of the bytes of a `PredictRequest`."""
+def read_request(message: bytes) -> tuple[str, str, dict[str, np.ndarray]]:
+    """Reads (model, signature, inputs) from the bytes of a `PredictRequest`."""
     request = read_fields(message)
     spec = read_fields(request[1][0])
     signature = spec.get(3, [b"serving_default"])[0].decode()
@@ -100,15 +104,15 @@ def read_request(message):
     return spec[1][0].decode(), signature, inputs
 
 
-def read_tensor(message):
-    """An array of the bytes of a `TensorProto`."""
+def read_tensor(message: bytes) -> np.ndarray:
+    """Reads an array from the bytes of a `TensorProto`."""
     fields = read_fields(message)
     kind = fields[1][0]
     dims = read_fields(fields.get(2, [b""])[0]).get(2, [])
     shape = [read_fields(dim).get(1, [0])[0] for dim in dims]
     size = math.prod(shape)
     if size > _MOST_VALUES:
-        raise ValueError(f"a tensor of {size} values is too large, or of no shape.")
+        raise ValueError(f"a tensor of {size} values is too large.")
     if kind == c_api.STRING:
         flat = np.empty(size, object)
         flat[:] = (fields.get(8, [b""]) * size)[:size]
@@ -120,7 +124,7 @@ def read_tensor(message):
 
 
 def _single_values(fields, kind):
-    """Values that stand by themselves, packed or not; of fewer than there are the last repeats."""
+    """Returns the values of a typed field, packed or not; the last one repeats if some lack."""
     number, code = _VALUES[kind]
     values = []
     for value in fields.get(number, [0]):
@@ -134,8 +138,10 @@ def _single_values(fields, kind):
     return [one - (1 << 64) if one >= 1 << 63 else one for one in values]
 
 
-def write_response(name, version, signature, outputs):
-    """The bytes of a `PredictResponse`."""
+def write_response(
+    name: str, version: int, signature: str, outputs: dict[str, np.ndarray]
+) -> bytes:
+    """Returns the bytes of a `PredictResponse`."""
     spec = write_field(1, name.encode()) + write_field(3, signature.encode())
     spec += write_field(2, b"\x08" + write_number(version))
     message = write_field(2, spec)
@@ -145,8 +151,8 @@ def write_response(name, version, signature, outputs):
     return message
 
 
-def write_tensor(array):
-    """The bytes of a `TensorProto`."""
+def write_tensor(array: np.ndarray) -> bytes:
+    """Returns the bytes of a `TensorProto`."""
     kind = c_api.STRING if array.dtype == object else c_api.NUMBERS[array.dtype]
     shape = b"".join(write_field(2, b"\x08" + write_number(size)) for size in array.shape)
     message = b"\x08" + write_number(kind) + write_field(2, shape)
@@ -158,8 +164,8 @@ def write_tensor(array):
 # === REST ===
 
 
-def rest_server(models, port):
-    """A started `ThreadingHTTPServer`, and its port."""
+def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPServer, int]:
+    """Starts an HTTP server; returns it and its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):  # the name is that of the library
@@ -185,10 +191,10 @@ def rest_server(models, port):
     return server, server.server_address[1]
 
 
-def rest_answer(models, name, request):
-    """The answer to a request in rows (`instances`) or columns (`inputs`)."""
+def rest_answer(models: Models, name: str, request: Any) -> dict[str, Any]:
+    """Answers a request in rows (`instances`) or columns (`inputs`)."""
     if not isinstance(request, dict):
-        raise ValueError("a request is a JSON object.")
+        raise ValueError("a request must be a JSON object.")
     signature = request.get("signature_name", "serving_default")
     takes = models.models[name].signatures[signature][0]
     by_row = "instances" in request
@@ -207,7 +213,7 @@ def rest_answer(models, name, request):
 
 
 def _with_bytes(values):
-    """What JSON has, with bytes for `{"b64": ...}`."""
+    """Replaces each `{"b64": ...}` by its bytes."""
     if isinstance(values, list):
         return [_with_bytes(value) for value in values]
     if not isinstance(values, dict):
@@ -218,7 +224,7 @@ def _with_bytes(values):
 
 
 def _array_of_json(rows, kind):
-    """An array of nested lists; numbers that are not of this `DataType` are an error."""
+    """Converts nested lists to an array; raises if they are not numbers of this `DataType`."""
     if kind == c_api.STRING:
         return np.array(rows, object)
     array, dtype = np.array(rows), np.dtype(c_api.DTYPES[kind])
@@ -235,13 +241,17 @@ def _json_of_bytes(text):
         return {"b64": base64.b64encode(text).decode()}
 
 
-def main():
-    """Serves until it is stopped; prints the ports as JSON when ready."""
+def main() -> None:
+    """Serves until stopped; prints the ports as JSON when ready."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path, help="of versions, named as the models")
-    parser.add_argument("--port", type=int, default=8500, help="of gRPC; 0 for any")
-    parser.add_argument("--rest-port", type=int, default=8501, help="of HTTP; 0 for any")
-    parser.add_argument("--no-warm-up", action="store_true", help="be ready without it")
+    parser.add_argument(
+        "folders", nargs="+", type=Path, help="folders of versions, named like the models"
+    )
+    parser.add_argument("--port", type=int, default=8500, help="gRPC port; 0 for any free port")
+    parser.add_argument(
+        "--rest-port", type=int, default=8501, help="HTTP port; 0 for any free port"
+    )
+    parser.add_argument("--no-warm-up", action="store_true", help="skip the warm-up requests")
     arguments = parser.parse_args()
     folders = [folder.absolute() for folder in arguments.folders]
     models = Models(folders, warm_up=not arguments.no_warm_up)

@@ -1,62 +1,66 @@
-"""Protocol buffers as bytes: their fields by number, without a description of the message."""
+"""Reading and writing of protocol buffers by field number, without message definitions."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 
-def read_fields(message):
-    """dict of the numbers of fields to lists of their values, of the bytes of a protocol buffer."""
-    fields, place = {}, 0
-    while place < len(message):
-        key, place = _number(message, place)
+def read_fields(message: bytes) -> dict[int, list]:
+    """Returns the values of the fields of a message, by the number of the field."""
+    fields: dict[int, list] = {}
+    start = 0
+    while start < len(message):
+        key, start = _number(message, start)
         if key & 7 == 0:
-            value, place = _number(message, place)
+            value, start = _number(message, start)
         else:
             size = {1: 8, 5: 4}.get(key & 7)
             if size is None:
-                size, place = _number(message, place)
-            value, place = message[place : place + size], place + size
+                size, start = _number(message, start)
+            value, start = message[start : start + size], start + size
         fields.setdefault(key >> 3, []).append(value)
     return fields
 
 
-def read_numbers(message):
-    """list of the numbers in the bytes of a packed field."""
-    numbers, place = [], 0
-    while place < len(message):
-        number, place = _number(message, place)
+def read_numbers(message: bytes) -> list[int]:
+    """Returns the numbers in the bytes of a packed field."""
+    numbers, start = [], 0
+    while start < len(message):
+        number, start = _number(message, start)
         numbers.append(number)
     return numbers
 
 
-def _number(message, place):
-    """(a number of variable length, the place behind it)."""
+def _number(message, start):
+    """Returns a number of variable length, and the position after it."""
     value = shift = 0
     while True:
-        byte = message[place]
-        place += 1
+        byte = message[start]
+        start += 1
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            return value, place
+            return value, start
 
 
-def read_records(path):
-    """Iterates over the records of a TFRecord file, bytes; without one there is none."""
-    data, place = path.read_bytes() if path.is_file() else b"", 0
-    while place < len(data):
-        size = int.from_bytes(data[place : place + 8], "little")
-        place += 12  # behind the length and its check sum
-        yield data[place : place + size]
-        place += size + 4
+def read_records(path: Path) -> Iterator[bytes]:
+    """Iterates over the records of a TFRecord file; none if the file does not exist."""
+    data, start = path.read_bytes() if path.is_file() else b"", 0
+    while start < len(data):
+        size = int.from_bytes(data[start : start + 8], "little")
+        start += 12  # after the length and its checksum
+        yield data[start : start + size]
+        start += size + 4
 
 
-def write_field(number, content):
-    """bytes of a field whose content, bytes, has a length."""
+def write_field(number: int, content: bytes) -> bytes:
+    """Returns the bytes of a length-delimited field."""
     return write_number(number << 3 | 2) + write_number(len(content)) + content
 
 
-def write_number(number):
-    """bytes of a number of variable length, 0 or more."""
-    more = b""
+def write_number(number: int) -> bytes:
+    """Returns the bytes of a number of variable length, 0 or more."""
+    written = b""
     while number > 127:
-        more += bytes([number & 127 | 128])
+        written += bytes([number & 127 | 128])
         number >>= 7
-    return more + bytes([number])
+    return written + bytes([number])

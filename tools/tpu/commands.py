@@ -1,4 +1,4 @@
-"""Commands for other machines: their arguments checked; shown, or run one after the other."""
+"""Commands for other machines: checks their arguments, and prints or runs them."""
 
 import argparse
 import contextlib
@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BETWEEN_LOOKS = 0.1  # seconds
@@ -17,23 +19,23 @@ _PATIENCE = 10  # seconds that a process has to end
 
 
 class Parser(argparse.ArgumentParser):
-    """Says an error on one line, and exits with status 2."""
+    """Prints an error on one line, and exits with status 2."""
 
-    def __init__(self, description):
+    def __init__(self, description: str) -> None:
         super().__init__(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
-def matching(pattern, what):
-    """An argparse type: text that is wholly a regular expression.
+def matching(pattern: str, what: str) -> Callable[[str], str]:
+    """Returns an argparse type of texts that match a regular expression as a whole.
 
     Args:
-        pattern: str. No match may begin with `-`, or another program takes it for an option.
-        what: str, for the message, such as `"a zone such as us-central2-b"`.
+        pattern: no match may begin with `-`, or another program would take it for an option.
+        what: used in the message, such as `"a zone such as us-central2-b"`.
     """
 
     def checked(text):
@@ -44,8 +46,8 @@ def matching(pattern, what):
     return checked
 
 
-def whole_number(most=None):
-    """An argparse type: an int from 1, up to `most`."""
+def whole_number(most: int | None = None) -> Callable[[str], int]:
+    """Returns an argparse type of integers from 1 to `most`."""
 
     def checked(text):
         number = int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
@@ -57,11 +59,10 @@ def whole_number(most=None):
     return checked
 
 
-def checkout(text):
-    """The whole path of a checkout of this package, which no program takes for an option or host.
+def checkout(text: str) -> str:
+    """argparse type of a checkout of this package.
 
-    Raises:
-        ArgumentTypeError: there is none.
+    Returns its absolute path, which no program takes for an option or host.
     """
     path = Path(text).resolve()
     if not (path / "pyproject.toml").is_file():
@@ -69,34 +70,30 @@ def checkout(text):
     return str(path)
 
 
-def shown(command):
-    """str. A command as a shell takes it.
-
-    Args:
-        command: list of str.
-    """
+def shown(command: list[str]) -> str:
+    """Returns a command as it is typed in a shell."""
     return shlex.join(command)
 
 
-def split(arguments):
-    """(arguments before `--`, the command behind it), two lists of str."""
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Returns the arguments before `--`, and the command after it."""
     if "--" not in arguments:
         return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
+    index = arguments.index("--")
+    return arguments[:index], arguments[index + 1 :]
 
 
-def end_on_signals():
-    """From now on SIGTERM and SIGHUP end this process as Ctrl-C does: by way of every `finally`."""
+def end_on_signals() -> None:
+    """Makes SIGTERM and SIGHUP end this process like Ctrl-C, so that every `finally` runs."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt)
 
 
 @contextlib.contextmanager
-def signals_held():
-    """Signals that arrive inside the block are handled behind it."""
-    held = []
+def signals_held() -> Iterator[None]:
+    """Context that delays signals until its end."""
+    held: list[int] = []
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     for number in handlers:
@@ -106,20 +103,19 @@ def signals_held():
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    for number in held:
-        signal.raise_signal(number)
+    for held_number in held:
+        signal.raise_signal(held_number)
 
 
-def run(commands, dry_run, own_session=False):
-    """Runs commands until one fails, or prints them.
+def run(commands: list[list[str]], dry_run: bool, own_session: bool = False) -> int:
+    """Prints commands, and runs them one after the other until one fails.
 
     Args:
-        commands: list of lists of str.
-        dry_run: bool. Whether to print them alone.
-        own_session: bool. Whether Ctrl-C in the terminal does not reach them.
+        dry_run: whether to only print them.
+        own_session: whether to protect them from Ctrl-C in the terminal.
 
     Returns:
-        int. 0, or the status of the command that failed.
+        0, or the status of the command that failed.
     """
     for command in commands:
         print(shown(command), flush=True)
@@ -127,22 +123,22 @@ def run(commands, dry_run, own_session=False):
             continue
         status = run_together([command], own_session=own_session)
         if status:
-            print(f"error: status {status} of the command above", file=sys.stderr)
+            print(f"error: the command above failed with status {status}", file=sys.stderr)
             return status
     return 0
 
 
-def run_together(commands, own_session=False, **how):
+def run_together(commands: list[list[str]], own_session: bool = False, **how) -> int:
     """Runs commands at the same time until all have ended, or one has failed.
 
-    Those that still run are ended, also where this process is.
+    Commands that still run are then stopped, also if this process is stopped.
 
     Args:
         commands, own_session: see `run`.
         how: arguments of `subprocess.Popen`.
 
     Returns:
-        int. 0, or the status of the command that failed; 127 where a program is not there.
+        0, or the status of the command that failed; 127 if a program is missing.
     """
     missing = next((c[0] for c in commands if shutil.which(c[0]) is None), None)
     if missing:
@@ -151,7 +147,7 @@ def run_together(commands, own_session=False, **how):
     processes = []
     try:
         for command in commands:
-            # A signal in the middle would leave a process that nobody knows.
+            # A signal in the middle would leave a process that is not in the list.
             with signals_held():
                 processes.append(subprocess.Popen(command, start_new_session=own_session, **how))
         while True:
@@ -159,7 +155,7 @@ def run_together(commands, own_session=False, **how):
             failed = [status for status in statuses if status]
             if failed or None not in statuses:
                 return failed[0] if failed else 0
-            # Not `wait`: a signal that comes just before it has begun does not end it.
+            # Not `wait`: a signal that arrives just before it starts does not interrupt it.
             time.sleep(_BETWEEN_LOOKS)
     finally:
         with signals_held():
@@ -168,7 +164,7 @@ def run_together(commands, own_session=False, **how):
 
 def _end(processes):
     for process in processes:
-        process.terminate()  # of one that has ended nothing
+        process.terminate()  # does nothing if it has ended
     end = time.monotonic() + _PATIENCE
     for process in processes:
         try:

@@ -4,10 +4,10 @@
     python tools/tpu/gpu_hosts.py node-1 node-2 --dry-run -- venv/bin/keras-bert pretrain \
         /shared/records --out /shared/run --strategy multi_worker
 
-Hosts are what `ssh` takes, and reach each other under the same names; the first is the chief. The
-command is one that all have, on paths that all see. It is the same on all of them, and so is its end:
-where one fails, the others are stopped, and the next run goes on from the checkpoint. `--set-up` copies
-this package to the hosts and installs it before.
+Hosts are named as for `ssh`, and must reach each other under the same names; the first is the chief. All
+hosts run the same command, so they need the same programs and a shared file system. If one fails, the
+others are stopped, and the next run resumes from the checkpoint. `--set-up` first copies this package to
+the hosts and installs it.
 """
 
 import argparse
@@ -21,21 +21,21 @@ import commands
 _PORT = 12345
 
 
-def config(hosts, index, port):
-    """str. The `TF_CONFIG` of a worker.
+def config(hosts: list[str], index: int, port: int) -> str:
+    """Returns the `TF_CONFIG` of a worker.
 
     Args:
-        hosts: list of str, each `host` or `user@host`.
-        index: int, of the worker.
-        port: int, where each listens to the others.
+        hosts: each `host` or `user@host`.
+        index: that of the worker in the hosts.
+        port: where each worker listens to the others.
     """
     addresses = [f"{host.rpartition('@')[2]}:{port}" for host in hosts]
     task = {"type": "worker", "index": index}
     return json.dumps({"cluster": {"worker": addresses}, "task": task})
 
 
-def set_up(hosts, source):
-    """Commands that copy a checkout to all hosts and install it there."""
+def set_up(hosts: list[str], source: str) -> list[list[str]]:
+    """Returns commands that copy a checkout to all hosts and install it there."""
     install = "python3 -m venv venv && venv/bin/pip install ./source 'tensorflow[and-cuda]'"
     found = []
     for host in hosts:
@@ -46,10 +46,10 @@ def set_up(hosts, source):
     return found
 
 
-def workers(hosts, command, port):
-    """The command of each worker.
+def workers(hosts: list[str], command: list[str], port: int) -> list[list[str]]:
+    """Returns the command of each worker.
 
-    With a terminal, so that a worker ends where its connection does.
+    It gets a terminal, so that a worker ends when its connection does.
     """
     return [
         [
@@ -62,8 +62,8 @@ def workers(hosts, command, port):
     ]
 
 
-def main(arguments=None):
-    """Returns the status of what was run."""
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the status of the commands."""
     parser = commands.Parser(__doc__)
     host = commands.matching(
         r"([A-Za-z_][\w.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*", "a host such as node-1"
@@ -72,18 +72,22 @@ def main(arguments=None):
     parser.add_argument(
         "--port", type=commands.whole_number(2**16 - 1), default=_PORT, help=f"default: {_PORT}"
     )
-    parser.add_argument("--set-up", action="store_true", help="install this package there before")
+    parser.add_argument(
+        "--set-up", action="store_true", help="first install this package on the hosts"
+    )
     parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the commands without running them"
+    )
     arguments = sys.argv[1:] if arguments is None else arguments
     own, command = commands.split(arguments)
     options = parser.parse_args(own)
     if not command:
-        parser.error("there is no command to run; give it behind --")
+        parser.error("there is no command to run; give it after --")
     names = [host.rpartition("@")[2] for host in options.hosts]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        parser.error(f"the host {twice} is named twice")
+        parser.error(f"the host {twice} is given twice")
     if options.set_up:
         try:
             source = commands.checkout(options.source)

@@ -1,16 +1,15 @@
 #!/usr/bin/env python
-"""Plans pre-training on paper: memory of a chip, and days and cost on 1 to 1,024 chips.
+"""Estimates pre-training: memory per chip, and days and cost on 1 to 1,024 chips.
 
     python tools/tpu/plan.py memory --model bert-base-uncased --length 128 --rows 64
     python tools/tpu/plan.py days --model bert-base-uncased --steps 900000 --batch 256 --length 128 \
         --chip v4 --utilization 0.4 --price 3.22
 
-`memory` compiles the step by XLA, for the processor that is there, and prints what its buffers take;
-nothing is computed. It needs JAX (extra `jax`). `days` is arithmetic alone.
+`memory` compiles the step with XLA, for this machine's processor, and prints the size of its buffers
+without running it. It needs JAX (extra `jax`). `days` is only arithmetic.
 """
 
 import os
-import sys
 from typing import NamedTuple
 
 import commands
@@ -19,13 +18,13 @@ _GIB = 2**30
 
 
 class Chip(NamedTuple):
-    """What a maker says of a chip.
+    """Data sheet of a chip.
 
     Attributes:
-        flops: float, of bfloat16 a second at most.
-        memory: float, GiB.
-        pod: int, the most chips that are connected.
-        reduced: float, bytes a second that an all-reduce in a pod moves, all chips together.
+        flops: peak bfloat16 FLOP per second.
+        memory: in GiB.
+        pod: largest number of connected chips.
+        reduced: bytes per second that an all-reduce in a pod moves, all chips together.
     """
 
     flops: float
@@ -44,7 +43,7 @@ _COUNTS = [1, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 class Job(NamedTuple):
-    """A part of a pre-training run: so many steps of so many rows of a length."""
+    """A phase of a pre-training run, with a fixed batch size and row length."""
 
     model: str
     steps: int
@@ -53,8 +52,8 @@ class Job(NamedTuple):
     predictions: int
 
     @property
-    def step_flops(self):
-        """Of a step on all chips: forward, and twice that backward."""
+    def step_flops(self) -> float:
+        """FLOP of a step on all chips: forward, and twice that backward."""
         from keras_bert_impl import EncoderConfig
         from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
@@ -64,17 +63,17 @@ class Job(NamedTuple):
         return 3 * self.batch * row
 
     @property
-    def num_parameters(self):
+    def num_parameters(self) -> int:
         from keras_bert_impl import EncoderConfig
 
         return EncoderConfig.named(self.model).num_parameters()
 
 
-def days(job, chip, num_chips, utilization):
-    """(seconds of a step's arithmetic, of its all-reduce, days of the job).
+def days(job: Job, chip: Chip, num_chips: int, utilization: float) -> tuple[float, float, float]:
+    """Returns (seconds of a step's arithmetic, of its all-reduce, days of the job).
 
-    Gradients are summed in float32: each chip gives `2 * (n - 1) / n` of their bytes, at its part
-    of the pod's rate, and nothing else is counted as going on meanwhile.
+    Gradients are summed in float32: each chip sends `2 * (n - 1) / n` of their bytes, at its share
+    of the pod's rate, without overlapping the arithmetic.
     """
     compute = job.step_flops / num_chips / (chip.flops * utilization)
     size = 4 * job.num_parameters
@@ -82,8 +81,8 @@ def days(job, chip, num_chips, utilization):
     return compute, reduced, job.steps * (compute + reduced) / 86_400
 
 
-def table_of_days(job, chip, utilization, price):
-    """Markdown, a line for each number of chips."""
+def table_of_days(job: Job, chip: Chip, utilization: float, price: float | None) -> str:
+    """Returns a Markdown table with a line for each number of chips."""
     money = " cost |" if price else ""
     lines = [
         f"| chips | rows a chip | arithmetic, ms | all-reduce, ms | tokens/s | days | chip hours |{money}",
@@ -102,8 +101,10 @@ def table_of_days(job, chip, utilization, price):
     return "\n".join(lines)
 
 
-def memory(model, length, rows, predictions, dtype, remat):
-    """dict of bytes: what XLA's buffers of a training step take, and what is kept beside it."""
+def memory(
+    model: str, length: int, rows: int, predictions: int, dtype: str, remat: bool
+) -> dict[str, int]:
+    """Returns the bytes of a training step's buffers in XLA, and of the training state."""
     os.environ["KERAS_BACKEND"] = "jax"
     import jax
     import jax.numpy as jnp
@@ -145,27 +146,27 @@ def memory(model, length, rows, predictions, dtype, remat):
     }
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> None:
     """Prints a plan."""
     parser = commands.Parser(__doc__)
     count = commands.whole_number()
     parser.add_argument("what", choices=["memory", "days"])
     parser.add_argument("--model", required=True, help="a published name")
-    parser.add_argument("--length", type=count, required=True, help="tokens of a row")
-    parser.add_argument("--predictions", type=count, help="masked tokens of a row; default: 15 %%")
-    parser.add_argument("--rows", type=count, help="of memory: rows of a chip's batch")
-    parser.add_argument("--dtype", default="mixed_bfloat16", help="of memory")
-    parser.add_argument("--remat", action="store_true", help="of memory")
-    parser.add_argument("--steps", type=count, help="of days")
-    parser.add_argument("--batch", type=count, help="of days: rows of the global batch")
-    parser.add_argument("--chip", choices=CHIPS, default="v4", help="of days")
+    parser.add_argument("--length", type=count, required=True, help="tokens per row")
+    parser.add_argument("--predictions", type=count, help="masked tokens per row; default: 15 %%")
+    parser.add_argument("--rows", type=count, help="memory: rows in the batch of a chip")
+    parser.add_argument("--dtype", default="mixed_bfloat16", help="memory: Keras dtype policy")
+    parser.add_argument("--remat", action="store_true", help="memory: recompute activations")
+    parser.add_argument("--steps", type=count, help="days: number of steps")
+    parser.add_argument("--batch", type=count, help="days: rows in the global batch")
+    parser.add_argument("--chip", choices=CHIPS, default="v4", help="days: kind of chip")
     parser.add_argument(
         "--utilization",
         type=float,
         default=0.4,
-        help="of days: the share of the chip's peak that the step reaches",
+        help="days: share of the chip's peak FLOP per second that the step reaches",
     )
-    parser.add_argument("--price", type=float, help="of days: of a chip and hour")
+    parser.add_argument("--price", type=float, help="days: price of a chip per hour")
     options = parser.parse_args(arguments)
     for name in ("rows",) if options.what == "memory" else ("steps", "batch"):
         if getattr(options, name) is None:
@@ -194,4 +195,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,11 +4,11 @@
     python tools/tpu/tpu_vm.py job --name bert --zone us-central2-b --type v4-8 --bucket my-bucket \
         --dry-run -- keras-bert pretrain bucket/records --out bucket/run --recipe bert_base
 
-`job` is `create`, `set-up`, `run` and `delete`, each of which is a command of its own, too; the TPU is
-deleted even if a command before fails, unless `--keep` is given. `job` deletes only what it created: it
-labels its TPU, and leaves one alone that was there under this name. `--dry-run` prints all commands and
-runs none. The bucket is mounted as `bucket` in the home directory of every host, so that records and
-run directories are paths. A command that was interrupted is given again: the run goes on.
+`job` runs `create`, `set-up`, `run` and `delete`, which are also commands of their own. It deletes the
+TPU even if a command fails, unless `--keep` is given, but only a TPU that it created: it labels its own.
+`--dry-run` prints all commands without running them. The bucket is mounted as `bucket` in the home
+directory of every host, so that records and run directories are paths. To resume an interrupted run, give
+its command again.
 """
 
 import argparse
@@ -38,52 +38,49 @@ _IMAGES = {"v5p": "v2-alpha-tpuv5", "v5litepod": "v2-alpha-tpuv5-lite", "v6e": "
 
 
 class Slice(NamedTuple):
-    """What the name of an accelerator type says.
-
-    Attributes:
-        generation: str.
-        num_chips, num_hosts: ints.
-    """
+    """A TPU slice, from the name of an accelerator type."""
 
     generation: str
     num_chips: int
     num_hosts: int
 
     @classmethod
-    def of(cls, accelerator_type):
-        """The slice of a type such as `v4-32`, or an `ArgumentTypeError`."""
+    def of(cls, accelerator_type: str) -> "Slice":
+        """Returns the slice of a type such as `v4-32`, or raises an `ArgumentTypeError`."""
         found = re.fullmatch("([a-z0-9]+)-([1-9][0-9]{0,5})", accelerator_type)
         if not found or found[1] not in _GENERATIONS:
             raise argparse.ArgumentTypeError(
-                f"{accelerator_type!r} is no type of TPU: one of {', '.join(_GENERATIONS)}, then - "
-                "and a number, as in v4-8"
+                f"{accelerator_type!r} is not a type of TPU: one of {', '.join(_GENERATIONS)}, "
+                "then - and a number, as in v4-8"
             )
         per_chip, of_host, most_of_one = _GENERATIONS[found[1]]
         chips, rest = divmod(int(found[2]), per_chip)
         if rest or not chips:
-            raise argparse.ArgumentTypeError(f"{accelerator_type} has no whole number of chips")
+            raise argparse.ArgumentTypeError(
+                f"{accelerator_type} is not a whole number of chips; give a multiple of {per_chip}"
+            )
         return cls(found[1], chips, 1 if chips <= most_of_one else -(-chips // of_host))
 
     @property
-    def image(self):
-        """str. The software of the hosts: that of several has the servers of the others' TPUs."""
+    def image(self) -> str:
+        """The software of the hosts; with several hosts, it includes servers of their TPUs."""
         if self.num_hosts > 1:
             return f"tpu-vm-tf-{_TENSORFLOW}-pod-pjrt"
         return _IMAGES.get(self.generation, "tpu-ubuntu2204-base")
 
 
-def create(options, label=None):
-    """Commands that make the TPU, with a label of this job if one is given."""
+def create(options: argparse.Namespace, label: str | None = None) -> list[list[str]]:
+    """Returns commands that create the TPU, with a label of this job if one is given."""
     command = ["gcloud", "compute", "tpus", "tpu-vm", "create", options.name, *_place(options)]
     command += [f"--labels={_LABEL}={label}"] * bool(label)
     command += [f"--accelerator-type={options.type}", f"--version={Slice.of(options.type).image}"]
     return [command + ["--spot"] * options.spot]
 
 
-def set_up(options):
-    """Commands that copy this package to all hosts, install it and mount the bucket."""
-    # Packages ask for tensorflow by name, which has the same files as the build for TPUs: the one
-    # goes, and the other comes, when all the rest is there.
+def set_up(options: argparse.Namespace) -> list[list[str]]:
+    """Returns commands that copy this package to all hosts, install it and mount the bucket."""
+    # Packages require tensorflow by name, which has the same files as the build for TPUs. It is
+    # replaced when everything else is installed.
     install = [
         "python3 -m venv venv",
         "venv/bin/pip install --upgrade pip",
@@ -102,24 +99,24 @@ def set_up(options):
     return [copy, _ssh(options, "all", " && ".join(install))]
 
 
-def run(options):
-    """Commands that run a command on the TPU."""
-    # The first host drives all of them; the servers on these have loaded the library.
+def run(options: argparse.Namespace) -> list[list[str]]:
+    """Returns commands that run a command on the TPU."""
+    # The first host drives all of them; their servers have loaded the library.
     several = f"TPU_NAME={shlex.quote(options.name)} TPU_LOAD_LIBRARY=0 "
     environment = several if Slice.of(options.type).num_hosts > 1 else "TPU_NAME=local "
     program = f"{environment}PATH=$HOME/venv/bin:$PATH {shlex.join(options.command)}"
-    # With a terminal, so that the command ends where the connection does.
+    # With a terminal, so that the command ends when the connection does.
     return [[*_ssh(options, "0", program), "--", "-t"]]
 
 
-def delete(options):
-    """Commands that end the TPU, and its price."""
+def delete(options: argparse.Namespace) -> list[list[str]]:
+    """Returns commands that delete the TPU, so that it costs nothing more."""
     command = ["gcloud", "compute", "tpus", "tpu-vm", "delete", options.name, *_place(options)]
     return [[*command, "--quiet"]]
 
 
-def job(options):
-    """Runs all of it; returns the status."""
+def job(options: argparse.Namespace) -> int:
+    """Runs all steps; returns the status."""
     label = uuid.uuid4().hex
     status, is_ours = 1, False
     try:
@@ -127,15 +124,15 @@ def job(options):
         is_ours = not status
         status = status or commands.run(set_up(options) + run(options), options.dry_run)
     finally:
-        with commands.signals_held():  # a second Ctrl-C does not keep a TPU that costs
-            # Where `create` failed or was interrupted, the TPU may be there, and may be another's.
+        with commands.signals_held():  # a second Ctrl-C must not leave a TPU running
+            # If `create` failed or was interrupted, the TPU may exist, and may be another's.
             if is_ours or _has_label(options, label):
                 status = _end(options) or status
     return status
 
 
 def _end(options):
-    """Deletes the TPU of a job, or says what it costs to keep it; returns the status."""
+    """Deletes the TPU of a job, or prints how to if it is kept; returns the status."""
     status = 0 if options.keep else commands.run(delete(options), options.dry_run, own_session=True)
     if options.keep or status:
         print(f"kept; it costs until: {commands.shown(delete(options)[0])}")
@@ -174,7 +171,7 @@ def _parser():
     parser = commands.Parser(__doc__)
     parser.add_argument("step", choices=["job", *_STEPS])
     name = commands.matching("[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "a name of a TPU, such as bert-1")
-    parser.add_argument("--name", required=True, type=name, help="of the TPU")
+    parser.add_argument("--name", required=True, type=name, help="name of the TPU")
     zone = commands.matching(
         "[a-z]+-[a-z]+[0-9]{1,2}-[a-z0-9]{1,4}", "a zone such as us-central2-b"
     )
@@ -185,32 +182,37 @@ def _parser():
         "--type",
         type=_accelerator_type,
         default="v4-8",
-        help="such as v4-8, a host with 4 chips; v5litepod-8; or v4-32, 4 hosts. Default: v4-8",
+        help="accelerator type, such as v4-8 (a host with 4 chips), v5litepod-8 or v4-32 (4 hosts); "
+        "default: v4-8",
     )
-    parser.add_argument("--spot", action="store_true", help="cheaper, and may be taken away")
+    parser.add_argument(
+        "--spot", action="store_true", help="create a cheaper TPU, which may be preempted"
+    )
     bucket = commands.matching(
         "[a-z0-9][a-z0-9_.-]{1,220}[a-z0-9]", "a bucket's name, without gs://"
     )
-    parser.add_argument("--bucket", type=bucket, help="its name, without gs://")
+    parser.add_argument("--bucket", type=bucket, help="name of the bucket to mount, without gs://")
     parser.add_argument("--source", default=".", help="the checkout to copy; default: .")
-    parser.add_argument("--keep", action="store_true", help="of job: do not delete it at the end")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
+    parser.add_argument("--keep", action="store_true", help="job only: do not delete the TPU")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the commands without running them"
+    )
     return parser
 
 
-def main(arguments=None):
-    """Returns the status of what was run."""
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the status of the commands."""
     parser = _parser()
     arguments = sys.argv[1:] if arguments is None else arguments
     own, command = commands.split(arguments)
     options = parser.parse_args(own, argparse.Namespace(command=command))
     runs = options.step in ("job", "run")
     if runs and not command:
-        parser.error("there is no command to run; give it behind --")
+        parser.error("there is no command to run; give it after --")
     if command and not runs:
-        parser.error(f"{options.step} runs no command; leave out what is behind --")
+        parser.error(f"{options.step} runs no command; leave out -- and the command")
     if options.keep and options.step != "job":
-        parser.error("--keep is for job")
+        parser.error("--keep needs the step job")
     if options.step in ("job", "set-up"):
         try:
             options.source = commands.checkout(options.source)

@@ -2,19 +2,20 @@
 
 import math
 import sys
+from argparse import ArgumentParser, Namespace
 
 EXAMPLE = """  keras-bert convert --from uncased_L-12_H-768_A-12 --to bert-base-uncased
   keras-bert convert --from hf://google-bert/bert-base-uncased --to checkpoint --form google"""
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "--from",
         dest="source",
         required=True,
         metavar="MODEL",
-        help="a model directory, a checkpoint of Google's, a SavedModel of TF Hub, a KerasHub "
+        help="a model directory, a Google checkpoint, a SavedModel from TF Hub, a KerasHub "
         "preset, hf://owner/name[@revision], kaggle://owner/model/framework/variation, or a name "
         "that `keras-bert models` lists",
     )
@@ -22,23 +23,24 @@ def add_arguments(parser):
     parser.add_argument(
         "--form",
         default="huggingface",
-        help="huggingface (default): config.json and model.safetensors; google: bert_model.ckpt; "
-        "keras_hub: a preset, with the head where KerasHub computes it in the same way",
+        help="the format to write: huggingface (default), config.json and model.safetensors; "
+        "google, bert_model.ckpt; or keras_hub, a preset, with the head if KerasHub computes it in "
+        "the same way",
     )
     parser.add_argument(
         "--activation",
-        help="put this in place of the model's own, where the form has no name for that: "
-        "--form keras_hub of BERT takes gelu_tanh alone; outputs then differ a little",
+        help="the activation to write instead of the model's own, if the format has no name for "
+        "that, such as gelu_tanh for BERT in --form keras_hub; outputs then differ a little",
     )
     parser.add_argument(
         "--generator",
         action="store_true",
-        help="of Google's ELECTRA, whose checkpoints hold two models, the generator",
+        help="convert the generator of a Google ELECTRA checkpoint, not the discriminator",
     )
 
 
-def run(arguments):
-    """Converts, and prints what was written."""
+def run(arguments: Namespace) -> None:
+    """Converts a model, and prints what was written."""
     from keras_bert_impl.conversion.formats import convert
 
     shapes = convert(

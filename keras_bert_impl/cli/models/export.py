@@ -2,8 +2,10 @@
 
 import re
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from keras_bert_impl.cli.common import add_tuned_model, say
 from keras_bert_impl.cli.models import export_network
 from keras_bert_impl.io.errors import InputError
 
@@ -16,14 +18,14 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
+    add_tuned_model(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="the directory to write; of SavedModels the folder of the model's versions, which is "
-        "named as the model: it is written to the next number in it",
+        help="the directory to write; for a SavedModel, the folder of the model's versions, which "
+        "has the model's name and gets the next version number",
     )
     parser.add_argument(
         "--format",
@@ -36,35 +38,34 @@ def add_arguments(parser):
         "--as",
         dest="use",
         choices=["encoder", "embedder", "masked-lm"],
-        help="what to take the model for; default: the task that it was tuned for",
+        help="the kind of model to export; default: the task that it was fine-tuned for",
     )
     parser.add_argument(
         "--ids-only",
         action="store_true",
-        help="of a SavedModel: take token ids alone, for a server without TF-Text",
+        help="SavedModel only: take token ids but no strings, for a server without TF-Text",
     )
     parser.add_argument(
         "--xla",
         metavar="ROWSxLENGTH,...",
-        help="of a SavedModel: batches that XLA compiles the encoder for, such as 1x128,8x128; "
-        "those that fill half of one or more are padded to it, others not compiled",
+        help="SavedModel only: batch shapes that XLA compiles the encoder for, such as "
+        "1x128,8x128; batches are padded to a shape if they fill at least half of it, and run "
+        "without XLA otherwise",
     )
     parser.add_argument(
         "--check",
         nargs="?",
         const=True,
         metavar="DIR",
-        help="ask the SavedModel that was exported, or that in DIR, in a process that has only "
-        "TensorFlow and TF-Text, and compare with the model; status 1 where they differ by more "
-        "than 1e-5",
+        help="run the exported SavedModel, or the one in DIR, in a process that has only "
+        "TensorFlow and TF-Text, and exit with status 1 if its outputs differ from the model's by "
+        "more than 1e-5",
     )
-    parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
-    parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
     export_network.add_arguments(parser)
 
 
-def run(arguments):
-    """Exports and prints where; checks the result and prints the largest difference."""
+def run(arguments: Namespace) -> None:
+    """Exports a model and prints where, or checks an export and prints the largest difference."""
     _check_arguments(arguments)
     buckets = _buckets(arguments.xla)
     from keras_bert_impl.tasks.runs.served import load_model, load_signatures
@@ -82,7 +83,7 @@ def run(arguments):
     if arguments.out:
         run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
         path = export_version(signatures, arguments.out, arguments.ids_only, run_directory)
-        print(f"wrote the SavedModel to {path}", file=sys.stderr)
+        say(f"wrote the SavedModel to {path}")
     if arguments.check:
         _check(signatures, path)
 
@@ -92,16 +93,16 @@ def _check_arguments(arguments):
     if arguments.format != "saved_model":
         for name in ("ids_only", "check", "dtype", "xla"):
             if getattr(arguments, name):
-                raise InputError(f"--{name.replace('_', '-')} goes with SavedModels alone.")
+                raise InputError(f"--{name.replace('_', '-')} needs --format saved_model.")
         if not arguments.out:
-            raise InputError("--out is missing, the directory to write.")
+            raise InputError("--out, the directory to write, is missing.")
         return
     if bool(arguments.out) == isinstance(arguments.check, str):
         raise InputError("give --out to export, or --check DIR to check what was exported.")
     if arguments.ids_only and arguments.check:
-        raise InputError("--check asks with strings, which --ids-only leaves out.")
+        raise InputError("--check sends strings, which --ids-only does not export.")
     if arguments.xla and not arguments.out:
-        raise InputError("--xla goes with --out, the SavedModel to write.")
+        raise InputError("--xla needs --out, the SavedModel to write.")
 
 
 def _buckets(text):
@@ -110,7 +111,7 @@ def _buckets(text):
         return []
     buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]
     if not all(buckets):
-        raise InputError(f"--xla takes rows and lengths such as 1x128,8x128. Received: {text!r}")
+        raise InputError(f"--xla must be shapes such as 1x128,8x128. Received: {text!r}")
     return [(int(bucket[1]), int(bucket[2])) for bucket in buckets]
 
 
@@ -120,5 +121,5 @@ def _check(signatures, path):
     difference = largest_difference(signatures, path)
     print(f"largest difference from the model: {difference:.1e}")
     if not difference <= TOLERANCE:
-        print(f"keras-bert: {path} does not answer as the model does.", file=sys.stderr)
+        say(f"keras-bert: the outputs of {path} differ from the model's.")
         sys.exit(1)

@@ -1,9 +1,11 @@
 """`keras-bert export --format onnx|litert|openvino`: its arguments and its report."""
 
 import functools
-import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
+from keras_bert_impl.cli.common import say
 from keras_bert_impl.cli.examples import add_examples, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.formats import NAMES, exporter
@@ -18,48 +20,50 @@ _ARGUMENTS = {
 FORMATS = tuple(NAMES)
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments in addition to those of every export."""
     group = parser.add_argument_group("with --format onnx, litert or openvino")
-    group.add_argument("--precision", choices=("fp32", "fp16", "int8"), help="default: fp32")
+    group.add_argument(
+        "--precision",
+        choices=("fp32", "fp16", "int8"),
+        help="the precision of weights; default: fp32",
+    )
     group.add_argument(
         "--standard",
         action="store_true",
-        help="of ONNX: operators of the standard alone, for other runtimes than ONNX Runtime",
+        help="ONNX only: use only operators of the standard, for runtimes other than ONNX Runtime",
     )
     group.add_argument(
         "--calibrate",
         metavar="FILE",
-        help="with int8, not of LiteRT: texts, one a "
-        "line, that the scales of activations are taken from; default: from what is "
-        "computed",
+        help="ONNX and OpenVINO in int8: a file with a text on each line, to compute the scales of "
+        "activations from; default: they are computed at run time",
     )
     group.add_argument(
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="do not write a file that scores more than this many points below the model on the examples",
+        help="write nothing if the exported model scores more than this many points below the model on the "
+        "examples",
     )
-    examples = parser.add_argument_group("labelled examples to score the written model on")
+    examples = parser.add_argument_group("labelled examples to score the exported model on")
     add_examples(examples, is_training=False)
 
 
-def check(arguments):
+def check(arguments: Namespace) -> None:
     """Raises an `InputError` for arguments that the format does not support."""
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:
-            raise InputError(
-                f"--{name.replace('_', '-')} goes with --format {' or '.join(formats)}."
-            )
+            raise InputError(f"--{name.replace('_', '-')} needs --format {' or '.join(formats)}.")
 
 
-def run(arguments, model):
-    """Exports, and prints a report."""
+def run(arguments: Namespace, model: Any) -> None:
+    """Exports a model, and prints a report."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
     from keras_bert_impl.io.lines import read_lines
 
-    settings = {"fused": False} if arguments.standard else {}
+    settings: dict[str, Any] = {"fused": False} if arguments.standard else {}
     if arguments.calibrate:
         lines = read_lines(Path(arguments.calibrate))
         settings["calibration"] = [text for _, text in lines if text.strip()]
@@ -73,10 +77,10 @@ def run(arguments, model):
         max_drop=arguments.max_drop,
         **settings,
     )
-    said = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
+    line = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
     if report.before is not None:
-        said += f", score {report.before:.2f} before and {report.after:.2f} after"
-    print(f"wrote the {name} model to {arguments.out}: {said}", file=sys.stderr)
+        line += f", score {report.before:.2f} before and {report.after:.2f} after"
+    say(f"wrote the {name} model to {arguments.out}: {line}")
 
 
 def _points(model, examples):

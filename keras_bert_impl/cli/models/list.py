@@ -1,5 +1,7 @@
 """`keras-bert models`: lists the published models by name."""
 
+from argparse import ArgumentParser, Namespace
+
 from keras_bert_impl.cli.common import print_json, print_table
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.published import MODELS
@@ -8,12 +10,12 @@ EXAMPLE = "  keras-bert models --json"
 USES_TENSORFLOW = False
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Prints the table."""
     rows = [
         {

@@ -1,36 +1,39 @@
 """`keras-bert student`: creates a student model from a teacher's layers, for distillation."""
 
 import argparse
-import sys
+from argparse import ArgumentParser, Namespace
+
+from keras_bert_impl.cli.common import say
 
 EXAMPLE = """  keras-bert student --teacher DIR --layers 6 --out student
   keras-bert student --teacher DIR --layers 0,2,4 --out student"""
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
-        "--teacher", required=True, metavar="MODEL", help="as of `keras-bert convert --from`"
+        "--teacher", required=True, metavar="MODEL", help="see `keras-bert convert --from`"
     )
     parser.add_argument(
         "--layers",
         required=True,
         type=_layers,
-        help="how many, evenly from the first to the last; or their numbers, from 0",
+        help="the number of layers, spread evenly from the first to the last; or their indices, "
+        "from 0, such as 0,2,4",
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="the model directory to write")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Writes the model, and prints which layers it has."""
     from keras_bert_impl.conversion.students import student_of
 
     layers = student_of(arguments.teacher, arguments.out, arguments.layers)
-    print(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}", file=sys.stderr)
+    say(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}")
 
 
 def _layers(text):
     numbers = text.split(",")
     if not all(number.isdecimal() for number in numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor numbers with commas")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a list such as 0,2,4")
     return int(text) if len(numbers) == 1 else [int(number) for number in numbers]

@@ -2,8 +2,10 @@
 
 import dataclasses
 import sys
+from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import add_run, add_settings, resolve_settings
+from keras_bert_impl.cli.common import add_run, prepared_strategy, say
+from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 
 EXAMPLE = (
@@ -21,17 +23,20 @@ class _Settings(AdaptationSettings):
     seed: int = 1
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("text", help="text without labels: a file, a folder or a tfds:// name")
     parser.add_argument(
-        "--model", required=True, metavar="DIR", help="the model directory to go on with, or a name"
+        "--model",
+        required=True,
+        metavar="DIR",
+        help="the model directory, or the name of a model, to train further",
     )
     add_run(parser)
     add_settings(parser, _Settings)
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Adapts the model, and prints where it is."""
     settings = resolve_settings(arguments, _Settings)
     from keras_bert_impl.pretraining.adaptation import adapt
@@ -40,10 +45,10 @@ def run(arguments):
         arguments.model,
         arguments.text,
         arguments.out,
-        strategy=arguments.strategy,
+        strategy=prepared_strategy(arguments),
         resume=arguments.resume,
         verbose=1 if sys.stdout.isatty() else 2,
-        progress=lambda progress: print(progress, file=sys.stderr),
+        progress=say,
         **dataclasses.asdict(settings),
     )
-    print(f"wrote the model to {adapted}", file=sys.stderr)
+    say(f"wrote the model to {adapted}")

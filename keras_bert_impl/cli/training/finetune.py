@@ -3,20 +3,19 @@
 import argparse
 import dataclasses
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from keras_bert_impl.cli.common import (
     add_run,
-    add_settings,
-    given_settings,
-    overrides_of,
     prepared_strategy,
     print_json,
     print_scores,
     print_table,
-    read_grid,
+    say,
 )
 from keras_bert_impl.cli.examples import add_examples, read_more, read_train_and_dev
+from keras_bert_impl.cli.settings import add_settings, given_settings, overrides_of, read_grid
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
@@ -46,30 +45,30 @@ class _Settings(FinetuneSettings, AdaptationSettings):
     """All settings of the command, for its help and the types of its values."""
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
     add_examples(parser, is_training=True)
     parser.add_argument(
         "--adapt",
         metavar="TEXT",
-        help="text without labels, a file or folder: "
-        "first go on with the model's pre-training on it; settings: adapt_...",
+        help="a file or folder of text without labels, to continue the model's pre-training on "
+        "first; its settings are adapt_...",
     )
     parser.add_argument(
         "--seeds",
         type=_seeds,
         metavar="1,2,3",
-        help="a run with each of these "
-        "seeds; --out has the spread of their scores, and the best model",
+        help="train with each of these seeds; --out has the spread of the scores, and the best "
+        "model",
     )
     parser.add_argument(
         "--sweep",
         nargs="?",
         const=_PAPER,
         metavar="FILE.yaml",
-        help="a run for each combination of settings, compared on the examples of --dev; the file "
-        "has lines `setting: [value, ...]`; without one BERT's: "
+        help="train with each combination of settings, and compare them on --dev; the file has "
+        "lines `setting: [value, ...]`; default: those of the BERT paper, "
         + ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items()),
     )
     add_run(parser)
@@ -77,8 +76,8 @@ def add_arguments(parser):
     add_settings(parser, _Settings)
 
 
-def run(arguments):
-    """Fine-tunes, and prints the scores of the model and where it is."""
+def run(arguments: Namespace) -> None:
+    """Fine-tunes a model, and prints its scores and where it is."""
     grid, settings, of_adaptation = _resolve(arguments)
     train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
     more_dev = read_more(arguments)
@@ -107,7 +106,7 @@ def run(arguments):
             output_directory=out,
             grid=grid,
             more_dev=more_dev,
-            say=lambda text: print(text, file=sys.stderr),
+            say=say,
             **how,
             **settings,
         )
@@ -122,13 +121,13 @@ def run(arguments):
         _print_groups(scores)
     else:
         print_scores(scores)
-    print(f"wrote the model to {out / 'model'}", file=sys.stderr)
+    say(f"wrote the model to {out / 'model'}")
 
 
 def _seeds(text):
     """argparse type: a list of whole numbers."""
     if not all(seed.isdecimal() for seed in text.split(",")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers, as 1,2,3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
     return [int(seed) for seed in text.split(",")]
 
 
@@ -138,18 +137,20 @@ def _resolve(arguments):
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
         if "seed" in grid:
-            raise InputError(f"--seeds and {arguments.sweep} both say which seeds.")
+            raise InputError(f"--seeds and {arguments.sweep} both give seeds; leave one out.")
         grid["seed"] = arguments.seeds
     for override in overrides_of(arguments):
         key = override.partition("=")[0]
         if key in grid:
-            raise InputError(f"{override}: there are several values of {key} to try already.")
+            raise InputError(
+                f"{override}: --sweep or --seeds already gives the values of {key} to try."
+            )
     given["model"] = arguments.model or given.get("model")
     if not given["model"]:
-        raise InputError("say where to start from: --model DIR.")
+        raise InputError("--model DIR, the model to start from, is missing.")
     of_adaptation = {key: value for key, value in given.items() if key.startswith("adapt_")}
     if of_adaptation and not arguments.adapt:
-        raise InputError(f"{next(iter(of_adaptation))} is for --adapt TEXT.")
+        raise InputError(f"{next(iter(of_adaptation))} needs --adapt TEXT.")
     AdaptationSettings(**of_adaptation)
     settings = {k: v for k, v in given.items() if k not in of_adaptation and k not in grid}
     if not grid:
@@ -161,7 +162,7 @@ def _grid(name):
     if name == _PAPER:
         return dict(PAPER_GRID)
     if not name.endswith((".yaml", ".yml")):
-        raise InputError(f"--sweep {name}: give a YAML file, or put --sweep behind all settings.")
+        raise InputError(f"--sweep {name}: give a YAML file, or put --sweep after all settings.")
     return read_grid(name, FinetuneSettings)
 
 
@@ -175,7 +176,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
             settings["model"],
             text,
             directory,
-            progress=lambda progress: print(progress, file=sys.stderr),
+            progress=say,
             **how,
             **common,
             **of_adaptation,

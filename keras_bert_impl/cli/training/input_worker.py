@@ -2,35 +2,37 @@
 
 import socket
 import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from keras_bert_impl.cli.common import positive_int
 
 EXAMPLE = "  keras-bert input-worker --port 5050"
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "--host",
         default=socket.gethostname(),
-        help="the name under which the others reach this machine; default: %(default)s",
+        help="this machine's name, as other machines reach it; default: %(default)s",
     )
     parser.add_argument(
         "--port",
         type=positive_int,
         default=5050,
-        help="this one and the next are used; default: 5050",
+        help="the first of two ports to use; default: 5050",
     )
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Serves until stopped."""
     server = start(arguments.host, arguments.port)
     print(f"input_workers=[grpc://{arguments.host}:{arguments.port}]", file=sys.stderr, flush=True)
     server.join()
 
 
-def start(host, port):
+def start(host: str, port: int) -> Any:
     """Starts and returns a tf.data service with one worker, which ends with the process."""
     import tensorflow as tf
 

@@ -1,31 +1,29 @@
 """`keras-bert prepare`: turns text into records for pre-training."""
 
-import sys
+from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import positive_int, print_json
+from keras_bert_impl.cli.common import add_documents, positive_int, print_json, say
 
 EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
 TENSORFLOW_ALONE = True
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS, TEXT_FORMATS
+    from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS
 
-    parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
+    add_documents(parser)
     parser.add_argument(
-        "--out", required=True, metavar="DIR", help="the records to write; gs://... too"
+        "--out", required=True, metavar="DIR", help="the folder of records to write, or gs://..."
     )
     parser.add_argument(
         "--tokenizer",
         required=True,
         metavar="DIR",
-        help="a model directory, or what `keras-bert vocab` wrote",
+        help="a model directory, or the --out of `keras-bert vocab`",
     )
-    parser.add_argument("--format", choices=TEXT_FORMATS, default="auto", help="of the text")
-    parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
     parser.add_argument(
-        "--length", type=positive_int, default=128, help="tokens of a row; default: 128"
+        "--length", type=positive_int, default=128, help="number of tokens in a row; default: 128"
     )
     parser.add_argument(
         "--objective",
@@ -38,28 +36,33 @@ def add_arguments(parser):
         "--held-out",
         type=float,
         default=0.0,
-        help="part of the documents to evaluate on; default: 0",
+        help="fraction of the documents to hold out for evaluation; default: 0",
     )
     parser.add_argument(
-        "--passes", type=positive_int, default=1, help="how often to pair anew; default: 1"
+        "--passes",
+        type=positive_int,
+        default=1,
+        help="number of passes over the text, each with new pairs; default: 1",
     )
-    parser.add_argument("--no-packing", action="store_true", help="one example a row")
-    parser.add_argument("--workers", type=positive_int, help="processes; default: one a core")
+    parser.add_argument("--no-packing", action="store_true", help="write one example per row")
     parser.add_argument(
-        "--runner", choices=RUNNERS, help="of Apache Beam, in place of processes of this machine"
+        "--workers", type=positive_int, help="number of processes; default: one per core"
+    )
+    parser.add_argument(
+        "--runner", choices=RUNNERS, help="the Apache Beam runner to use instead of processes"
     )
     parser.add_argument(
         "--runner-option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of Beam's pipeline, such as direct_num_workers=4; give it again for more",
+        help="an option of the Beam pipeline, such as direct_num_workers=4; may be repeated",
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print the manifest")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random choices; default: 0")
+    parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Reads the text and writes the records."""
     from keras_bert_impl.pretraining.corpus.build_worker import keep_freed_memory
     from keras_bert_impl.pretraining.corpus.preparation import prepare
@@ -79,7 +82,7 @@ def run(arguments):
         text_field=arguments.text_field,
         num_workers=arguments.workers,
         seed=arguments.seed,
-        progress=_report,
+        progress=say,
         runner=arguments.runner,
         runner_options=arguments.runner_option,
     )
@@ -91,17 +94,12 @@ def run(arguments):
             print(
                 f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
                 f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
-                + _of_pairs(split, manifest["settings"]["objective"])
+                + _share_of_true_pairs(split, manifest["settings"]["objective"])
             )
 
 
-def _of_pairs(split, objective):
-    """Describes the share of the pairs of a split that are true pairs of an objective."""
+def _share_of_true_pairs(split, objective):
     if objective == "mlm":
         return ""
     share = 1 - split["pairs_labelled_1"] / split["examples"]
     return f", {share:.0%} of the pairs {'true' if objective == 'mlm_nsp' else 'in order'}"
-
-
-def _report(progress):
-    print(progress, file=sys.stderr)

@@ -2,15 +2,11 @@
 
 import dataclasses
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from keras_bert_impl.cli.common import (
-    add_run,
-    add_settings,
-    prepared_strategy,
-    print_json,
-    resolve_settings,
-)
+from keras_bert_impl.cli.common import add_run, prepared_strategy, print_json, say
+from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -19,19 +15,19 @@ EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-25
   keras-bert pretrain records --out run --recipe electra_small batch_size=256"""
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "records",
-        help="the folder that `keras-bert prepare` made, or a copy such as gs://bucket/records",
+        help="the --out of `keras-bert prepare`, or a copy such as gs://bucket/records",
     )
     add_run(parser)
-    parser.add_argument("--json", action="store_true", help="print the scores")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_settings(parser, PretrainSettings, recipes())
 
 
-def run(arguments):
-    """Trains, and prints where the model is."""
+def run(arguments: Namespace) -> None:
+    """Pre-trains a model, and prints where it is."""
     from keras_bert_impl.pretraining.run import pretrain
     from keras_bert_impl.training.strategy import is_chief
 
@@ -46,7 +42,7 @@ def run(arguments):
     )
     if not is_chief():
         return  # the chief writes and reports the result
-    print(f"wrote the model to {Path(arguments.out) / 'model'}", file=sys.stderr)
+    say(f"wrote the model to {Path(arguments.out) / 'model'}")
     scores = Path(arguments.out) / "scores.json"
     if arguments.json and scores.exists():
         print_json(read_json(scores))

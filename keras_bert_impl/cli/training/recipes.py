@@ -1,5 +1,7 @@
 """`keras-bert recipes`: lists the pre-training recipes, or prints one of them."""
 
+from argparse import ArgumentParser, Namespace
+
 from keras_bert_impl.cli.common import print_json, print_table
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
@@ -8,17 +10,17 @@ EXAMPLE = "  keras-bert recipes\n  keras-bert recipes electra_small > mine.yaml"
 USES_TENSORFLOW = False
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("name", nargs="?", help="print this recipe's file, to be changed, say")
+    parser.add_argument("name", nargs="?", help="print the file of this recipe")
     parser.add_argument("--json", action="store_true", help="print all settings as JSON")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Prints the table, the settings or the file."""
     known = recipes()
     if arguments.name not in (None, *known):
-        raise InputError(f"there is no recipe {arguments.name!r}; there is {', '.join(known)}.")
+        raise InputError(f"there is no recipe {arguments.name!r}; choose from {', '.join(known)}.")
     if arguments.json:
         print_json(known if arguments.name is None else known[arguments.name])
     elif arguments.name is not None:

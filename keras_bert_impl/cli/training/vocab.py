@@ -1,6 +1,8 @@
 """`keras-bert vocab`: learns a WordPiece vocabulary, or extends a vocabulary of any kind."""
 
-from keras_bert_impl.cli.common import Progress, positive_int
+from argparse import ArgumentParser, Namespace
+
+from keras_bert_impl.cli.common import Progress, add_documents, positive_int
 from keras_bert_impl.io.files import replace_directory
 
 EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
@@ -8,33 +10,34 @@ EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
 TENSORFLOW_ALONE = True
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    from keras_bert_impl.pretraining.settings import TEXT_FORMATS
-
-    parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
-    parser.add_argument("--out", required=True, metavar="DIR", help="the tokenizer to write")
-    parser.add_argument("--format", choices=TEXT_FORMATS, default="auto", help="of the text")
-    parser.add_argument("--text-field", default="text", help="field of JSON lines; default: text")
+    add_documents(parser)
+    parser.add_argument("--out", required=True, metavar="DIR", help="the directory to write")
     parser.add_argument(
         "--extend",
         metavar="MODEL",
-        help="write this model with further pieces for the words of the text, to go on pre-training",
+        help="write this model with more tokens, for words of the text, to pre-train it further",
     )
     parser.add_argument(
-        "--add", type=positive_int, default=1000, help="most pieces to --extend by; default: 1000"
+        "--add",
+        type=positive_int,
+        default=1000,
+        help="largest number of tokens that --extend adds; default: 1000",
     )
-    parser.add_argument("--size", type=positive_int, default=30522, help="pieces; default: 30522")
+    parser.add_argument(
+        "--size", type=positive_int, default=30522, help="size of the vocabulary; default: 30522"
+    )
     parser.add_argument(
         "--min-frequency",
         type=positive_int,
-        help="how often a pair of pieces must occur to be joined (default: 2), or with --extend a "
-        "word or a pair to be added (default: 5)",
+        help="how often a pair of tokens must occur to be merged (default: 2), or with --extend a "
+        "word or pair to be added (default: 5)",
     )
-    parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
+    parser.add_argument("--cased", action="store_true", help="keep upper case and accents")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Reads the text, learns the vocabulary and writes it with its settings."""
     from keras_bert_impl.pretraining import read_documents
     from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
@@ -51,21 +54,21 @@ def run(arguments):
             min_frequency=arguments.min_frequency or 2,
         )
         WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
-    print(f"wrote {len(vocabulary):,} pieces to {arguments.out}")
+    print(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
 
 
 def _extend(arguments, documents):
     from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
 
-    pieces = augment_vocabulary(
+    tokens = augment_vocabulary(
         arguments.extend,
         arguments.out,
         _texts(documents),
         arguments.add,
         arguments.min_frequency or 5,
     )
-    some = ", ".join(pieces[:10])
-    print(f"added {len(pieces):,} pieces ({some}, ...); wrote the model to {arguments.out}")
+    some = ", ".join(tokens[:10])
+    print(f"added {len(tokens):,} tokens ({some}, ...); wrote the model to {arguments.out}")
 
 
 def _texts(documents):

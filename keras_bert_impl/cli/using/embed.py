@@ -1,8 +1,8 @@
 """`keras-bert embed`: computes embeddings of the texts in files and folders."""
 
-import sys
+from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import Progress, positive_int
+from keras_bert_impl.cli.common import Progress, add_dtype, positive_int, say
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
 EXAMPLE = (
@@ -11,7 +11,7 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "paths",
@@ -24,35 +24,37 @@ def add_arguments(parser):
         "--out",
         required=True,
         metavar="FILE",
-        help="vectors.npy, and beside it vectors.jsonl with path, line and beginning of each text; "
-        "or vectors.parquet with all of it",
+        help="a .npy file of the vectors, with a .jsonl file next to it of the path, line and "
+        "beginning of each text; or a .parquet file of both",
     )
     parser.add_argument(
-        "--text", default="text", metavar="COLUMN", help="the text of tables; default: text"
+        "--text", default="text", metavar="COLUMN", help="the text column of tables; default: text"
     )
     parser.add_argument(
         "--per",
         choices=["line", "file"],
         default="line",
-        help="what is a text in a .txt file: a line (the default), or the whole file; a row of a "
-        "table is always one",
+        help="compute a vector for each line of a .txt file (the default), or for the whole file",
     )
     parser.add_argument(
         "--long-texts",
         choices=LONG_TEXTS,
-        help="of texts that are longer than a row: their beginning (truncate), their beginning and "
-        "end, or windows over all of them; default: what the model says, or truncate",
+        help="the part of a text longer than a row that is used: its beginning (truncate), its "
+        "beginning and end, or windows over all of it; default: the model's own, or truncate",
     )
     parser.add_argument(
-        "--max-windows",
-        type=positive_int,
-        help="what is behind so many windows of a text is left out; default: 8",
+        "--max-windows", type=positive_int, help="largest number of windows of a text; default: 8"
     )
-    parser.add_argument("--batch-size", type=positive_int, default=32, help="default: 32")
-    parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
+    parser.add_argument(
+        "--batch-size",
+        type=positive_int,
+        default=32,
+        help="number of texts in a batch; default: 32",
+    )
+    add_dtype(parser)
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Writes the file and prints what it contains."""
     from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
     from keras_bert_impl.tasks.runs.run import load_embedder
@@ -62,4 +64,4 @@ def run(arguments):
     embedder = load_embedder(arguments.model, arguments.dtype, long_texts=long_texts)
     with Progress("embedding", unit="texts") as progress:
         count = write_vectors(embedder, texts, arguments.out, arguments.batch_size, progress.update)
-    print(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}", file=sys.stderr)
+    say(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}")

@@ -1,6 +1,8 @@
 """`keras-bert evaluate`: scores a fine-tuned model on labeled examples."""
 
-from keras_bert_impl.cli.common import print_json, print_scores
+from argparse import ArgumentParser, Namespace
+
+from keras_bert_impl.cli.common import add_tuned_model, print_json, print_scores
 from keras_bert_impl.cli.examples import add_examples, read_examples_of, read_more
 
 EXAMPLE = (
@@ -10,20 +12,22 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
+    add_tuned_model(parser)
     add_examples(parser, is_training=False)
     parser.add_argument(
-        "--test", action="store_true", help="of --data the test set, if that has labels, not dev"
+        "--test",
+        action="store_true",
+        help="score on the test set of --data, which must have labels, instead of the dev set",
     )
-    parser.add_argument("--out", metavar="DIR", help="write predictions and scores.json there")
-    parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
-    parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
+    parser.add_argument(
+        "--out", metavar="DIR", help="the directory to write predictions and scores.json to"
+    )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Prints the scores; those of a run have the same form as in the run."""
     from keras_bert_impl.tasks.runs.evaluation import evaluate
     from keras_bert_impl.tasks.runs.run import load_tuned

@@ -1,6 +1,7 @@
 """`keras-bert fill-mask`: predicts the most likely words for a mask."""
 
 import dataclasses
+from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import positive_int, print_json
 from keras_bert_impl.io.errors import InputError
@@ -8,25 +9,27 @@ from keras_bert_impl.io.errors import InputError
 EXAMPLE = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "text",
         nargs="+",
-        help="a model directory, unless --model says it; texts with [MASK] in them",
+        help="a model directory, unless --model is given, and texts with [MASK] in them",
     )
     parser.add_argument("--model", metavar="DIR", help="a model directory")
-    parser.add_argument("--top-k", type=positive_int, default=5, help="words a mask; default: 5")
+    parser.add_argument(
+        "--top-k", type=positive_int, default=5, help="number of words per mask; default: 5"
+    )
     parser.add_argument(
         "--candidate",
         action="append",
         metavar="WORD",
-        help="choose from these words alone; to be given for each",
+        help="a word to choose from, instead of the whole vocabulary; may be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Prints the words and their probabilities."""
     from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 

@@ -2,8 +2,9 @@
 
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import delimiter
+from keras_bert_impl.cli.common import add_delimiter, add_tuned_model
 from keras_bert_impl.io.errors import InputError, listed
 
 EXAMPLE = (
@@ -14,37 +15,29 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
+    add_tuned_model(parser)
     parser.add_argument(
         "--input",
         required=True,
         metavar="FILE",
-        help="a text on each line, - for standard input; or a table: .csv, .tsv, .jsonl, .json, "
-        ".parquet, .arrow or .feather; for choices what finetune takes",
+        help="a file with a text on each line, or - for standard input; a table: .csv, .tsv, "
+        ".jsonl, .json, .parquet, .arrow or .feather; for multiple choice, a file as for finetune",
     )
     parser.add_argument(
         "--text",
         metavar="COLUMN",
-        help="the column of the text or question; of a table with one column it need not be said",
+        help="the column of the text or question; default: that of a table with one column",
     )
     parser.add_argument(
         "--pair", metavar="COLUMN", help="the column of the second segment or context, if any"
     )
-    parser.add_argument(
-        "--delimiter",
-        type=delimiter,
-        metavar="CHAR",
-        help="what separates the "
-        "cells of a table with quotes, such as ; or tab; default: by the file",
-    )
-    parser.add_argument("--base", metavar="MODEL", help="what it was tuned from, if that has moved")
-    parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
+    add_delimiter(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Prints one line per text, predicting several texts at a time.
 
     The line has the label and score, or the values of a regression; for tagging, `word/label`; for
@@ -61,7 +54,7 @@ def run(arguments):
     if inputs is None:
         inputs = _texts(arguments, model)
     elif arguments.text or arguments.pair:
-        raise InputError(f"{arguments.input} has no columns to name: leave --text and --pair.")
+        raise InputError(f"{arguments.input} has no columns: leave out --text and --pair.")
     for texts in in_blocks(inputs):
         for answer, columns in task.predictions(model, texts):
             if arguments.json:
@@ -80,7 +73,7 @@ def _texts(arguments, model):
     is_table = path != STANDARD_INPUT and (arguments.delimiter or suffix_of(path) in FORMATS)
     if arguments.text or is_table:
         if path == STANDARD_INPUT:
-            raise InputError("standard input has a text on each line; write a table to a file.")
+            raise InputError("standard input cannot be a table; write the table to a file.")
         return read_texts_of(path, *_columns(arguments, model), arguments.delimiter)
     if arguments.pair:
         raise InputError("--pair needs --text, the column of the first segment.")
@@ -99,6 +92,6 @@ def _columns(arguments, model):
     if len(columns) == 1 and not arguments.pair:
         return columns[0], None
     raise InputError(
-        f"{arguments.input} is a table with the columns {listed(columns)}: say which one holds the "
-        "texts by --text COLUMN, and for pairs --pair COLUMN."
+        f"{arguments.input} is a table with the columns {listed(columns)}: name that of the texts "
+        "with --text COLUMN, and of their pairs with --pair COLUMN."
     )

@@ -1,24 +1,28 @@
 """`keras-bert search`: finds the texts nearest in meaning to a query."""
 
+from argparse import ArgumentParser, Namespace
+
 from keras_bert_impl.cli.common import positive_int, print_json
 
 EXAMPLE = '  keras-bert search --model DIR --vectors vectors.npy "how to mend a bicycle" --top 5'
 
 
-def add_arguments(parser):
+def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("query", nargs="+", help="what to look for")
+    parser.add_argument("query", nargs="+", help="the texts to search for")
     parser.add_argument(
-        "--model", required=True, metavar="DIR", help="the directory that the vectors are from"
+        "--model", required=True, metavar="DIR", help="the --model of `keras-bert embed`"
     )
     parser.add_argument(
-        "--vectors", required=True, metavar="FILE", help="a .npy file of `keras-bert embed`"
+        "--vectors", required=True, metavar="FILE", help="the .npy file of `keras-bert embed`"
     )
-    parser.add_argument("--top", type=positive_int, default=5, help="texts a query; default: 5")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--top", type=positive_int, default=5, help="number of texts per query; default: 5"
+    )
+    parser.add_argument("--json", action="store_true", help="print the texts as JSON")
 
 
-def run(arguments):
+def run(arguments: Namespace) -> None:
     """Prints the cosine, location and beginning of each text, best first."""
     from keras_bert_impl.tasks.embedding.search import read_places, read_vectors, search
     from keras_bert_impl.tasks.runs.run import load_embedder

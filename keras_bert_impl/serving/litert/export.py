@@ -1,10 +1,14 @@
 """Export to LiteRT with TensorFlow's converter."""
 
+from pathlib import Path
+
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert.graph import Graph
-from keras_bert_impl.serving.network.export import Format, export_network
+from keras_bert_impl.serving.litert.session import Session
+from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.network.parts import input_names
 
@@ -12,7 +16,9 @@ _LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and n
 _FILE = "model.tflite"
 
 
-def export_litert(model, directory, precision="fp32", **how):
+def export_litert(
+    model: keras.Model, directory: str | Path, precision: str = "fp32", **how
+) -> Report:
     """Writes `model.tflite`, with the tokenizer and `config.json` as in a model directory.
 
     Inputs, int32, and outputs are those of `Network`, with any batch size and length; the signature
@@ -20,11 +26,10 @@ def export_litert(model, directory, precision="fp32", **how):
 
     Args:
         model: see `network_of`.
-        directory: str or `Path`. Written to a temporary folder and renamed.
+        directory: written to a temporary folder and renamed.
         precision: `"fp32"`; `"fp16"`: 16-bit weights, 32-bit computation; or `"int8"`: 8-bit
             weights, with activation scales computed at run time.
-        **how: `texts`, `measure`, `max_drop`; see `export_network`, also for what is returned and
-            raised.
+        **how: `texts`, `measure`, `max_drop`; see `export_network`, also for errors.
 
     Example:
         export_litert(TextClassifier.from_pretrained("path/to/model"), "served")
@@ -35,11 +40,11 @@ def export_litert(model, directory, precision="fp32", **how):
 def _write(model, directory, precision, batches):
     if batches is not None:
         raise InputError(
-            "LiteRT takes the scales of activations from what is computed: leave out --calibrate."
+            "LiteRT computes the scales of activations at run time: leave out --calibrate."
         )
     weights = weights_of(model)
     if sum(weight.nbytes for weight in weights.values()) > _LARGE:
-        raise InputError("the model has over 2 GB, more than a LiteRT file holds.")
+        raise InputError("the model is larger than 2 GiB, the limit of a LiteRT file.")
     module = tf.Module()
     module.weights = {
         path: tf.Variable(weight, trainable=False, dtype="float32")
@@ -66,6 +71,4 @@ def _write(model, directory, precision, batches):
 
 
 def _session(directory, config):
-    from keras_bert_impl.serving.litert.session import Session
-
     return Session(directory / _FILE, config)

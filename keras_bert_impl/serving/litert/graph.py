@@ -4,6 +4,9 @@ A traced Keras model does not convert: indexing that adds dimensions to a tensor
 such as `mask[:, None]`, needs TensorFlow kernels in LiteRT.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -16,59 +19,59 @@ class Graph:
     Computes in float32 and int32. Must be used inside a `tf.function`.
 
     Args:
-        weights: dict of name to `tf.Variable`.
-        inputs: dict of name to int32 tensor.
+        weights: variables by name.
+        inputs: int32 tensors by name.
 
     Attributes:
-        outputs: dict of name to float32 output tensor.
+        outputs: float32 tensors by name.
     """
 
     dtype = "float32"
     fused = False
 
-    def __init__(self, weights, inputs):
-        self.outputs = {}
+    def __init__(self, weights: dict[str, tf.Variable], inputs: dict[str, tf.Tensor]) -> None:
+        self.outputs: dict[str, tf.Tensor] = {}
         self._weights = weights
         self._inputs = inputs
-        self._read = {}
+        self._read: dict[str, tf.Tensor] = {}
 
-    def input(self, name, shape):
+    def input(self, name: str, shape: Sequence[int | str]) -> tf.Tensor:
         """Returns the input with this name."""
         return self._inputs[name]
 
-    def output(self, name, tensor, shape):
+    def output(self, name: str, tensor: tf.Tensor, shape: Sequence[int | str]) -> None:
         """Marks a tensor as an output."""
         self.outputs[name] = tf.identity(tensor)
 
-    def add(self, op, *inputs, **attributes):
+    def add(self, op: str, *inputs: Any, **attributes) -> tf.Tensor:
         """Returns the result of an operator of the ONNX standard."""
         return _OPERATORS[op](*map(self._as_tensor, inputs), **attributes)
 
-    def cast(self, tensor, dtype):
+    def cast(self, tensor: tf.Tensor, dtype: str) -> tf.Tensor:
         """Casts a tensor; integers always have 32 bits."""
         return tf.cast(tensor, _DTYPES[dtype])
 
-    def as_float32(self, tensor):
+    def as_float32(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the tensor unchanged."""
         return tensor
 
-    def as_computed(self, tensor):
+    def as_computed(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the tensor unchanged."""
         return tensor
 
-    def declare(self, tensor, shape):
+    def declare(self, tensor: tf.Tensor, shape: Sequence[int | str]) -> None:
         """Does nothing: TensorFlow infers shapes."""
 
-    def has(self, name):
+    def has(self, name: str) -> bool:
         """Returns whether there is a weight with this name."""
         return name in self._weights
 
-    def array(self, name):
+    def array(self, name: str) -> np.ndarray:
         """Returns a weight as a NumPy array."""
         with tf.init_scope():
             return self._weights[name].numpy()
 
-    def weight(self, name):
+    def weight(self, name: str) -> tf.Tensor:
         """Returns a weight as a tensor."""
         if name not in self._read:
             self._read[name] = tf.convert_to_tensor(self._weights[name])
@@ -87,9 +90,9 @@ def _numbers(tensor):
 
 
 def _layer_normalization(inputs, gamma, beta=None, axis=-1, epsilon=1e-5):
-    centred = inputs - tf.reduce_mean(inputs, axis, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis, keepdims=True)
-    outputs = centred * tf.math.rsqrt(variance + epsilon) * gamma
+    centered = inputs - tf.reduce_mean(inputs, axis, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centered), axis, keepdims=True)
+    outputs = centered * tf.math.rsqrt(variance + epsilon) * gamma
     return outputs if beta is None else outputs + beta
 
 
@@ -106,9 +109,9 @@ def _reshape(inputs, shape):
     known = tf.get_static_value(shape)
     if known is not None and 0 in known:
         sizes = tf.shape(inputs)
-        shape = tf.stack([size or sizes[place] for place, size in enumerate(known.tolist())])
+        shape = tf.stack([size or sizes[axis] for axis, size in enumerate(known.tolist())])
         outputs = tf.reshape(inputs, shape)
-        outputs.set_shape([size or inputs.shape[place] for place, size in enumerate(known)])
+        outputs.set_shape([size or inputs.shape[axis] for axis, size in enumerate(known)])
         return outputs
     return tf.reshape(inputs, shape)
 

@@ -1,7 +1,11 @@
 """Inference with LiteRT."""
 
+from pathlib import Path
+
+import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.serving.network.proof import as_inputs
 
 
@@ -10,18 +14,14 @@ class Session:
 
     Args:
         path: path of the file.
-        config: `EncoderConfig` of the exported model.
+        config: that of the exported model.
     """
 
-    def __init__(self, path, config):
+    def __init__(self, path: str | Path, config: EncoderConfig) -> None:
         self._interpreter = Interpreter(str(path))
         self._run = self._interpreter.get_signature_runner()
         self._config = config
 
-    def __call__(self, features):
-        """Returns the outputs, a dict of name to float32 array.
-
-        Args:
-            features: dict of int arrays or tensors, the features of an encoder.
-        """
+    def __call__(self, features: dict) -> dict[str, np.ndarray]:
+        """Returns the float32 outputs by name, from int features of an encoder."""
         return self._run(**as_inputs(features, self._config, "int32"))

@@ -3,22 +3,20 @@
 import dataclasses
 import json
 from collections.abc import Callable
+from pathlib import Path
+
+import keras
 
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.network.networks import encoder_of, network_of
-from keras_bert_impl.serving.network.proof import (
-    answered_by,
-    features_of,
-    relative_difference,
-)
+from keras_bert_impl.serving.network.proof import answered_by, features_of, relative_difference
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits and float16 has 11, some of which are lost in the sums of a deep network. For
 # int8 the limit only catches broken files; its cost is measured by task scores.
 _TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "int8": 0.5}
-PRECISIONS = tuple(_TOLERANCES)
 _CALIBRATION_BATCH = 8
 
 
@@ -27,7 +25,7 @@ class Format:
     """An export format.
 
     Attributes:
-        name: str, for messages.
+        name: used in messages.
         write: function of a model, the `Path` of a directory, a precision and calibration batches
             of features (a list, or None), that writes the model to the directory.
         session: function of the directory and an `EncoderConfig`; returns a function that maps
@@ -44,9 +42,9 @@ class Report:
     """Result of an export.
 
     Attributes:
-        difference: float. Relative difference between the outputs of the file and the model.
-        before, after: float. Scores of the model and of the file, in points; None if not measured.
-        bytes: int. Size of the network's file or files.
+        difference: relative difference between the outputs of the file and the model.
+        before, after: scores of the model and of the file, in points; None if not measured.
+        bytes: size of the network's file or files.
     """
 
     difference: float
@@ -56,15 +54,15 @@ class Report:
 
 
 def export_network(
-    model,
-    directory,
-    file_format,
-    precision="fp32",
-    texts=None,
-    calibration=None,
-    measure=None,
-    max_drop=None,
-):
+    model: keras.Model,
+    directory: str | Path,
+    file_format: Format,
+    precision: str = "fp32",
+    texts: list[str] | None = None,
+    calibration: list[str] | None = None,
+    measure: Callable[[keras.Model], float] | None = None,
+    max_drop: float | None = None,
+) -> Report:
     """Writes the network of a model, with the tokenizer and `config.json` as in a model directory.
 
     The export is compared with the model in its runtime; the directory appears, complete, only if
@@ -72,16 +70,12 @@ def export_network(
 
     Args:
         model: see `network_of`.
-        directory: str or `Path`. Written to a temporary folder and renamed.
-        file_format: `Format`.
+        directory: written to a temporary folder and renamed.
         precision: `"fp32"`, `"fp16"` or `"int8"`.
-        texts: list of str to compare the outputs on. Default: four, in several languages.
-        calibration: list of str, for `"int8"`: texts that the activation scales are computed from.
+        texts: what the outputs are compared on. Default: four texts, in several languages.
+        calibration: for `"int8"`, texts that the activation scales are computed from.
         measure: function of a task model that returns its score in points, higher is better.
-        max_drop: float. Maximum drop of the score in points.
-
-    Returns:
-        `Report`.
+        max_drop: maximum drop of the score in points.
 
     Raises:
         InputError: a model that the format does not support, incompatible arguments, outputs that
@@ -103,14 +97,14 @@ def export_network(
 
 
 def _check(precision, calibration, measure, max_drop):
-    if precision not in PRECISIONS:
+    if precision not in _TOLERANCES:
         raise InputError(
-            f"precision must be one of {', '.join(PRECISIONS)}. Received: {precision!r}"
+            f"precision must be one of {', '.join(_TOLERANCES)}. Received: {precision!r}"
         )
     if calibration is not None and (precision != "int8" or not calibration):
-        raise InputError("calibration takes precision int8, and at least one text.")
+        raise InputError("calibration needs precision int8, and at least one text.")
     if max_drop is not None and measure is None:
-        raise InputError("max_drop takes labelled examples to score the model on.")
+        raise InputError("max_drop needs labelled examples to score the model on.")
 
 
 def _batches(model, texts):
@@ -125,8 +119,8 @@ def _compare(session, network, features, tolerance, name):
     difference = relative_difference(received, expected, features["padding_mask"])
     if difference > tolerance:
         raise InputError(
-            f"the outputs of the {name} file differ from the model's by {difference:.2g} of their "
-            f"size, more than {tolerance:.2g}; nothing was written."
+            f"the outputs of the {name} file differ from the model's by a relative error of "
+            f"{difference:.2g}, more than {tolerance:.2g}; nothing was written."
         )
     return difference
 

@@ -4,14 +4,22 @@ Functions take the `Graph`, tensor names and the path of the layer's weights. Sh
 the layer.
 """
 
+from typing import Any
+
 import numpy as np
+
+from keras_bert_impl.config import EncoderConfig
+
+Graph = Any  # onnx.graph.Graph or litert.graph.Graph
+Tensor = Any  # the graph's: a name or a TensorFlow tensor
+Tensors = dict[str, Tensor]
 
 # Same as `layers.attention`: 0 after the softmax in float32, and finite in float16.
 _HIDDEN = -3e4
 _FUSED_GELUS = {"gelu": "com.microsoft.BiasGelu", "gelu_tanh": "com.microsoft.FastGelu"}
 
 
-def dense(graph, inputs, name, activation=None):
+def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None) -> Tensor:
     """Mirrors `keras.layers.Dense`, with an activation of `layers.activations`."""
     outputs = graph.add("MatMul", inputs, graph.weight(f"{name}/kernel"))
     if graph.has(f"{name}/bias"):
@@ -45,7 +53,7 @@ _ACTIVATIONS = {
 }
 
 
-def layer_norm(graph, inputs, name, epsilon):
+def layer_norm(graph: Graph, inputs: Tensor, name: str, epsilon: float) -> Tensor:
     """Mirrors `keras.layers.LayerNormalization`; computes in float32 for every dtype."""
     beta = [graph.weight(f"{name}/beta")] if graph.has(f"{name}/beta") else []
     gamma = graph.weight(f"{name}/gamma")
@@ -67,7 +75,7 @@ def _add_and_norm(graph, inputs, update, name, epsilon):
 # === Embeddings ===
 
 
-def embeddings(graph, config, features):
+def embeddings(graph: Graph, config: EncoderConfig, features: Tensors) -> Tensor:
     """Mirrors `layers.Embeddings`, [batch, length, hidden]."""
     if graph.fused and config.rotary_base is None and config.use_bias:
         outputs = _fused_embeddings(graph, config, features)
@@ -153,19 +161,17 @@ class Attention:
     Local attention is computed over the full length, with out-of-window keys masked.
 
     Args:
-        graph: `Graph`.
-        config: `EncoderConfig`.
-        features: dict of the inputs.
+        features: the inputs of the network.
     """
 
-    def __init__(self, graph, config, features):
+    def __init__(self, graph: Graph, config: EncoderConfig, features: Tensors) -> None:
         self.graph = graph
         self.config = config
         self._mask = features["attention_mask"]
         self._length = graph.add("Shape", features["input_ids"], start=1, end=2)
-        self._made = {}
+        self._shared: Tensors = {}
 
-    def __call__(self, inputs, index, name):
+    def __call__(self, inputs: Tensor, index: int, name: str) -> Tensor:
         """Returns the attention output of block `index`, [batch, length, hidden]."""
         if self.graph.fused and self.config.rotary_base is None:
             outputs = self._fused(inputs, name)
@@ -203,8 +209,8 @@ class Attention:
         if base is None:
             key = heads("key", (0, 2, 3, 1))  # [batch, heads, width, length]
         else:
-            query = self._turned(query, base)
-            key = graph.add("Transpose", self._turned(heads("key"), base), perm=[0, 1, 3, 2])
+            query = self._rotated(query, base)
+            key = graph.add("Transpose", self._rotated(heads("key"), base), perm=[0, 1, 3, 2])
         # Scale before the product, which might overflow in float16.
         query = graph.add("Mul", query, width**-0.5)
         scores = graph.add("Add", graph.add("MatMul", query, key), self._bias(index))
@@ -220,8 +226,8 @@ class Attention:
         graph, config = self.graph, self.config
         visible = graph.add("Unsqueeze", graph.cast(self._mask, "bool"), [1, 2])
         if config.is_local(index) or config.causal:
-            place = graph.add("Range", 0, graph.add("Squeeze", self._length), 1)
-            distance = graph.add("Sub", graph.add("Unsqueeze", place, [1]), place)  # [query, key]
+            keys = _range(graph, self._length)
+            distance = graph.add("Sub", graph.add("Unsqueeze", keys, [1]), keys)  # [query, key]
             if config.is_local(index):
                 near = graph.add("LessOrEqual", graph.add("Abs", distance), config.window)
                 visible = graph.add("And", visible, near)
@@ -229,39 +235,46 @@ class Attention:
                 visible = graph.add("And", visible, graph.add("GreaterOrEqual", distance, 0))
         return graph.add("Where", visible, 0.0, _HIDDEN)
 
-    def _turned(self, inputs, base):
+    def _rotated(self, inputs, base):
         """Mirrors `layers.RotaryPositions`, in float32."""
         graph, width = self.graph, self.config.hidden_dim // self.config.num_heads
         cosine, sine = self._once(f"angles {base}", lambda: self._make_angles(base, width))
         inputs = graph.as_float32(inputs)
         first = graph.add("Slice", inputs, [0], [width // 2], [3])
         second = graph.add("Slice", inputs, [width // 2], [width], [3])
-        turned = (
+        rotated = (
             graph.add("Sub", graph.add("Mul", first, cosine), graph.add("Mul", second, sine)),
             graph.add("Add", graph.add("Mul", second, cosine), graph.add("Mul", first, sine)),
         )
-        return graph.as_computed(graph.add("Concat", *turned, axis=3))
+        return graph.as_computed(graph.add("Concat", *rotated, axis=3))
 
     def _make_angles(self, base, width):
         """Returns cosine and sine, [length, width / 2]."""
         graph = self.graph
         speeds = base ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
-        place = graph.add("Range", 0, graph.add("Squeeze", self._length), 1)
-        place = graph.cast(graph.add("Unsqueeze", place, [1]), "float32")
-        angles = graph.add("Mul", place, speeds.astype("float32"))
+        positions = graph.add("Unsqueeze", _range(graph, self._length), [1])
+        positions = graph.cast(positions, "float32")
+        angles = graph.add("Mul", positions, speeds.astype("float32"))
         return graph.add("Cos", angles), graph.add("Sin", angles)
 
     def _once(self, key, make):
         """Returns a tensor that blocks share; computes it on first use."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+
+def _range(graph, length):
+    """Returns 0, 1, ..., length - 1, from length as an int64 `[1]`."""
+    return graph.add("Range", 0, graph.add("Squeeze", length), 1)
 
 
 # === Blocks ===
 
 
-def block(graph, config, inputs, index, attention):
+def block(
+    graph: Graph, config: EncoderConfig, inputs: Tensor, index: int, attention: Attention
+) -> Tensor:
     """Mirrors `layers.TransformerBlock` number `index`, [batch, length, hidden]."""
     group = index * (config.num_layer_groups or config.num_layers) // config.num_layers
     name, epsilon = f"layer_{group}", config.layer_norm_epsilon
@@ -288,22 +301,22 @@ def _feed_forward(graph, config, inputs, name):
 # === Pooling ===
 
 
-def first_token(graph, states):
+def first_token(graph: Graph, states: Tensor) -> Tensor:
     """Returns the hidden state of the first token, [batch, hidden]."""
     return graph.add("Gather", states, 0, axis=1)
 
 
-def last_token(graph, states, mask):
+def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
     """Mirrors `layers.LastPooling`, [batch, hidden]."""
-    place = graph.add("Range", 0, graph.add("Squeeze", graph.add("Shape", mask, start=1, end=2)), 1)
-    real = graph.add("Mul", graph.cast(mask, "int64"), place)  # [batch, length]
-    distance = graph.add("Sub", place, graph.add("ReduceMax", real, axes=[1]))
+    positions = _range(graph, graph.add("Shape", mask, start=1, end=2))
+    real = graph.add("Mul", graph.cast(mask, "int64"), positions)  # [batch, length]
+    distance = graph.add("Sub", positions, graph.add("ReduceMax", real, axes=[1]))
     is_last = graph.add("LessOrEqual", graph.add("Abs", distance), 0)
     states = graph.add("Where", graph.add("Unsqueeze", is_last, [2]), states, 0.0)
     return graph.add("ReduceSum", states, [1], keepdims=0)
 
 
-def mean_pooling(graph, states, mask):
+def mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
     """Mirrors `layers.MeanPooling`, [batch, hidden]."""
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "float32")  # [batch, length, 1]
     total = graph.add("Mul", graph.as_float32(states), real)
@@ -312,7 +325,7 @@ def mean_pooling(graph, states, mask):
     return graph.as_computed(graph.add("Div", total, number))
 
 
-def max_pooling(graph, states, mask):
+def max_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
     """Mirrors `layers.MaxPooling`, [batch, hidden]."""
     real = graph.cast(graph.add("Unsqueeze", mask, [2]), "bool")
     largest = graph.add("Where", real, states, float("-inf"))

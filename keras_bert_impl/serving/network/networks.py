@@ -1,5 +1,8 @@
 """Network definitions of models, written operator by operator for other runtimes."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -25,7 +28,7 @@ class Network:
 
     groups = ()
 
-    def __init__(self, model: keras.Model):
+    def __init__(self, model: keras.Model) -> None:
         self.model = model
         self.config = encoder_of(model).config
 
@@ -34,15 +37,11 @@ class Network:
         """Number of dimensions of the inputs."""
         return 2 + len(self.groups)
 
-    def write(self, graph) -> None:
-        """Writes the network and its outputs into a graph.
-
-        Args:
-            graph: `onnx.graph.Graph` or `litert.graph.Graph`, with `weights_of(model)`.
-        """
+    def write(self, graph: parts.Graph) -> None:
+        """Writes the network and its outputs into a graph, which has `weights_of(model)`."""
         raise NotImplementedError
 
-    def outputs_of_model(self, features: dict) -> dict:
+    def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
         """Returns the outputs of the Keras model by name.
 
         Args:
@@ -50,7 +49,7 @@ class Network:
         """
         return {"logits": to_numpy(self.model(features, training=False))}
 
-    def as_model_outputs(self, session, features: dict) -> np.ndarray:
+    def as_model_outputs(self, session: Callable, features: dict) -> np.ndarray:
         """Runs a session on a batch and returns the outputs in the Keras model's format.
 
         Args:
@@ -63,7 +62,7 @@ class Network:
 class EncoderNetwork(Network):
     """Outputs `last_hidden_state` `[batch, length, hidden]`, and with a pooler `pooler_output`."""
 
-    def write(self, graph):
+    def write(self, graph: parts.Graph) -> None:
         features = parts.add_inputs(graph, self.config)
         states = parts.hidden_states(graph, self.config, features)[-1]
         width = self.config.hidden_dim
@@ -72,7 +71,7 @@ class EncoderNetwork(Network):
             pooled = parts.pool_tokens(graph, self.config, states, features, use_pooler=True)
             graph.output("pooler_output", pooled, ["batch", width])
 
-    def outputs_of_model(self, features):
+    def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
         outputs = self.model(features, training=False)
         found = {"last_hidden_state": to_numpy(outputs["sequence_output"])}
         if self.config.use_pooler:
@@ -88,12 +87,12 @@ def network_of(model: keras.Model) -> Network:
     """
     network = EncoderNetwork if isinstance(model, Encoder) else getattr(model, "network", None)
     if network is None:
-        raise InputError(f"a {type(model).__name__} has no form here but a SavedModel.")
+        raise InputError(f"a {type(model).__name__} can be exported only as a SavedModel.")
     adapter = encoder_of(model).config.adapter
     if adapter is not None:
         raise InputError(
-            f"a model with an adapter, {adapter.kind}, has no such form here; LoRA's can be made "
-            "an ordinary model by `keras-bert merge`."
+            f"a model with an adapter, {adapter.kind}, can be exported only as a SavedModel; "
+            "merge LoRA into the weights first with `keras-bert merge`."
         )
     return network(model)
 
@@ -108,6 +107,6 @@ def encoder_of(model: keras.Model) -> Encoder:
     return getattr(model, "encoder", model)
 
 
-def to_numpy(tensor) -> np.ndarray:
+def to_numpy(tensor: Any) -> np.ndarray:
     """Converts a tensor of any backend to a NumPy array."""
     return keras.ops.convert_to_numpy(tensor)

@@ -1,36 +1,39 @@
 """Network parts that several models share, written operator by operator."""
 
+from collections.abc import Callable, Sequence
+
+import keras
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.layers import ClassificationHead
 from keras_bert_impl.serving.network import layers
+from keras_bert_impl.serving.network.layers import Graph, Tensor, Tensors
 
 NO_ROW = np.float32(-1e9)  # logit of a padding choice, see `layers.ChoiceLogits`
 
 
-def input_names(config):
-    """Returns a dict of input name to encoder feature name."""
+def input_names(config: EncoderConfig) -> dict[str, str]:
+    """Returns the encoder's feature name for each input."""
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     return names | ({"token_type_ids": "segment_ids"} if config.num_segments > 1 else {})
 
 
-def add_inputs(graph, config, group=()):
+def add_inputs(graph: Graph, config: EncoderConfig, group: Sequence[str] = ()) -> Tensors:
+    """Adds the inputs; `group` names the dimensions between `batch` and `length`."""
     shape = ["batch", *group, "length"]
     return {name: graph.input(name, shape) for name in input_names(config)}
 
 
-def merge_groups(graph, features, rank):
-    """Reshapes features `[batch, group, ..., length]` to `[batch * group, ..., length]`.
-
-    Args:
-        rank: int. Number of dimensions of the features.
-    """
+def merge_groups(graph: Graph, features: Tensors, rank: int) -> Tensors:
+    """Reshapes features `[batch, group, ..., length]`, of `rank`, to `[batch * group, ..., length]`."""
     rest = graph.add("Shape", features["input_ids"], start=2, end=rank)
     shape = graph.add("Concat", [-1], rest, axis=0)
     return {name: graph.add("Reshape", feature, shape) for name, feature in features.items()}
 
 
-def hidden_states(graph, config, features):
-    """Returns a list of the embeddings and every layer's output, [batch, length, hidden]."""
+def hidden_states(graph: Graph, config: EncoderConfig, features: Tensors) -> list[Tensor]:
+    """Returns the embeddings and every layer's output, [batch, length, hidden]."""
     states = [layers.embeddings(graph, config, features)]
     attention = layers.Attention(graph, config, features)
     for index in range(config.num_layers):
@@ -41,13 +44,18 @@ def hidden_states(graph, config, features):
     return states
 
 
-def pooled_vectors(graph, config, features, use_pooler):
+def pooled_vectors(
+    graph: Graph, config: EncoderConfig, features: Tensors, use_pooler: bool
+) -> Tensor:
     """Returns one vector per row, [batch, hidden]."""
     states = hidden_states(graph, config, features)[-1]
     return pool_tokens(graph, config, states, features, use_pooler)
 
 
-def pool_tokens(graph, config, states, features, use_pooler):
+def pool_tokens(
+    graph: Graph, config: EncoderConfig, states: Tensor, features: Tensors, use_pooler: bool
+) -> Tensor:
+    """Returns the encoder's pooled output from its last hidden states, [batch, hidden]."""
     if config.pooled_by == "mean":
         pooled = layers.mean_pooling(graph, states, features["attention_mask"])
     elif config.pooled_by == "last":
@@ -57,7 +65,7 @@ def pool_tokens(graph, config, states, features, use_pooler):
     return layers.dense(graph, pooled, "pooler/dense", "tanh") if use_pooler else pooled
 
 
-def add_logits(graph, inputs, head):
+def add_logits(graph: Graph, inputs: Tensor, head: ClassificationHead) -> Tensor:
     """Mirrors `layers.ClassificationHead`, in float32."""
     if head.activation is not None:
         inputs = layers.dense(graph, inputs, f"{head.name}/transform", head.activation)
@@ -67,7 +75,13 @@ def add_logits(graph, inputs, head):
     return graph.as_float32(layers.dense(graph, inputs, f"{head.name}/dense"))
 
 
-def text_vectors(graph, features, model, vectors_of_rows, dim=None):
+def text_vectors(
+    graph: Graph,
+    features: Tensors,
+    model: keras.Model,
+    vectors_of_rows: Callable[[Tensors], Tensor],
+    dim: int | None = None,
+) -> Tensor:
     """Returns one vector per text, [texts, dim], for features [texts, (windows,) length]."""
     if not model.long_texts.has_windows:
         return vectors_of_rows(features)
@@ -76,7 +90,9 @@ def text_vectors(graph, features, model, vectors_of_rows, dim=None):
     return pool_windows(graph, rows, features["attention_mask"], dim, model.long_texts.way)
 
 
-def pool_windows(graph, rows, mask, dim, pooling, name="pool_windows"):
+def pool_windows(
+    graph: Graph, rows: Tensor, mask: Tensor, dim: int, pooling: str, name: str = "pool_windows"
+) -> Tensor:
     """Mirrors `layers.PoolWindows`, in float32; rows are [texts * windows, dim]."""
     shape = graph.add("Concat", graph.add("Shape", mask, end=2), [dim], axis=0)
     vectors = graph.add("Reshape", graph.as_float32(rows), shape)  # [texts, windows, dim]

@@ -1,10 +1,12 @@
 """Comparison of an exported network with its model."""
 
 import contextlib
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.models.inputs import check_values
 from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.parts import input_names
@@ -17,12 +19,12 @@ _SAMPLES = [
 ]
 
 
-def features_of(model, texts=None):
+def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
     """Returns features of texts for the network of a model; for a plain encoder, random ids.
 
     Args:
         model: see `network_of`.
-        texts: list of str. Default: four, in several languages.
+        texts: default: four, in several languages.
     """
     texts = texts or _SAMPLES
     if not hasattr(model, "tokenizer"):
@@ -35,8 +37,8 @@ def features_of(model, texts=None):
     return {name: feature[(*groups, ...)] for name, feature in features.items()}
 
 
-def as_inputs(features, config, dtype="int64"):
-    """Converts encoder features to network inputs, a dict of arrays.
+def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> dict[str, np.ndarray]:
+    """Converts encoder features to network inputs.
 
     Raises:
         InputError: an id that has no embedding; see `check_values`.
@@ -47,7 +49,7 @@ def as_inputs(features, config, dtype="int64"):
 
 
 @contextlib.contextmanager
-def answered_by(session, model):
+def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
     """Makes a task model's `predict` run its network in a session, inside the context.
 
     Args:
@@ -55,7 +57,6 @@ def answered_by(session, model):
             name.
         model: `TaskModel`.
     """
-
     network = network_of(model)
 
     def predict_batches(data, **kwargs):
@@ -70,17 +71,18 @@ def answered_by(session, model):
         del model.predict_batches
 
 
-def relative_difference(received, expected, padding_mask):
+def relative_difference(
+    received: dict[str, np.ndarray], expected: dict[str, np.ndarray], padding_mask: np.ndarray
+) -> float:
     """Returns the largest RMS difference of an output, relative to the RMS of its expected values.
 
     Args:
-        received, expected: dicts of name to float32 array.
+        received, expected: float32 arrays by name.
         padding_mask: int `[batch, length]` or `[batch, group, length]`. Positions with 0 are
             ignored.
 
     Returns:
-        float, of the output with the largest difference; infinite if an output has non-finite
-        values.
+        The difference; infinite if an output has non-finite values.
     """
     mask, found = np.asarray(padding_mask, bool), []
     for name, array in expected.items():

@@ -1,30 +1,37 @@
 """Export to ONNX."""
 
 import functools
+from pathlib import Path
 
+import keras
 import onnx
 
-from keras_bert_impl.serving.network.export import Format, export_network
+from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.onnx.graph import Graph
 
 _LARGE = 2**31 - 2**24  # bytes; a protocol buffer file holds 2 GiB, including graph and names
 
 
-def export_onnx(model, directory, precision="fp32", fused=True, **how):
+def export_onnx(
+    model: keras.Model,
+    directory: str | Path,
+    precision: str = "fp32",
+    fused: bool = True,
+    **how,
+) -> Report:
     """Writes `model.onnx`, with the tokenizer and `config.json` as in a model directory.
 
     The file is checked by `onnx.checker` and compared with the model in ONNX Runtime.
 
     Args:
         model: see `write_graph`.
-        directory: str or `Path`. Written to a temporary folder and renamed.
+        directory: written to a temporary folder and renamed.
         precision: `"fp32"`; `"fp16"`; or `"int8"`: 8-bit weights of dense layers and embeddings,
             multiplied in 8 bits. With `calibration`, only standard operators are used; without,
             activation scales are computed at run time.
-        fused: bool. Whether to use operators of ONNX Runtime; see `write_graph`.
-        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for what is
-            returned and raised.
+        fused: whether to use operators of ONNX Runtime; see `write_graph`.
+        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for errors.
 
     Example:
         export_onnx(TextClassifier.from_pretrained("path/to/model"), "served")
@@ -33,17 +40,14 @@ def export_onnx(model, directory, precision="fp32", fused=True, **how):
     return export_network(model, directory, onnx_format, precision, **how)
 
 
-def write_graph(model, dtype="float32", fused=True):
+def write_graph(model: keras.Model, dtype: str = "float32", fused: bool = True) -> onnx.ModelProto:
     """Returns the ONNX graph of a model's network; see `Network` for outputs and inputs, int64.
 
     Args:
         model: see `network_of`.
         dtype: `"float32"`; or `"float16"` for weights and computation, except sums in float32.
-        fused: bool. Whether to use operators of ONNX Runtime; else only those of the standard, for
-            other runtimes.
-
-    Returns:
-        `onnx.ModelProto`.
+        fused: whether to use operators of ONNX Runtime; else only those of the standard, for other
+            runtimes.
 
     Raises:
         InputError: an unsupported kind of model, or a model with an adapter.
@@ -54,7 +58,9 @@ def write_graph(model, dtype="float32", fused=True):
     return graph.model()
 
 
-def write(model, directory, precision, batches, fused):
+def write(
+    model: keras.Model, directory: Path, precision: str, batches: list[dict] | None, fused: bool
+) -> None:
     """Writes and checks `model.onnx`; see `Format.write`, and `write_graph` for `fused`."""
     path = directory / "model.onnx"
     dtype = "float16" if precision == "fp16" else "float32"
@@ -68,13 +74,8 @@ def write(model, directory, precision, batches, fused):
     onnx.checker.check_model(str(path), full_check=True)
 
 
-def save(proto, path):
-    """Writes a graph; weights that exceed the file limit go to a second file next to it.
-
-    Args:
-        proto: `onnx.ModelProto`.
-        path: `Path` of the file.
-    """
+def save(proto: onnx.ModelProto, path: Path) -> None:
+    """Writes a graph; weights that exceed the file limit go to a second file next to it."""
     large = _is_large(proto)
     onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}_data")
 

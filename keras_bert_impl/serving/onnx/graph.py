@@ -1,6 +1,10 @@
 """Builder of ONNX graphs: nodes, named weights and deduplicated constants."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 # The first opset with LayerNormalization; supported by ONNX Runtime since 1.12 (2022).
@@ -16,13 +20,13 @@ _TYPES = {
 
 
 class Graph:
-    """Builder of an ONNX graph. Tensors are referred to by name, a str.
+    """Builder of an ONNX graph. Tensors are referred to by name.
 
     Args:
-        weights: dict of name to NumPy array; only those that are used are written.
-        dtype: str, `"float32"` or `"float16"`, of weights and computation.
-        fused: bool. Whether to use operators of ONNX Runtime (`com.microsoft`) for attention,
-            embeddings, GELU and normalization, instead of only those of the ONNX standard.
+        weights: arrays by name; only those that are used are written.
+        dtype: `"float32"` or `"float16"`, of weights and computation.
+        fused: whether to use operators of ONNX Runtime (`com.microsoft`) for attention, embeddings,
+            GELU and normalization, instead of only those of the ONNX standard.
 
     Example:
         graph = Graph({"kernel": np.ones((2, 3), "float32")})
@@ -31,76 +35,75 @@ class Graph:
         onnx.save(graph.model(), "model.onnx")
     """
 
-    def __init__(self, weights, dtype="float32", fused=False):
+    def __init__(
+        self, weights: dict[str, np.ndarray], dtype: str = "float32", fused: bool = False
+    ) -> None:
         self.dtype = dtype
         self.fused = fused
         self._weights = weights
-        self._nodes, self._inputs, self._outputs, self._shapes = [], [], [], []
-        self._tensors = {}  # name -> TensorProto of a weight or a constant
-        self._constants = {}  # value -> name
+        self._nodes: list[onnx.NodeProto] = []
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+        self._shapes: list[onnx.ValueInfoProto] = []
+        self._tensors: dict[str, onnx.TensorProto] = {}  # weights and constants by name
+        self._constants: dict[tuple, str] = {}  # value -> name
 
-    def input(self, name, shape, dtype="int64"):
-        """Adds an input of the model.
-
-        Args:
-            name: str.
-            shape: list of int, or of str for dynamic dimensions.
-            dtype: str.
-        """
+    def input(self, name: str, shape: Sequence[int | str], dtype: str = "int64") -> str:
+        """Adds an input of the model; names in the shape stand for dynamic dimensions."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], shape))
         return name
 
-    def output(self, name, tensor, shape):
+    def output(self, name: str, tensor: str, shape: Sequence[int | str]) -> None:
         """Marks a tensor as an output of the model, in float32."""
         self._nodes.append(helper.make_node("Cast", [tensor], [name], name, to=TensorProto.FLOAT))
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
-    def add(self, op, *inputs, num_outputs=1, **attributes):
+    def add(self, op: str, *inputs: Any, num_outputs: int = 1, **attributes) -> str:
         """Adds a node.
 
         Args:
-            op: str. An operator of the standard, or `"com.microsoft.NAME"`.
+            op: an operator of the standard, or `"com.microsoft.NAME"`.
             *inputs: tensor names, "" for none, or constants: NumPy arrays and scalars keep their
                 dtype, floats get the dtype of the graph, ints and lists of int become int64.
-            num_outputs: int. Number of outputs; the first is returned.
-            **attributes: of the operator.
+            num_outputs: number of outputs.
+            **attributes: those of the operator.
 
         Returns:
-            str. Name of the output tensor.
+            Name of the first output.
         """
         domain, _, op = op.rpartition(".")
-        inputs = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         name = f"{op}_{len(self._nodes)}"
         outputs = [name, *(f"{name}_{number}" for number in range(1, num_outputs))]
-        node = helper.make_node(op, inputs, outputs, name, domain=domain, **attributes)
+        node = helper.make_node(op, names, outputs, name, domain=domain, **attributes)
         self._nodes.append(node)
         return name
 
-    def cast(self, tensor, dtype):
+    def cast(self, tensor: str, dtype: str) -> str:
         """Casts a tensor to another dtype."""
         return self.add("Cast", tensor, to=_TYPES[dtype])
 
-    def as_float32(self, tensor):
+    def as_float32(self, tensor: str) -> str:
         """Casts a tensor from the dtype of the graph to float32, for sums."""
         return tensor if self.dtype == "float32" else self.cast(tensor, "float32")
 
-    def as_computed(self, tensor):
+    def as_computed(self, tensor: str) -> str:
         """Casts a float32 tensor to the dtype of the graph."""
         return tensor if self.dtype == "float32" else self.cast(tensor, self.dtype)
 
-    def declare(self, tensor, shape):
+    def declare(self, tensor: str, shape: Sequence[int | str]) -> None:
         """Declares the shape of a tensor in the dtype of the graph, if it cannot be inferred."""
         self._shapes.append(helper.make_tensor_value_info(tensor, _TYPES[self.dtype], shape))
 
-    def has(self, name):
+    def has(self, name: str) -> bool:
         """Returns whether there is a weight with this name."""
         return name in self._weights
 
-    def array(self, name):
+    def array(self, name: str) -> np.ndarray:
         """Returns a weight as a NumPy array."""
         return self._weights[name]
 
-    def weight(self, *names):
+    def weight(self, *names: str) -> str:
         """Adds a weight in the dtype of the graph; several are concatenated on the last axis."""
         name = "+".join(names)
         if name not in self._tensors:
@@ -108,8 +111,8 @@ class Graph:
             self._tensors[name] = numpy_helper.from_array(array.astype(self.dtype), name)
         return name
 
-    def model(self):
-        """Returns the `onnx.ModelProto` of everything added."""
+    def model(self) -> onnx.ModelProto:
+        """Returns everything added as a model."""
         tensors = list(self._tensors.values())
         graph = helper.make_graph(
             self._nodes, "network", self._inputs, self._outputs, tensors, value_info=self._shapes

@@ -2,10 +2,13 @@
 
 import contextlib
 import logging
+from collections.abc import Iterable
+from pathlib import Path
 
 import onnx
 from onnxruntime import quantization
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.serving.network.proof import as_inputs
 
 # On x86 processors without VNNI, sums of two 8-bit products overflow; 7 bits are safe.
@@ -14,16 +17,21 @@ _WEIGHTS = {"weight_type": quantization.QuantType.QInt8, "per_channel": True, "r
 _FLOAT = {"DefaultTensorType": onnx.TensorProto.FLOAT}
 
 
-def quantize(proto, path, large, batches=None, config=None):
+def quantize(
+    proto: onnx.ModelProto,
+    path: Path,
+    large: bool,
+    batches: list[dict] | None,
+    config: EncoderConfig,
+) -> None:
     """Writes a float32 model with int8 matrices, with a separate scale per column.
 
     Args:
-        proto: `onnx.ModelProto`.
-        path: `Path` of the file to write.
-        large: bool. Whether to store weights in a separate file.
-        batches: list of features to compute activation scales from, for a model with only standard
+        path: the file to write.
+        large: whether to store weights in a separate file.
+        batches: features to compute activation scales from, for a model with only standard
             operators. None: scales are computed at run time for each tensor (dynamic quantization).
-        config: `EncoderConfig` of the model, needed with `batches`.
+        config: that of the model, for `batches`.
     """
     with _only_errors():
         if batches is None:
@@ -46,11 +54,11 @@ def quantize(proto, path, large, batches=None, config=None):
 class _Reader(quantization.CalibrationDataReader):
     """Feeds calibration batches to the quantization tool."""
 
-    def __init__(self, batches, config):
+    def __init__(self, batches: Iterable[dict], config: EncoderConfig) -> None:
         self._batches = iter(batches)
         self._config = config
 
-    def get_next(self):
+    def get_next(self) -> dict | None:
         batch = next(self._batches, None)
         return None if batch is None else as_inputs(batch, self._config)
 

@@ -1,7 +1,11 @@
 """Inference with ONNX Runtime."""
 
+from pathlib import Path
+
+import numpy as np
 import onnxruntime
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.serving.network.proof import as_inputs
 
 
@@ -9,11 +13,11 @@ class Session:
     """Runs an exported ONNX model in ONNX Runtime on the CPU.
 
     Args:
-        model: path of the file, or bytes.
-        config: `EncoderConfig` of the exported model.
+        model: path of the file, or its content.
+        config: that of the exported model.
     """
 
-    def __init__(self, model, config):
+    def __init__(self, model: str | Path | bytes, config: EncoderConfig) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors
         # Spinning threads would take CPU time from other processes.
@@ -23,11 +27,7 @@ class Session:
         self._session = onnxruntime.InferenceSession(model, options, providers=providers)
         self._config = config
 
-    def __call__(self, features):
-        """Returns the outputs, a dict of name to float32 array.
-
-        Args:
-            features: dict of int arrays or tensors, the features of an encoder.
-        """
+    def __call__(self, features: dict) -> dict[str, np.ndarray]:
+        """Returns the float32 outputs by name, from int features of an encoder."""
         outputs = self._session.run(None, as_inputs(features, self._config))
         return dict(zip((output.name for output in self._session.get_outputs()), outputs))

@@ -7,23 +7,23 @@ from onnx import helper, numpy_helper
 _FEWEST = 1024  # values; smaller weights are not worth compressing
 # Operator -> (index of its weight input, axis with one scale per index): a scale per token vector
 # for embeddings, per column for matrices.
-_PLACES = {"Gather": (0, 0), "MatMul": (1, 1)}
+_WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}
 
 
-def compress(proto):
+def compress(proto: onnx.ModelProto) -> None:
     """Converts embeddings and matrices of a graph to int8, with a scale per vector or column.
 
     `DequantizeLinear` converts them back to float32 before use. OpenVINO skips this: it keeps the
     int8 weights and also quantizes the other factor to 8 bits, in groups of 32 values.
 
     Args:
-        proto: `onnx.ModelProto` in float32, with only standard operators.
+        proto: graph in float32, with only standard operators. Changed in place.
     """
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     nodes = []
     for node in proto.graph.node:
-        place, axis = _PLACES.get(node.op_type, (None, None))
-        name = node.input[place] if place is not None else None
+        index, axis = _WEIGHTS.get(node.op_type, (None, None))
+        name = node.input[index] if index is not None else None
         if name in tensors and _is_large(tensors[name]):  # converted once, even if shared
             weight = numpy_helper.to_array(tensors.pop(name))
             parts = [f"{name}/{part}" for part in ("int8", "scale", "zero")]

@@ -2,32 +2,39 @@
 
 import errno
 import os
+from pathlib import Path
 
+import keras
 import openvino
 
 from keras_bert_impl.io.files import temporary_directory
-from keras_bert_impl.serving.network.export import Format, export_network
+from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.onnx import export as onnx_export
 from keras_bert_impl.serving.openvino.compression import compress
+from keras_bert_impl.serving.openvino.session import Session
 
 _FILE = "model.xml"
 
 
-def export_openvino(model, directory, precision="fp32", **how):
+def export_openvino(
+    model: keras.Model, directory: str | Path, precision: str = "fp32", **how
+) -> Report:
     """Writes `model.xml` and `model.bin`, with the tokenizer and `config.json`.
 
     The directory is laid out like a model directory. Inputs, int64, and outputs are those of
-    `Network`, with any batch size and length. Here OpenVINO is set to compute in float32; by
-    default it computes in bfloat16 on processors that support it.
+    `Network`, with any batch size and length.
+
+    `Session` compiles the model to compute in float32. Other programs must set
+    `INFERENCE_PRECISION_HINT` to `f32` themselves, since a file cannot: by default OpenVINO
+    computes in bfloat16 on processors that support it.
 
     Args:
         model: see `network_of`.
-        directory: str or `Path`. Written to a temporary folder and renamed.
+        directory: written to a temporary folder and renamed.
         precision: `"fp32"`; `"fp16"`: 16-bit weights; or `"int8"`: 8-bit weights of dense layers
             and embeddings. With `calibration`, embeddings stay in 32 bits, and activations are
             quantized to 8 bits with scales computed from the texts.
-        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for what is
-            returned and raised.
+        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for errors.
 
     Example:
         export_openvino(TextClassifier.from_pretrained("path/to/model"), "served")
@@ -57,6 +64,4 @@ def _write(model, directory, precision, batches):
 
 
 def _session(directory, config):
-    from keras_bert_impl.serving.openvino.session import Session
-
     return Session(directory / _FILE, config)

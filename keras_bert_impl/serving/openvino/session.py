@@ -1,7 +1,11 @@
 """Inference with OpenVINO."""
 
+from pathlib import Path
+
+import numpy as np
 import openvino
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.serving.network.proof import as_inputs
 
 # Otherwise OpenVINO computes in bfloat16, with 8 significant bits, on processors that support it.
@@ -13,10 +17,10 @@ class Session:
 
     Args:
         path: path of the `.xml` file.
-        config: `EncoderConfig` of the exported model.
+        config: that of the exported model.
     """
 
-    def __init__(self, path, config):
+    def __init__(self, path: str | Path, config: EncoderConfig) -> None:
         core = openvino.Core()
         model = core.read_model(path)
         # After compilation, an output also has the names of the tensors it was made from.
@@ -24,11 +28,7 @@ class Session:
         self._model = core.compile_model(model, "CPU", _EXACT)
         self._config = config
 
-    def __call__(self, features):
-        """Returns the outputs, a dict of name to float32 array.
-
-        Args:
-            features: dict of int arrays or tensors, the features of an encoder.
-        """
+    def __call__(self, features: dict) -> dict[str, np.ndarray]:
+        """Returns the float32 outputs by name, from int features of an encoder."""
         outputs = self._model(as_inputs(features, self._config))
-        return {name: outputs[place].copy() for place, name in enumerate(self._names)}
+        return {name: outputs[index].copy() for index, name in enumerate(self._names)}

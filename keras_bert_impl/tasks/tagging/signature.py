@@ -194,7 +194,6 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
-        self.encoders.append(model.encoder_of_states)
         self.of_words = tf.function(self._of_words, autograph=False)
 
     def word_scores(

@@ -137,7 +137,9 @@ def test_our_directory_in_transformers(case, tmp_path):
 def test_pooler_of_roberta(caplog):
     with caplog.at_level(logging.WARNING):
         encoder = Encoder.from_keras_hub(random_backbone("roberta"))
-    assert "RobertaBackbone: newly made, to be trained: pooler/dense/kernel" in caplog.text
+    assert (
+        "RobertaBackbone: newly initialized; train before use: pooler/dense/kernel" in caplog.text
+    )
     caplog.clear()
     encoder.to_keras_hub()
     assert "has no variables for: pooler.dense.bias, pooler.dense.weight" in caplog.text

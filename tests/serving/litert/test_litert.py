@@ -33,6 +33,6 @@ def test_what_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="leave out --calibrate"):
         export_litert(model, tmp_path / "served", "int8", calibration=["a"])
     monkeypatch.setattr(export, "_LARGE", 1000)
-    with pytest.raises(InputError, match="more than a LiteRT file holds"):
+    with pytest.raises(InputError, match="larger than 2 GiB, the limit of a LiteRT file"):
         export_litert(model, tmp_path / "served")
     assert not (tmp_path / "served").exists()

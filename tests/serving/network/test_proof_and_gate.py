@@ -27,8 +27,10 @@ def exported(directory, error=0.0, **how):
     return export.export_network(model, directory, export.Format("Keras", write, session), **how)
 
 
-def test_outputs_too_far_are_refused(tmp_path):
-    with pytest.raises(InputError, match="Keras file differ .* by 0.0002 .* nothing was written"):
+def test_rejects_outputs_that_differ_too_much(tmp_path):
+    with pytest.raises(
+        InputError, match="Keras file differ .* relative error of 0.0002, .* nothing was written"
+    ):
         exported(tmp_path / "served", error=2e-4)
     assert not (tmp_path / "served").exists()
     report = exported(tmp_path / "served", error=5e-5)
@@ -37,14 +39,14 @@ def test_outputs_too_far_are_refused(tmp_path):
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_outputs_that_are_not_numbers_are_infinitely_far(side, number):
+def test_difference_of_non_finite_outputs_is_infinite(side, number):
     outputs = [{"logits": np.array([[1.0, 2.0, 3.0]])} for _ in range(2)]
     assert relative_difference(*outputs, np.ones((1, 3))) == 0
     outputs[side]["logits"][0, 1] = number  # one of three
     assert relative_difference(*outputs, np.ones((1, 3))) == float("inf")
 
 
-def test_scores_that_drop_are_refused(tmp_path):
+def test_rejects_scores_that_drop(tmp_path):
     def scores(*values):
         values = iter(values)
         return lambda model: next(values)
@@ -64,9 +66,9 @@ def test_scores_that_drop_are_refused(tmp_path):
     "arguments, message",
     [
         ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
-        ({"calibration": ["a"]}, "calibration takes precision int8"),
+        ({"calibration": ["a"]}, "calibration needs precision int8"),
         ({"precision": "int8", "calibration": []}, "at least one text"),
-        ({"max_drop": 0.5}, "max_drop takes labelled examples"),
+        ({"max_drop": 0.5}, "max_drop needs labelled examples"),
     ],
 )
 def test_arguments_that_do_not_go_together(tmp_path, arguments, message):

@@ -57,7 +57,7 @@ def test_half_precision_has_half_the_weights(made, tmp_path):
     assert sizes["fp16"] < 0.51 * sizes["fp32"]
 
 
-def test_dynamic_quantization_takes_the_fused_blocks(made, tmp_path):
+def test_dynamic_quantization_uses_the_fused_blocks(made, tmp_path):
     report = export_onnx(made["classifier"], tmp_path / "int8", "int8")
     found = operators(tmp_path / "int8")
     assert found["QAttention"] == 2 and found["QEmbedLayerNormalization"] == 1
@@ -128,7 +128,7 @@ def command(folder):
     return export_command(helpers.classifier(), folder, "onnx")
 
 
-def test_command_says_the_scores(command, folder, capsys):
+def test_command_prints_the_scores(command, folder, capsys):
     gate = ["--precision", "int8", "--max-drop", "100"]
     assert main([*command, *gate, "--out", str(folder / "out")]) == 0
     said = capsys.readouterr().err
@@ -136,7 +136,7 @@ def test_command_says_the_scores(command, folder, capsys):
     assert (folder / "out" / "model.onnx").exists()
 
 
-def test_command_refuses_in_one_line(command, folder, capsys):
+def test_command_reports_errors_on_one_line(command, folder, capsys):
     assert main([*command, "--max-drop", "-1", "--out", str(folder / "none")]) == 2
     said = capsys.readouterr().err.strip().split("\n")
     assert len(said) == 1 and "drops from" in said[0]
@@ -146,12 +146,12 @@ def test_command_refuses_in_one_line(command, folder, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--precision", "int8"], "--precision goes with --format onnx or litert or openvino"),
-        (["--standard", "--format", "openvino"], "--standard goes with --format onnx"),
-        (["--calibrate", "a", "--format", "litert"], "--calibrate goes with --format onnx or open"),
-        (["--ids-only", "--format", "litert"], "--ids-only goes with SavedModels alone"),
+        (["--precision", "int8"], "--precision needs --format onnx or litert or openvino"),
+        (["--standard", "--format", "openvino"], "--standard needs --format onnx"),
+        (["--calibrate", "a", "--format", "litert"], "--calibrate needs --format onnx or openvino"),
+        (["--ids-only", "--format", "litert"], "--ids-only needs --format saved_model"),
     ],
 )
-def test_formats_that_do_not_know_an_argument(arguments, message, capsys):
+def test_rejects_arguments_that_a_format_does_not_support(arguments, message, capsys):
     assert main(["export", "--model", "run", "--out", "none", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -119,7 +119,7 @@ def test_weights_that_layers_share_are_written_once():
     assert 4 * model.count_params() <= written < 4 * model.count_params() + 100
 
 
-def test_inputs_are_those_that_the_encoder_needs():
+def test_inputs_are_those_of_the_encoder():
     def names(kind):
         return [one.name for one in write_graph(encoder(kind)).graph.input]
 
@@ -127,7 +127,7 @@ def test_inputs_are_those_that_the_encoder_needs():
     assert names("roberta") == names("distilbert") == ["input_ids", "attention_mask"]
 
 
-def test_adapters_are_refused():
+def test_rejects_adapters():
     model = helpers.encoder(adapter=Adapter("lora", 2))
     with pytest.raises(InputError, match="keras-bert merge"):
         write_graph(model)

@@ -187,15 +187,18 @@ def test_sweep_without_a_file_is_the_paper_grid(runs, command):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--seeds", "1,x"], "'1,x' is no list of whole numbers"),
-        (["--seeds", "1,1"], "two runs are named runs/seed=1"),
-        (["--seeds", "1,2", "seed=3"], "seed=3: there are several values of seed"),
-        (["learning_rate=1e-4", "--sweep"], "there are several values of learning_rate"),
-        (["--sweep", "epochs=3"], "--sweep epochs=3: give a YAML file, or put --sweep behind"),
+        (["--seeds", "1,x"], "'1,x' is not a list of whole numbers"),
+        (["--seeds", "1,1"], "two runs are called runs/seed=1"),
+        (
+            ["--seeds", "1,2", "seed=3"],
+            "seed=3: --sweep or --seeds already gives the values of seed",
+        ),
+        (["learning_rate=1e-4", "--sweep"], "already gives the values of learning_rate"),
+        (["--sweep", "epochs=3"], "--sweep epochs=3: give a YAML file, or put --sweep after"),
         (["--sweep", "gone.yaml"], "cannot read gone.yaml"),
         (["--sweep", "{0}/bad.yaml"], "bad.yaml: epochs must be int. Received: epochs='many'"),
-        (["--sweep", "{0}/flat.yaml"], "flat.yaml: write a line `key: [value, ...]`"),
-        (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both say which seeds"),
+        (["--sweep", "{0}/flat.yaml"], "flat.yaml must have a line `key: [value, ...]`"),
+        (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both give seeds"),
     ],
 )
 def test_command_rejects_invalid_options(runs, command, tmp_path, capsys, arguments, message):

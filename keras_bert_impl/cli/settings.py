@@ -1,0 +1,222 @@
+"""Typed settings of a command, from defaults, recipes and `key=value` overrides."""
+
+import argparse
+import contextlib
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import parse_yaml, read_text
+
+Recipes = Mapping[str, dict[str, Any]]  # name -> settings
+
+_MISFIT = object()
+_REQUIRED = "(required)"
+
+
+def add_settings(
+    parser: argparse.ArgumentParser, settings_class: type, recipes: Recipes | None = None
+) -> None:
+    """Adds `--recipe NAME|FILE.yaml` and `key=value` overrides to a command.
+
+    Args:
+        settings_class: a dataclass. Its fields are the keys, with annotations as types (str, int,
+            float, bool, `X | None`, `tuple[X, ...]`) and values as defaults.
+        recipes: the recipes that come with the command.
+    """
+    named = f"one of {', '.join(recipes)}, or " if recipes else ""
+    parser.add_argument("--recipe", metavar="NAME|FILE.yaml", help=f"settings: {named}a YAML file")
+    fields = dataclasses.fields(settings_class)
+    defaults = ", ".join(f"{field.name}={_shown(field)}" for field in fields)
+    parser.set_defaults(options=[])
+    for field in fields:
+        _add_option(parser, settings_class, field.name)
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help="settings that override the recipe, also written --key value, or --key for true; "
+        f"defaults: {defaults}".replace("%", "%%"),
+    )
+
+
+def _add_option(parser, settings_class, key):
+    """Adds `--key value` for a setting, unless the command has an option of that name."""
+    is_switch = bool in _alternatives(typing.get_type_hints(settings_class)[key])
+    with contextlib.suppress(argparse.ArgumentError):
+        parser.add_argument(
+            f"--{key.replace('_', '-')}",
+            dest=key,
+            action=_Setting,
+            nargs=0 if is_switch else None,
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,  # `overrides` has the help of all settings
+        )
+
+
+class _Setting(argparse.Action):
+    """Stores `--key value` as the override `key=value`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        value = "true" if self.nargs == 0 else values
+        namespace.options = [*namespace.options, f"{self.dest}={value}"]
+
+
+def overrides_of(arguments: argparse.Namespace) -> list[str]:
+    """Returns the settings given on the command line, as `key=value` strings."""
+    return [*arguments.overrides, *arguments.options]
+
+
+def resolve_settings(
+    arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
+) -> Any:
+    """Resolves the settings of a command: defaults, then the recipe, then `key=value` overrides.
+
+    Args:
+        arguments: parsed arguments, including those of `add_settings`.
+        settings_class, recipes: see `add_settings`.
+
+    Raises:
+        InputError: a recipe or key is unknown, or a value has the wrong type; the message names the
+            value and its location.
+    """
+    values = given_settings(arguments, settings_class, recipes)
+    for field in dataclasses.fields(settings_class):
+        if field.name not in values and _shown(field) == _REQUIRED:
+            raise InputError(f"the setting {field.name!r} is missing; write {field.name}=value.")
+    return settings_class(**values)
+
+
+def given_settings(
+    arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
+) -> dict[str, Any]:
+    """Returns the settings given by the recipe and the overrides.
+
+    For arguments and errors, see `resolve_settings`.
+    """
+    values = {}
+    if arguments.recipe:
+        values = _read_recipe(arguments.recipe, settings_class, recipes or {})
+    seen: dict[str, str] = {}
+    for override in overrides_of(arguments):
+        key, equals, text = override.partition("=")
+        if not equals:
+            raise InputError(f"{override!r} is not an override; write key=value.")
+        if seen.setdefault(key, override) != override:
+            raise InputError(f"{key} is given twice: {seen[key]} and {override}.")
+        values[key] = _typed(settings_class, key, parse_yaml(text, override), "command line")
+    return values
+
+
+def read_grid(path: str, settings_class: type) -> dict[str, list]:
+    """Reads lists of setting values to try.
+
+    Args:
+        path: a YAML file with one line `key: [value, ...]` per setting.
+        settings_class: see `add_settings`.
+
+    Raises:
+        InputError: the file does not exist, or has an invalid key or value.
+    """
+    grid = _read_yaml(path)
+    if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
+        raise InputError(f"{path} must have a line `key: [value, ...]` for each setting to try.")
+    return {
+        key: [_typed(settings_class, key, value, path) for value in values]
+        for key, values in grid.items()
+    }
+
+
+def _read_yaml(name):
+    return parse_yaml(read_text(Path(name)), name)
+
+
+def _read_recipe(name, settings_class, recipes):
+    if name in recipes:
+        values, where = recipes[name], f"recipe {name}"
+    elif name.endswith((".yaml", ".yml")):
+        values, where = _read_yaml(name), name
+    else:
+        near = difflib.get_close_matches(name, recipes, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        known = f" named {', '.join(recipes)}" if recipes else ""
+        raise InputError(f"there is no recipe {name!r}{known}, and it is not a YAML file.{hint}")
+    values = {} if values is None else values
+    if not isinstance(values, dict):
+        raise InputError(f"{where}: a recipe must have a line `key: value` for each setting.")
+    return {key: _typed(settings_class, key, value, where) for key, value in values.items()}
+
+
+def _typed(settings_class, key, value, where):
+    """Converts `value` to the field's type, or raises an `InputError` that names key and type."""
+    hints = typing.get_type_hints(settings_class)
+    if key not in hints:
+        raise InputError(f"{where}: there is no setting {key!r}; {_setting_hint(key, hints)}")
+    for kind in _alternatives(hints[key]):
+        converted = _convert(value, kind)
+        if converted is not _MISFIT:
+            return converted
+    names = " or ".join(_type_name(kind) for kind in _alternatives(hints[key]))
+    raise InputError(f"{where}: {key} must be {names}. Received: {key}={shown(value)}")
+
+
+def _setting_hint(key, known):
+    """Suggests what to write instead of a setting that does not exist."""
+    line = GUESSES["keras-bert"].get(str(key).replace("_", "-"), "").split()
+    name = line[0].removeprefix("--").replace("-", "_") if line else None
+    if name in known:
+        return f"write {name}={line[1] if len(line) > 1 else 'true'}."
+    near = difflib.get_close_matches(str(key), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}."
+
+
+def _alternatives(kind):
+    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    return typing.get_args(kind) if is_union else (kind,)
+
+
+def _convert(value, kind):
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, (list, tuple)):
+            return _MISFIT
+        items = tuple(_convert(item, typing.get_args(kind)[0]) for item in value)
+        return _MISFIT if _MISFIT in items else items
+    if isinstance(value, bool) or value is None:
+        return value if type(value) is kind else _MISFIT  # isinstance counts True as an int
+    if isinstance(value, kind):
+        return value
+    if kind is float:
+        # YAML 1.1 reads 1e-4, which has no decimal point, as a string.
+        try:
+            return float(value) if isinstance(value, (int, str)) else _MISFIT
+        except ValueError:
+            return _MISFIT
+    if kind is str and isinstance(value, (int, float)):
+        return str(value)
+    return _MISFIT
+
+
+def _type_name(kind):
+    if typing.get_origin(kind) is tuple:
+        return f"a list of {typing.get_args(kind)[0].__name__}"
+    return "null" if kind is type(None) else kind.__name__
+
+
+def _shown(field):
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return _REQUIRED

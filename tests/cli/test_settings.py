@@ -1,0 +1,140 @@
+"""Typed settings from recipes and overrides."""
+
+import argparse
+import dataclasses
+
+import pytest
+import yaml
+
+from keras_bert_impl.cli import settings
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.training.runs.run_directory import to_yaml
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    batch_size: int = 32
+    learning_rate: float = 1e-4
+    strategy: str = "auto"
+    jit_compile: bool = False
+    warmup_steps: int | None = None
+    lengths: tuple[int, ...] = (64, 128)
+
+
+RECIPES = {"tiny": {"batch_size": 4, "learning_rate": 1}}
+
+
+def resolve(*arguments, settings_class=Settings):
+    parser = argparse.ArgumentParser()
+    settings.add_settings(parser, settings_class, RECIPES)
+    return settings.resolve_settings(parser.parse_args(arguments), settings_class, RECIPES)
+
+
+def test_defaults_recipe_overrides_in_this_order(tmp_path):
+    assert resolve() == Settings()
+    assert resolve("--recipe", "tiny") == Settings(batch_size=4, learning_rate=1.0)
+    assert resolve("--recipe", "tiny", "batch_size=8").batch_size == 8
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("strategy: mirrored\nlearning_rate: 1e-5\nlengths: [16, 32]\n")
+    assert resolve("--recipe", str(recipe), "warmup_steps=10", "jit_compile=true") == Settings(
+        32, 1e-5, "mirrored", True, 10, (16, 32)
+    )
+
+
+def test_options_equal_overrides():
+    given = ["--batch-size", "8", "--learning-rate=5e-5", "--jit-compile", "--lengths", "[8, 16]"]
+    overrides = ["batch_size=8", "learning_rate=5e-5", "jit_compile=true", "lengths=[8, 16]"]
+    assert resolve(*given) == resolve(*overrides) != resolve()
+    assert resolve("--recipe", "tiny", "--batch-size", "8", "warmup_steps=3").warmup_steps == 3
+    for twice in (["batch_size=8", "--batch-size", "9"], ["batch_size=8", "batch_size=9"]):
+        with pytest.raises(InputError, match="batch_size is given twice: batch_size=8 and"):
+            resolve(*twice)
+
+
+def test_keeps_an_option_of_the_command_with_the_name_of_a_setting():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--strategy", default="own")
+    settings.add_settings(parser, Settings)
+    arguments = parser.parse_args(["--strategy", "mirrored"])
+    assert arguments.strategy == "mirrored"
+    assert settings.resolve_settings(arguments, Settings).strategy == "auto"
+
+
+def test_values_have_the_types_of_the_fields():
+    settings = resolve("learning_rate=3", "strategy=4", "warmup_steps=null", "lengths=[8]")
+    assert settings == Settings(learning_rate=3.0, strategy="4", lengths=(8,))
+    assert isinstance(settings.learning_rate, float)
+
+
+@pytest.mark.parametrize(
+    "override, message",
+    [
+        ("batchsize=4", "command line: there is no setting 'batchsize'; did you mean 'batch_size'"),
+        ("zzz=4", "there is no setting 'zzz'; there is batch_size, learning_rate"),
+        ("batch_size=4.5", "batch_size must be int. Received: batch_size=4.5"),
+        ("batch_size=true", "batch_size must be int. Received: batch_size=True"),
+        ("learning_rate=fast", "learning_rate must be float. Received: learning_rate='fast'"),
+        ("jit_compile=1", "jit_compile must be bool"),
+        ("warmup_steps=few", "warmup_steps must be int or null"),
+        ("lengths=[8, many]", "lengths must be a list of int"),
+        ("strategy=[a", "not valid YAML"),
+        ("batch_size", "'batch_size' is not an override; write key=value"),
+        ("batch_size=", "batch_size must be int. Received: batch_size=None"),
+    ],
+)
+def test_bad_overrides(override, message):
+    with pytest.raises(InputError) as error:
+        resolve(override)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("batch_size: 4\nlearning_rat: 1", "mine.yaml: there is no setting 'learning_rat'"),
+        ("batch_size: four", "mine.yaml: batch_size must be int. Received: batch_size='four'"),
+        ("a: b\n  c: [", "mine.yaml, line 2: not valid YAML"),
+        ("- batch_size", "mine.yaml: a recipe must have a line"),
+        ("!!python/object/apply:os.system [echo]", "not valid YAML"),
+    ],
+)
+def test_bad_recipes(tmp_path, content, message):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(content)
+    with pytest.raises(InputError) as error:
+        resolve("--recipe", str(recipe))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name, message", [("tinny", "Did you mean 'tiny'"), ("gone.yaml", "cannot read gone.yaml")]
+)
+def test_unknown_recipes(name, message):
+    with pytest.raises(InputError, match=message):
+        resolve("--recipe", name)
+
+
+def test_a_required_setting():
+    @dataclasses.dataclass
+    class Needed:
+        data: str
+
+    assert resolve("data=folder", settings_class=Needed).data == "folder"
+    with pytest.raises(InputError, match="'data' is missing; write data=value"):
+        resolve(settings_class=Needed)
+
+
+def test_written_settings_are_a_recipe(tmp_path):
+    settings = Settings(8, 1e-5, "tpu", True, 7, (1, 2))
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(to_yaml(settings))  # as `recipe.yaml` of a run directory
+    assert resolve("--recipe", str(recipe)) == settings
+    names = [field.name for field in dataclasses.fields(Settings)]
+    assert list(yaml.safe_load(recipe.read_text())) == names
+
+
+def test_help_lists_the_defaults():
+    parser = argparse.ArgumentParser()
+    settings.add_settings(parser, Settings, RECIPES)
+    text = " ".join(parser.format_help().split())
+    assert "batch_size=32" in text and "one of tiny, or a YAML file" in text
