@@ -188,7 +188,7 @@ def test_sweep_without_a_file_is_the_paper_grid(runs, command):
     "arguments, message",
     [
         (["--seeds", "1,x"], "'1,x' is not a list of whole numbers"),
-        (["--seeds", "1,1"], "two runs are called runs/seed=1"),
+        (["--seeds", "1,1"], "two runs are named runs/seed=1"),
         (
             ["--seeds", "1,2", "seed=3"],
             "seed=3: --sweep or --seeds already gives the values of seed",
