@@ -84,6 +84,8 @@ class TorchFile:
         InputError: the file is damaged, or holds something other than a dict of tensors.
 
     Example:
+        >>> from pathlib import Path
+        >>> from keras_bert_impl.interop.torch_file import TorchFile
         >>> file = TorchFile(Path("pytorch_model.bin"))
         >>> file.read("bert.pooler.dense.bias").shape
         (768,)

@@ -81,6 +81,7 @@ def prose_sentences(docstring):
         list of str. Whole sentences of words, without code, markup, headings and tables.
 
     Example:
+        >>> from keras_bert_impl.quickstart.prose import prose_sentences
         >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")
         ['The first of the two numbers.']
     """

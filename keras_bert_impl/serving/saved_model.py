@@ -30,6 +30,7 @@ def export_saved_model(signatures, directory, ids_only=False, name=None, run=Non
         run: str or `Path` of a run directory, whose scores and settings go into the model card.
 
     Example:
+        from keras_bert_impl.serving import export_saved_model
         export_saved_model(classifier.signatures(), "exported")
         served = tf.saved_model.load("exported").signatures["serving_default"]
         served(text=tf.constant(["a text"]))["label"]

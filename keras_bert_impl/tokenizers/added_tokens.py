@@ -122,6 +122,7 @@ class AddedTokens:
         tokens: list of `AddedToken` or str.
 
     Example:
+        from keras_bert_impl.tokenizers.added_tokens import AddedTokens
         code_points = [ord(character) for character in "<s>a   b\\n"]
         AddedTokens(["<s>", "  "])(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]
     """

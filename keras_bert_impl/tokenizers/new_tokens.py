@@ -35,6 +35,7 @@ def learn_pieces(tokenizer, texts, count, min_frequency=5):
     Source: for merges Sennrich et al. 2016, section 3.2.
 
     Example:
+        from keras_bert_impl.tokenizers.new_tokens import learn_pieces
         larger, pieces = learn_pieces(tokenizer, open("abstracts.txt"), 1000)
     """
     counts = count_words(texts, tokenizer.words)

@@ -24,6 +24,7 @@ class WordTokens:
         tokenizer: `Tokenizer`.
 
     Example:
+        from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
         ids, lengths, num_words = WordTokens(tokenizer)([["a text", "its next sentence"], ["more"]])
     """
 

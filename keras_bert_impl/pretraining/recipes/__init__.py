@@ -16,6 +16,7 @@ def recipes():
         dict of name to a dict of `PretrainSettings` fields. Do not modify it.
 
     Example:
+        from keras_bert_impl.pretraining.recipes import recipes
         pretrain("records", "run", **recipes()["electra_small"])
     """
     files = sorted(_FOLDER.glob("*.yaml"))

@@ -27,6 +27,7 @@ def export_onnx(model, directory, precision="fp32", fused=True, **how):
             returned and raised.
 
     Example:
+        from keras_bert_impl.serving.onnx import export_onnx
         export_onnx(TextClassifier.from_pretrained("path/to/model"), "served")
     """
     onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session)

@@ -30,6 +30,7 @@ def export_openvino(model, directory, precision="fp32", **how):
             returned and raised.
 
     Example:
+        from keras_bert_impl.serving.openvino import export_openvino
         export_openvino(TextClassifier.from_pretrained("path/to/model"), "served")
     """
     openvino_format = Format("OpenVINO", _write, _session)

@@ -31,6 +31,7 @@ def read_xnli(directory, split, language="en", skip_bad_rows=False):
     Source: Conneau et al. 2018, "XNLI", and the published files.
 
     Example:
+        from keras_bert_impl.tasks import read_xnli
         read_xnli("data", "dev", "de").label_names  # ["entailment", "neutral", "contradiction"]
     """
     if split == "train":

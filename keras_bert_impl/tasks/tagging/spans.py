@@ -35,6 +35,7 @@ def detect_scheme(labels):
         do not mark entities, such as parts of speech, or are all `"O"`.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import detect_scheme
         detect_scheme(["O", "B-PER", "I-PER"])  # "IOB2"
     """
     found = read_labels(labels)
@@ -70,6 +71,7 @@ def spans_of(labels, scheme=None, parts=None):
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import Span, spans_of
         spans_of(["I-PER", "I-PER", "O"])  # [Span("PER", 0, 2)]
         spans_of(["I-PER", "I-PER", "O"], scheme="IOB2")  # []
     """
@@ -104,6 +106,7 @@ def labels_of(spans, length, scheme="IOB2"):
         InputError: entities overlap or exceed the sentence; an unknown scheme.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import Span, labels_of
         labels_of([Span("PER", 0, 2)], 3, "BIOES")  # ["B-PER", "E-PER", "O"]
     """
     _check_scheme(scheme)
@@ -135,6 +138,7 @@ def convert_labels(labels, scheme):
         scheme: one of `SCHEMES`.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import convert_labels
         convert_labels(["I-PER", "I-PER", "O"], "IOB2")  # ["B-PER", "I-PER", "O"]
     """
     return labels_of(spans_of(labels), len(labels), scheme)

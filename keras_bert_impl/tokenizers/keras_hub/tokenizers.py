@@ -45,6 +45,7 @@ def to_keras_hub(tokenizer, architecture):
         InputError: If KerasHub's tokenizer for that architecture is of another kind.
 
     Example:
+        >>> from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub
         >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
     """
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))

@@ -42,6 +42,9 @@ class PunctuationNormalizer:
         find: a `TokenFinder`.
 
     Example:
+        from keras_bert_impl.tokenizers.moses.characters import SPECIAL, TokenFinder
+        from keras_bert_impl.tokenizers.moses.punctuation import PunctuationNormalizer
+        from keras_bert_impl.tokenizers.moses.table import MosesTable
         find = TokenFinder(SPECIAL)
         characters, _ = PunctuationNormalizer(MosesTable(), True, find)(tf.constant(["L’HOMME"]))
         characters.codes  # of "l'homme", between two codes of our own

@@ -101,6 +101,7 @@ class MosesSplitter:
         find: a `TokenFinder`. Default: one for the special tokens only.
 
     Example:
+        from keras_bert_impl.tokenizers.moses.words import MosesSplitter
         words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
         words.strings()  # ["L'", "homme", ",", "M.", "Dupont", "."]
     """

@@ -82,6 +82,7 @@ class CharacterTable:
         others: list of str, further rows for `put_in`, after those of `changes`.
 
     Example:
+        from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterTable
         table = CharacterTable({"A": "a", "½": "1/2"})
         characters, row = table.lookup(tf.constant([0x41, 0xBD]))
         table.put_in(characters, row)[0]  # [0x61, 0x31, 0x2F, 0x32]
@@ -150,6 +151,7 @@ class CharacterMap:
         changes: dict of str to str, as returned by `read_map`.
 
     Example:
+        from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterMap
         CharacterMap({"e\\u0301": "\\xe9"})(tf.constant([0x65, 0x301]))  # [0xE9], [0]
     """
 

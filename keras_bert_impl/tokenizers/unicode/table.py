@@ -156,6 +156,7 @@ class UnicodeTable:
         split_on_cjk: bool. Whether each Chinese character is a word. Default True.
 
     Example:
+        from keras_bert_impl.tokenizers.unicode.table import UnicodeTable, value_of
         table = UnicodeTable(lowercase=True)
         value_of(table.lookup(tf.constant([0x41])))  # [0x61]
     """

@@ -22,6 +22,8 @@ class Translation(dict):
         table: `UnicodeTable`.
 
     Example:
+        from keras_bert_impl.tokenizers.unicode.table import UnicodeTable
+        from keras_bert_impl.tokenizers.wordpiece.translation import TEXT_END, Translation
         Translation(UnicodeTable(True))(["Déjà vu!", "a"])
         # ["deja", "vu", "!", TEXT_END, "a", TEXT_END]
     """

@@ -21,6 +21,7 @@ class EndsOnSigterm(keras.callbacks.Callback):
         has_ended: bool. Whether `fit` was ended by SIGTERM.
 
     Example:
+        from keras_bert_impl.training.runs.preemption import EndsOnSigterm
         with EndsOnSigterm() as preemption:
             model.fit(data, epochs=10, callbacks=[checkpoint, preemption])
     """
