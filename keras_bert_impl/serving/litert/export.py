@@ -28,7 +28,7 @@ def export_litert(model, directory, precision="fp32", **how):
 
     Example:
         from keras_bert_impl.serving.litert import export_litert
-        export_litert(TextClassifier.from_pretrained("path/to/model"), "served")
+        export_litert(load_tuned("run"), "served")
     """
     return export_network(model, directory, Format("LiteRT", _write, _session), precision, **how)
 

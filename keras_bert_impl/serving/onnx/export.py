@@ -28,7 +28,7 @@ def export_onnx(model, directory, precision="fp32", fused=True, **how):
 
     Example:
         from keras_bert_impl.serving.onnx import export_onnx
-        export_onnx(TextClassifier.from_pretrained("path/to/model"), "served")
+        export_onnx(load_tuned("run"), "served")
     """
     onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session)
     return export_network(model, directory, onnx_format, precision, **how)

@@ -31,7 +31,7 @@ def export_openvino(model, directory, precision="fp32", **how):
 
     Example:
         from keras_bert_impl.serving.openvino import export_openvino
-        export_openvino(TextClassifier.from_pretrained("path/to/model"), "served")
+        export_openvino(load_tuned("run"), "served")
     """
     openvino_format = Format("OpenVINO", _write, _session)
     return export_network(model, directory, openvino_format, precision, **how)
