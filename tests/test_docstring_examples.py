@@ -39,6 +39,7 @@ SLOW = {
     "serving.litert.export.export_litert",
     "serving.openvino.export.export_openvino",
     "tasks.runs.distillation.IntermediateLayers",
+    "tasks.runs.distillation.SoftTargets",
     "tasks.runs.run.finetune",
     "tasks.runs.run_set.finetune_set",
     "tasks.tagging.feature_tagger.FeatureTagger",
@@ -53,7 +54,8 @@ WRITTEN = {
     "tasks.runs.run.finetune": ("run",),
     "training.runs.checkpoints.RunCheckpoint": ("run",),
 }
-SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps)=([2-9]|\d\d+)")
+# Written as 1, to save time.
+SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d+)")
 
 
 def examples():
