@@ -6,6 +6,10 @@ the same wording for help texts. NumPy numbers are accepted as numbers. A bool i
 NaN and infinity are always rejected. The module imports nothing heavy, which keeps `--help` fast.
 
 Example:
+    import dataclasses
+    from typing import Annotated
+    from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
+
     @dataclasses.dataclass(frozen=True)
     class Settings:
         epochs: PositiveInt = 3

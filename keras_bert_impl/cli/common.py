@@ -57,6 +57,7 @@ class Progress:
         stream: where to write. None for stderr, so that results can be piped.
 
     Example:
+        from keras_bert_impl.cli.common import Progress
         with Progress("reading", total=10, unit="files") as progress:
             progress.update(3)
     """

@@ -60,6 +60,7 @@ def convert(
         InputError: the source is missing or damaged, or the format does not support the model.
 
     Example:
+        from keras_bert_impl.conversion.formats import convert
         convert("uncased_L-12_H-768_A-12", "bert-base-uncased")
     """
     if form not in FORMS:

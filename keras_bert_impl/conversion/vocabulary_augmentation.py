@@ -58,6 +58,7 @@ def augment_vocabulary(
     their selection see `learn_pieces`.
 
     Example:
+        from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
         augment_vocabulary("bert-base-uncased", "bert-medical", open("abstracts.txt"))
     """
     num_pieces = check("num_pieces", num_pieces, PositiveInt)
@@ -91,6 +92,7 @@ def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) ->
         InputError: the model is missing or damaged, or has a generator; or a token is invalid.
 
     Example:
+        from keras_bert_impl.conversion.vocabulary_augmentation import add_tokens
         add_tokens("bert-base-uncased", "bert-entities", ["[E1]", "[/E1]"])
     """
     model, tokenizer = _open(source)

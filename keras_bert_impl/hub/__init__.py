@@ -40,6 +40,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
             nor found in the cache. The message says which, and what to do.
 
     Example:
+        >>> from keras_bert_impl.hub import local_directory
         >>> local_directory("hf://google-bert/bert-base-uncased@main") / "config.json"
     """
     if not isinstance(name_or_path, (str, os.PathLike)) or not os.fspath(name_or_path):

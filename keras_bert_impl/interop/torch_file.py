@@ -88,6 +88,8 @@ class TorchFile:
     """The tensors in a `torch.save` file of any PyTorch version, as a `TensorFile`.
 
     Example:
+        >>> from pathlib import Path
+        >>> from keras_bert_impl.interop.torch_file import TorchFile
         >>> file = TorchFile(Path("pytorch_model.bin"))
         >>> file.read("bert.pooler.dense.bias").shape
         (768,)

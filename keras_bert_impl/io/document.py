@@ -23,11 +23,15 @@ class Document(dict):
         inside: Key prefix of the object within the file, such as `"model."`.
 
     Example:
+        >>> from pathlib import Path
+        >>> from keras_bert_impl.io.reading import read_json
         >>> config = read_json(Path("config.json"))
         >>> config.integer("num_hidden_layers", least=1)
         12
         >>> config.mapping("text_config").number("dropout", 0.1)
-        InputError: config.json: text_config.dropout must be a number. Received: '0.1'
+        Traceback (most recent call last):
+            ...
+        keras_bert_impl.io.errors.InputError: config.json: text_config.dropout must be a number. Received: '0.1'
     """
 
     def __init__(self, values: dict, source: str | Path, inside: str = "") -> None:

@@ -85,6 +85,7 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         InputError: the disk is full or the folder is not writable.
 
     Example:
+        from keras_bert_impl.io.files import replace_file
         with replace_file("scores.json") as temporary:
             temporary.write_text("{}")
     """

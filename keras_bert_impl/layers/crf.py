@@ -33,6 +33,7 @@ class CRF(keras.layers.Layer):
     Source: Lafferty et al. 2001, "Conditional Random Fields".
 
     Example:
+        from keras_bert_impl.layers import CRF
         crf = CRF(num_labels=3)
         crf(emissions, mask)  # probabilities
         crf.decode(emissions, mask)  # the likeliest sequence

@@ -17,6 +17,7 @@ class Dense(keras.layers.Dense):
     Args: see `keras.layers.Dense`.
 
     Example:
+        from keras_bert_impl.layers import Dense
         Dense(384, dtype="mixed_bfloat16")(states)
     """
 

@@ -200,6 +200,7 @@ class Encoder(keras.Model):
             InputError: the backbone is of an unsupported class or configuration.
 
         Example:
+            >>> import keras_hub
             >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
             >>> encoder = Encoder.from_keras_hub(backbone)
         """
@@ -268,7 +269,8 @@ class Encoder(keras.Model):
             `keras.Model` whose output dict has these names in addition to the encoder's own.
 
         Example:
-            >>> encoder.with_outputs("attention_scores")(features)["attention_scores"][0]
+            outputs = encoder.with_outputs("attention_scores")(features)
+        outputs["attention_scores"][0]  # of the first layer
         """
         attention = {"attention_scores", "attention_logits"}
         unknown = set(names) - attention - {"hidden_states"}

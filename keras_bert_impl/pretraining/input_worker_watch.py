@@ -20,6 +20,8 @@ class InputWorkerWatch:
     Without addresses, nothing is watched.
 
     Example:
+        from keras_bert_impl.pretraining import pretraining_dataset
+        from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
         with InputWorkerWatch(["grpc://host:5050"]):
             model.fit(pretraining_dataset("records", 32, input_workers=["grpc://host:5050"]))
     """

@@ -54,6 +54,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         dict of objective to float32 logits.
 
     Example:
+        from keras_bert_impl.pretraining import pretraining_dataset
         pretrainer = Pretrainer(Encoder(config), ["masked_lm", "next_sentence"])
         pretrainer.compile(AdamW(1e-4))
         pretrainer.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=100)

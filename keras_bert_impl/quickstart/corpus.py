@@ -56,6 +56,7 @@ def read_passages(
         InputError: nothing was found.
 
     Example:
+        from keras_bert_impl.quickstart.corpus import read_passages, write_sentences
         passages = read_passages()
         write_sentences(passages, "corpus.txt")
     """

@@ -62,6 +62,8 @@ def library_passages(
         Passages of whole sentences, about 15 to 60 words each; the library is the label.
 
     Example:
+        from keras_bert_impl.quickstart.corpus import read_passages, split_by_module
+        from keras_bert_impl.quickstart.libraries import largest_libraries, library_passages
         training, held_out = split_by_module(read_passages())
         libraries = largest_libraries(training, 8)
         examples = library_passages(training, libraries, most_per_library=1000)

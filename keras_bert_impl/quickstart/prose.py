@@ -62,6 +62,7 @@ def prose_sentences(docstring: str) -> list[str]:
     The docstring may be in reST, NumPy or Google style, or Markdown.
 
     Example:
+        >>> from keras_bert_impl.quickstart.prose import prose_sentences
         >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")
         ['The first of the two numbers.']
     """

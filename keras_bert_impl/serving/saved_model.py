@@ -37,6 +37,7 @@ def export_saved_model(
         run: run directory, whose scores and settings go into the model card.
 
     Example:
+        from keras_bert_impl.serving import export_saved_model
         export_saved_model(classifier.signatures(), "exported")
         served = tf.saved_model.load("exported").signatures["serving_default"]
         served(text=tf.constant(["a text"]))["label"]

@@ -49,6 +49,7 @@ def export_version(
         InputError: the folder name is not a valid model name, or the folder is a SavedModel.
 
     Example:
+        from keras_bert_impl.serving import export_version
         export_version(classifier.signatures(), "models/reviews", run="run")
     """
     directory = Path(directory).absolute()

@@ -37,6 +37,7 @@ def learn_pieces(
     Source: for merges Sennrich et al. 2016, section 3.2.
 
     Example:
+        from keras_bert_impl.tokenizers.new_tokens import learn_pieces
         larger, pieces = learn_pieces(tokenizer, open("abstracts.txt"), 1000)
     """
     counts = count_words(texts, tokenizer.words)

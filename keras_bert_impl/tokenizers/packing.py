@@ -41,6 +41,7 @@ def pack_segments(
         InputError: If `length` has no room for the special tokens.
 
     Example:
+        from keras_bert_impl.tokenizers import pack_segments
         rows = tf.ragged.constant([[7, 8], [9]])
         pack_segments(rows, cls_id=2, sep_id=3, pad_id=0)["token_ids"]
         # [[2, 7, 8, 3], [2, 9, 3, 0]]

@@ -81,8 +81,9 @@ def window_spans(
         an empty text has one empty span.
 
     Example:
+        from keras_bert_impl.tokenizers.windows import window_spans
         window_spans(tf.constant([7], tf.int64), tf.constant([4], tf.int64), stride=2)
-        # texts [0, 0, 0], starts [0, 2, 4], ends [4, 6, 7]
+        # [0, 0, 0], [0, 2, 4], [4, 6, 7]
     """
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     more = tf.maximum(lengths - room, 0)
@@ -118,6 +119,7 @@ def pack_windows(
         InputError: If a row has no room for a token of the text.
 
     Example:
+        from keras_bert_impl.tokenizers.windows import pack_windows
         pack_windows(tokenizer, (questions, passages), length=384, stride=128).features
     """
     other, long = as_other_and_long(texts, long_part)

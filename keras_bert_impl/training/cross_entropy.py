@@ -19,6 +19,7 @@ def cross_entropy(labels: Any, logits: Any) -> Any:
         float32 `[...]`, in nats.
 
     Example:
+        from keras_bert_impl.training.cross_entropy import cross_entropy
         cross_entropy([1], [[0.0, 0.0]])  # log 2
     """
     labels, logits = ops.cast(labels, "int32"), ops.convert_to_tensor(logits)

@@ -30,6 +30,7 @@ def kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
 
     Example:
+        from keras_bert_impl.training.distillation_losses import kl_divergence
         kl_divergence([[2.0, 0.0]], [[0.0, 2.0]], temperature=2.0)
     """
     targets, logits = (

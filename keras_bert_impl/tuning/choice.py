@@ -145,6 +145,7 @@ class GradualUnfreezing(keras.callbacks.Callback):
     Source: Howard & Ruder 2018, section 3.3.
 
     Example:
+        from keras_bert_impl.tuning import GradualUnfreezing
         model.fit(texts, labels, epochs=4, callbacks=[GradualUnfreezing()])
     """
 

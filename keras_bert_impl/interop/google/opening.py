@@ -48,6 +48,7 @@ def open_google_checkpoint(
             configuration and the tensors contradict each other.
 
     Example:
+        >>> from keras_bert_impl.interop.google import open_google_checkpoint
         >>> config, tensors = open_google_checkpoint("uncased_L-12_H-768_A-12")
         >>> tensors.header["bert.pooler.dense.weight"]
         ('F32', (768, 768))

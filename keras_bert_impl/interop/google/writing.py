@@ -35,8 +35,9 @@ def write_google_checkpoint(
             checkpoints, or is an ALBERT with the exact GELU, for which Google's code has no name.
 
     Example:
+        from keras_bert_impl.interop import open_model, write_google_checkpoint
         source = open_model("path/to/model")
-        tensors = {name: source.read(name) for name in names}
+        tensors = {name: source.read(name) for name in source.unread()}
         write_google_checkpoint(directory, source.config, tensors)
     """
     import tensorflow as tf

@@ -41,8 +41,10 @@ def write_keras_hub_preset(
             directory is not writable.
 
     Example:
-        >>> write_keras_hub_preset("preset", described, tensors)
-        >>> keras_hub.models.TextClassifier.from_preset("preset")
+        import keras_hub
+        from keras_bert_impl.interop import write_keras_hub_preset
+        write_keras_hub_preset("preset", described, tensors)
+        keras_hub.models.TextClassifier.from_preset("preset")
     """
     config = encoder_config(described)
     kind, _ = arguments_of(config)

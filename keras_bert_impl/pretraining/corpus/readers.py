@@ -86,7 +86,8 @@ def read_documents(
             field; and at the end if there was no text at all.
 
     Example:
-        for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body"]):
+        from keras_bert_impl.pretraining import read_documents
+        for document in read_documents(["wiki.txt.xz", "tfds://my_text:train[:1%]?field=body&data_dir=tfds"]):
             print(document.source, len(document.paragraphs))
     """
     return _read(paths_of(paths), sources(paths, format), text_field)

@@ -67,6 +67,7 @@ def split_sentences(text: str) -> list[str]:
         The sentences, stripped of whitespace; together they contain all of `text`.
 
     Example:
+        from keras_bert_impl.pretraining import split_sentences
         split_sentences("Dr. Lee paid $3.50. Why?")  # ["Dr. Lee paid $3.50.", "Why?"]
     """
     sentences, start = [], 0

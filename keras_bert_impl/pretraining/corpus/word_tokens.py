@@ -23,6 +23,7 @@ class WordTokens:
     If the tokenizer has no word breaks, whole texts are tokenized.
 
     Example:
+        from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
         ids, lengths, num_words = WordTokens(tokenizer)([["a text", "its next sentence"], ["more"]])
     """
 

@@ -14,6 +14,7 @@ def pack_rows(
         The rows, each a list of indices into `lengths`, which are at most `row_length`.
 
     Example:
+        from keras_bert_impl.pretraining.examples.packing import pack_rows
         pack_rows([5, 3, 8, 2], row_length=8, max_examples_per_row=4)  # [[2], [0, 1], [3]]
     """
     rows: list[list[int]] = []

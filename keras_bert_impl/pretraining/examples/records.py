@@ -339,6 +339,8 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
     """Context manager that turns errors from damaged records into one that names the shard.
 
     Example:
+        from keras_bert_impl.pretraining import pretraining_dataset
+        from keras_bert_impl.pretraining.examples.records import clear_read_errors
         with clear_read_errors("records"):
             model.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=1000)
     """

@@ -73,6 +73,7 @@ def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarr
     """Concatenates the slices of an array that begin at `starts` and have `lengths`.
 
     Example:
+        from keras_bert_impl.pretraining.examples.row_layout import concatenated_spans
         concatenated_spans(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([1, 2]))  # [7, 5, 6]
     """
     ends = np.cumsum(lengths)

@@ -31,6 +31,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     are missing or damaged.
 
     Example:
+        from keras_bert_impl.pretraining.examples.tfds_builder import PretrainingRecords
         builder = PretrainingRecords(records="records", data_dir="tfds")
         builder.download_and_prepare()
         rows = builder.as_dataset(split="train")

@@ -83,6 +83,7 @@ def pretraining_dataset(
         ValueError: arguments are invalid or inconsistent.
 
     Example:
+        from keras_bert_impl.pretraining import pretraining_dataset
         dataset = pretraining_dataset("records", batch_size=256, start_row=256 * steps)
         features, labels, weights = next(iter(dataset))
     """

@@ -44,6 +44,7 @@ class Masking:
     Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
 
     Example:
+        from keras_bert_impl.pretraining import Masking
         Masking(unit="word", rate=0.2)
     """
 

@@ -117,6 +117,7 @@ class Distillation(_Distillation):
     `--restrict_ce_to_mask`; without that flag, the divergence is over all tokens.
 
     Example:
+        from keras_bert_impl.pretraining.objectives import Distillation
         student_of("bert-base", "student", layers=6)
         Pretrainer.from_pretrained("student", [Distillation("bert-base")])
     """
@@ -220,6 +221,7 @@ class LayerDistillation(_Distillation):
     Source: Jiao et al. 2020, "TinyBERT", sections 3 and 4.2, general distillation.
 
     Example:
+        from keras_bert_impl.pretraining.objectives import LayerDistillation
         Pretrainer(Encoder(config), [LayerDistillation("bert-base")])
     """
 

@@ -30,6 +30,8 @@ class LeftToRight(Objective):
     Source: Devlin et al., "BERT", section 5.1.
 
     Example:
+        import dataclasses
+        from keras_bert_impl.pretraining.objectives import LeftToRight
         Pretrainer(Encoder(dataclasses.replace(config, causal=True)), [LeftToRight()])
     """
 

@@ -30,6 +30,7 @@ class MaskedLM(Objective):
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
+        from keras_bert_impl.pretraining.objectives import MaskedLM
         Pretrainer(encoder, [MaskedLM()])
     """
 

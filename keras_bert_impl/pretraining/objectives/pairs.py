@@ -34,6 +34,7 @@ class NextSentence(_PairObjective):
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
+        from keras_bert_impl.pretraining.objectives import MaskedLM, NextSentence
         Pretrainer(encoder, [MaskedLM(), NextSentence()])
     """
 
@@ -50,6 +51,7 @@ class SentenceOrder(_PairObjective):
     Source: Lan et al. 2019, "ALBERT", section 3.1.
 
     Example:
+        from keras_bert_impl.pretraining.objectives import MaskedLM, SentenceOrder
         Pretrainer(encoder, [MaskedLM(), SentenceOrder()])
     """
 

@@ -59,7 +59,8 @@ class ReplacedTokens(Objective):
     Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
 
     Example:
-        generator = EncoderConfig.named("google/electra-base-generator")
+        from keras_bert_impl.pretraining.objectives import ReplacedTokens
+        generator = EncoderConfig.named("electra-base-generator")
         Pretrainer(encoder, [ReplacedTokens(generator=generator)])
     """
 

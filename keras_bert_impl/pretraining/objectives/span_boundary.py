@@ -30,6 +30,7 @@ class SpanBoundary(Objective):
     Source: Joshi et al. 2019, "SpanBERT", section 3.2.
 
     Example:
+        from keras_bert_impl.pretraining.objectives import MaskedLM, SpanBoundary
         Pretrainer(encoder, [MaskedLM(), SpanBoundary()])
     """
 

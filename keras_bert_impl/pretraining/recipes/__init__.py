@@ -14,6 +14,7 @@ def recipes() -> dict[str, dict[str, Any]]:
     """Returns the `PretrainSettings` fields of each recipe in the package. Do not modify them.
 
     Example:
+        from keras_bert_impl.pretraining.recipes import recipes
         pretrain("records", "run", **recipes()["electra_small"])
     """
     files = sorted(_FOLDER.glob("*.yaml"))

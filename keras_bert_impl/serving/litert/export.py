@@ -32,7 +32,8 @@ def export_litert(
         **how: `texts`, `measure`, `max_drop`; see `export_network`, also for errors.
 
     Example:
-        export_litert(TextClassifier.from_pretrained("path/to/model"), "served")
+        from keras_bert_impl.serving.litert import export_litert
+        export_litert(load_tuned("run"), "served")
     """
     return export_network(model, directory, Format("LiteRT", _write, _session), precision, **how)
 

@@ -34,7 +34,8 @@ def export_onnx(
         **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for errors.
 
     Example:
-        export_onnx(TextClassifier.from_pretrained("path/to/model"), "served")
+        from keras_bert_impl.serving.onnx import export_onnx
+        export_onnx(load_tuned("run"), "served")
     """
     onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session)
     return export_network(model, directory, onnx_format, precision, **how)

@@ -29,6 +29,8 @@ class Graph:
             GELU and normalization, instead of only those of the ONNX standard.
 
     Example:
+        import onnx
+        from keras_bert_impl.serving.onnx.graph import Graph
         graph = Graph({"kernel": np.ones((2, 3), "float32")})
         rows = graph.input("rows", ["batch", 2], "float32")
         graph.output("sums", graph.add("MatMul", rows, graph.weight("kernel")), ["batch", 3])

@@ -37,7 +37,8 @@ def export_openvino(
         **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for errors.
 
     Example:
-        export_openvino(TextClassifier.from_pretrained("path/to/model"), "served")
+        from keras_bert_impl.serving.openvino import export_openvino
+        export_openvino(load_tuned("run"), "served")
     """
     openvino_format = Format("OpenVINO", _write, _session)
     return export_network(model, directory, openvino_format, precision, **how)

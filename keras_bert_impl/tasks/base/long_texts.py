@@ -56,7 +56,8 @@ class LongTexts:
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
 
     Example:
-        TextClassifier.from_pretrained(path, long_texts=LongTexts("mean", max_windows=6))
+        long_texts = LongTexts("mean", max_windows=6)
+        TextClassifier.from_pretrained("path/to/model", num_classes=2, long_texts=long_texts)
     """
 
     way: str = "truncate"

@@ -116,6 +116,7 @@ def read_glue(
             where.
 
     Example:
+        from keras_bert_impl.tasks import read_glue
         read_glue("mrpc", "glue", "dev").labels[0]  # 1
     """
     if task not in TASKS:

@@ -34,6 +34,7 @@ def read_xnli(
     Source: Conneau et al. 2018, "XNLI", and the published files.
 
     Example:
+        from keras_bert_impl.tasks import read_xnli
         read_xnli("data", "dev", "de").label_names  # ["entailment", "neutral", "contradiction"]
     """
     if split == "train":

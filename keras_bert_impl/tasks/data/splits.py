@@ -32,6 +32,8 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
         InputError: one of the two would be empty.
 
     Example:
+        from keras_bert_impl.tasks import read_table
+        from keras_bert_impl.tasks.data.splits import hold_out
         train, dev = hold_out(read_table("all.csv", "text", label="label"), 0.1)
     """
     is_held = np.zeros(len(examples), bool)

@@ -73,6 +73,7 @@ def read_table(
             or there is a NUL byte. The message gives file and line.
 
     Example:
+        from keras_bert_impl.tasks import read_table
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
     path = Path(path)

@@ -40,6 +40,7 @@ def read_tfds(
             or a label is missing, and the message says which example.
 
     Example:
+        from keras_bert_impl.tasks import read_tfds
         read_tfds("imdb_reviews", "train", text="text", label="label").label_names  # ["neg", "pos"]
     """
     import tensorflow_datasets as tfds

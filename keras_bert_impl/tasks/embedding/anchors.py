@@ -17,6 +17,7 @@ class AnchorExamples(Examples):
     """Tuples of an anchor, a positive and an optional negative, as `Examples` without labels.
 
     Example:
+        from keras_bert_impl.tasks import AnchorExamples, read_table
         train = AnchorExamples.of(read_table("train.csv", "question", "answer"))
     """
 
@@ -50,6 +51,7 @@ def anchor_scores(embedder, examples, directory=None):
         scikit-learn's `label_ranking_average_precision_score`. All are NaN if a vector is NaN.
 
     Example:
+        from keras_bert_impl.tasks import AnchorExamples, anchor_scores, read_table
         anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
     """
     vectors = unit_length(embedder.predict(examples.texts, verbose=0))  # [texts, group, dim]

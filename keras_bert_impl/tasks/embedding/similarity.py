@@ -15,6 +15,7 @@ class SimilarityExamples(Examples):
     """Text pairs with float labels, as `Examples` for embeddings instead of a classifier.
 
     Example:
+        from keras_bert_impl.tasks import SimilarityExamples, read_glue
         train = SimilarityExamples.of(read_glue("stsb", "glue", "train"))
     """
 
@@ -45,6 +46,7 @@ def sts_scores(embedder, examples, batch_size=None):
         1e-6, or one is NaN.
 
     Example:
+        from keras_bert_impl.tasks import read_glue, sts_scores
         sts_scores(TextEmbedder.from_pretrained("path/to/model"), read_glue("stsb", "glue", "dev"))
     """
     examples = SimilarityExamples.of(examples)

@@ -67,7 +67,7 @@ class TextVectors:
             float32 `[n, m]`: cosines, dot products, or negated Euclidean or Manhattan distances.
 
         Example:
-            embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # [1, 2]
+            embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # float32 [1, 2]
         """
         return similarity(*map(self._as_vectors, (first, second)), self.similarity_fn_name)
 

@@ -122,6 +122,7 @@ def write_vectors(embedder, texts, path, batch_size=None, progress=None):
         InputError: another suffix, or no texts.
 
     Example:
+        from keras_bert_impl.tasks import read_texts, write_vectors
         write_vectors(embedder, read_texts("folder"), "vectors.npy")
     """
     path = Path(path)

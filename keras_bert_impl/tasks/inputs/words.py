@@ -38,6 +38,7 @@ def find_words(text):
     Source: the basic tokenizer in the published code of BERT.
 
     Example:
+        from keras_bert_impl.tasks.inputs.words import find_words
         find_words("isn't").ends  # [3, 4, 5]
     """
     spans = [match.span() for match in word_pattern().finditer(text)]

@@ -47,6 +47,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
     Source: Jiao et al. 2020, "TinyBERT", algorithm 1.
 
     Example:
+        from keras_bert_impl.tasks import augment, read_table
         model = MaskedLM.from_pretrained("bert-base-uncased")
         more = augment(model, read_table("train.csv", "text", label="label"))
     """

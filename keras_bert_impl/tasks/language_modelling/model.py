@@ -72,7 +72,7 @@ class MaskedLM(TaskModel):
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
-        model = MaskedLM.from_pretrained("run/model")
+        model = MaskedLM.from_pretrained("path/to/model")
         model.fit(texts, epochs=3)
         model.fill(["Paris is the [MASK] of France."], top_k=3)
         model.fill(["Paris is [MASK]."], candidates=["big", "small"])

@@ -45,6 +45,7 @@ def score_choices(examples, probabilities):
         InputError: the examples have no labels, or the numbers of examples and predictions differ.
 
     Example:
+        from keras_bert_impl.tasks import score_choices
         score_choices(examples, model.predict(examples.texts))["accuracy"]
     """
     if examples.labels is None:

@@ -54,7 +54,7 @@ class MultipleChoice(TaskModel):
     Example:
         model = MultipleChoice.from_pretrained("path/to/model")
         model.fit([("It rains. She", ["takes an umbrella.", "swims home."])], [0], epochs=3)
-        model.choose([("He is tired. He", ["dances.", "goes to bed.", "is a fish."])])  # [1]
+        model.choose([("He is tired. He", ["dances.", "goes to bed.", "is a fish."])])  # such as [1]
     """
 
     head = "multiple_choice"

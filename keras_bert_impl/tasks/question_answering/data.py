@@ -83,7 +83,8 @@ def read_squad(path, skip_bad_rows=False):
 
     Example:
         examples = read_squad("dev-v1.1.json")
-        examples.pairs[0], examples.answers[0]  # (question, context), [(text, start), ...]
+        examples.pairs[0], examples.answers[0]
+        # ("Who came?", "Ann came."), [("Ann", 0)]
     """
     found = list(_questions(path))
     if not found:

@@ -64,7 +64,7 @@ class QuestionAnswerer(TaskModel):
     Example:
         model = QuestionAnswerer.from_pretrained("path/to/model")
         model.fit([("Who came?", "Ann came.")], [("Ann", 0)], epochs=3)
-        model.answer([("Who left?", "Bob left.")])  # ["Bob"]
+        model.answer([("Who left?", "Bob left.")])  # such as ["Bob"]
     """
 
     head = "question_answerer"

@@ -22,6 +22,7 @@ def score_answers(examples, predictions, null_threshold=None):
         threshold, and that threshold.
 
     Example:
+        from keras_bert_impl.tasks import score_answers
         predictions = model.predict(examples.pairs)
         score_answers(examples, predictions, model.null_threshold)["f1"]
     """
@@ -52,6 +53,7 @@ def search_null_threshold(examples, predictions, metric="f1"):
         InputError: "" is not among the answers.
 
     Example:
+        from keras_bert_impl.tasks import search_null_threshold
         model.null_threshold = search_null_threshold(dev, model.predict(dev.pairs))
     """
     _check_null(predictions)

@@ -85,6 +85,7 @@ class SoftTargets(_WithLabelLoss):
     prediction layer of Jiao et al. 2020, "TinyBERT", equation 10.
 
     Example:
+        from keras_bert_impl.tasks import SoftTargets
         teacher = load_tuned("teacher")
         student = TextClassifier.from_pretrained("small", labels=teacher.labels)
         student.compile(objective=SoftTargets(student, teacher))
@@ -129,6 +130,7 @@ class IntermediateLayers:
     Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
 
     Example:
+        from keras_bert_impl.tasks import IntermediateLayers, SoftTargets
         student.compile(metrics=[], objective=IntermediateLayers(student, teacher))
         student.fit(texts, labels, epochs=10)
         student.compile(objective=SoftTargets(student, teacher, 1.0, 1.0))
@@ -188,6 +190,7 @@ class RDrop(_WithLabelLoss):
     Source: Liang et al. 2021 (arXiv:2106.14448), section 2.2.
 
     Example:
+        from keras_bert_impl.tasks import RDrop
         model.compile(objective=RDrop(model, alpha=1.0))
     """
 

@@ -36,6 +36,7 @@ def evaluate(
             unknown to the model (with file and line, if known).
 
     Example:
+        from keras_bert_impl.tasks import read_glue
         evaluate("run", read_glue("mrpc", "glue", "dev"))["accuracy"]
     """
     if not isinstance(model, TaskModel):

@@ -82,6 +82,7 @@ def finetune(
         InputError: settings, texts, labels or a model are not valid; the message says which.
 
     Example:
+        from keras_bert_impl.tasks import read_glue
         data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """

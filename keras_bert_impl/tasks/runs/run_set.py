@@ -70,6 +70,7 @@ def finetune_set(
     Source of `PAPER_GRID`: Devlin et al., "BERT", appendix A.3.
 
     Example:
+        from keras_bert_impl.tasks.runs.settings import PAPER_GRID
         finetune_set("path/to/model", train, dev, "seeds", {"seed": [1, 2, 3]}, epochs=4)
         finetune_set("path/to/model", train, dev, "sweep", PAPER_GRID | {"seed": [1, 2, 3]})
     """

@@ -65,6 +65,7 @@ def read_labels(labels: Iterable[str]) -> EntityLabels | None:
         None if the labels do not mark entities, such as parts of speech.
 
     Example:
+        from keras_bert_impl.tasks.tagging.entity_labels import read_labels
         read_labels(["O", "L-PER"]).parts  # {"O": ("O", ""), "L-PER": ("E", "PER")}
     """
     return _read(frozenset(labels))

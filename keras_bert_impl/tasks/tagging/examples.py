@@ -78,6 +78,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
         InputError: the sentences have no labels or no words, or predictions differ in length.
 
     Example:
+        from keras_bert_impl.tasks import score_tags
         score_tags(examples, tagger.tag(examples.texts))["f1"]
     """
     if examples.labels is None:

@@ -95,7 +95,7 @@ class FeatureTagger(WordTagger):
     Example:
         tagger = FeatureTagger.from_pretrained("path/to/model", labels=["O", "B-PER", "I-PER"])
         tagger.fit([["Ada", "Lovelace", "wrote"]], [["B-PER", "I-PER", "O"]], epochs=30)
-        tagger.tag([["Ada", "wrote"]])  # [["B-PER", "O"]]
+        tagger.tag([["Ada", "wrote"]])  # such as [["B-PER", "O"]]
     """
 
     settings = ("doc_stride", "features", "lstm_dim", "crf")

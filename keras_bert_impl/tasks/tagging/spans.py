@@ -33,6 +33,7 @@ def detect_scheme(labels: Iterable[str]) -> str | None:
         do not mark entities, such as parts of speech, or are all `"O"`.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import detect_scheme
         detect_scheme(["O", "B-PER", "I-PER"])  # "IOB2"
     """
     found = read_labels(labels)
@@ -69,6 +70,7 @@ def spans_of(
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import Span, spans_of
         spans_of(["I-PER", "I-PER", "O"])  # [Span("PER", 0, 2)]
         spans_of(["I-PER", "I-PER", "O"], scheme="IOB2")  # []
     """
@@ -101,6 +103,7 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[
         InputError: entities overlap or exceed the sentence; an unknown scheme.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import Span, labels_of
         labels_of([Span("PER", 0, 2)], 3, "BIOES")  # ["B-PER", "E-PER", "O"]
     """
     _check_scheme(scheme)
@@ -128,6 +131,7 @@ def convert_labels(labels: list[str], scheme: str) -> list[str]:
     """Converts the labels of a sentence to one of `SCHEMES`; entities of invalid sequences are kept.
 
     Example:
+        from keras_bert_impl.tasks.tagging.spans import convert_labels
         convert_labels(["I-PER", "I-PER", "O"], "IOB2")  # ["B-PER", "I-PER", "O"]
     """
     return labels_of(spans_of(labels), len(labels), scheme)

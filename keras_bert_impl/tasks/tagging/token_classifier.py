@@ -71,8 +71,8 @@ class TokenClassifier(WordTagger):
     Example:
         tagger = TokenClassifier.from_pretrained("path/to/model", labels=["O", "B-PER", "I-PER"])
         tagger.fit([["Ada", "Lovelace", "wrote"]], [["B-PER", "I-PER", "O"]], epochs=3)
-        tagger.tag([["Ada", "wrote"]])  # [["B-PER", "O"]]
-        tagger.entities(["Ada wrote."])  # [[Entity("PER", "Ada", 0, 3, 0.9...)]]
+        tagger.tag([["Ada", "wrote"]])  # such as [["B-PER", "O"]]
+        tagger.entities(["Ada wrote."])  # such as [[Entity("PER", "Ada", 0, 3, 0.9)]]
     """
 
     head = "token_classifier"

@@ -46,7 +46,7 @@ class NextSentencePredictor(TaskModel):
 
     Example:
         model = NextSentencePredictor.from_pretrained("path/to/bert-base-uncased")
-        model.predict([("It began to rain.", "We opened our umbrellas.")])  # [0.99...]
+        model.predict([("It began to rain.", "We opened our umbrellas.")])  # such as [0.99]
     """
 
     settings = ("head_dropout",)

@@ -43,8 +43,9 @@ def zero_shot(
     Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5.
 
     Example:
+        from keras_bert_impl.tasks import zero_shot
         classifier = TextClassifier.from_pretrained("path/to/model-tuned-on-mnli")
-        zero_shot(classifier, ["The match ended 2:1."], ["sport", "politics"])  # [[0.9..., 0.0...]]
+        zero_shot(classifier, ["The match ended 2:1."], ["sport", "politics"])  # such as [[0.9, 0.1]]
     """
     labels = list(candidate_labels)
     is_list = not isinstance(candidate_labels, str) and labels

@@ -84,9 +84,11 @@ class ByteLevelSplitter:
             between added tokens, that has none.
 
     Example:
+        from keras_bert_impl.tokenizers.added_tokens import AddedToken
+        from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
         tokens = [AddedToken("<mask>", lstrip=True)]
         words = ByteLevelSplitter(tokens, 1)(tf.constant(["it's <mask>"]))
-        words.strings  # ["it", "'s", "<mask>"]
+        words.strings  # ["it", "'s", " <mask>"]
     """
 
     def __init__(

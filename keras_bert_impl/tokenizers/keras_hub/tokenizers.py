@@ -47,6 +47,7 @@ def to_keras_hub(tokenizer: Tokenizer, architecture: str) -> Any:
         InputError: If KerasHub has no tokenizer of this kind for the architecture.
 
     Example:
+        >>> from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub
         >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
     """
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))

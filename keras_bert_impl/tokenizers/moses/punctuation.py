@@ -39,6 +39,9 @@ class PunctuationNormalizer:
     """Normalizes the punctuation of texts.
 
     Example:
+        from keras_bert_impl.tokenizers.moses.characters import SPECIAL, TokenFinder
+        from keras_bert_impl.tokenizers.moses.punctuation import PunctuationNormalizer
+        from keras_bert_impl.tokenizers.moses.table import MosesTable
         find = TokenFinder(SPECIAL)
         characters, _ = PunctuationNormalizer(MosesTable(), True, find)(tf.constant(["L’HOMME"]))
         characters.codes  # of "l'homme", between two codes of our own

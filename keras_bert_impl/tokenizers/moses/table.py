@@ -27,6 +27,7 @@ class MosesTable(CodePointTable):
     """Looks up the flags of code points in the graph.
 
     Example:
+        from keras_bert_impl.tokenizers.moses.table import MosesTable, SPACE
         MosesTable().lookup(tf.constant([0x20]))  # [SPACE]
     """
 

@@ -48,8 +48,10 @@ class MosesBPETokenizer(Tokenizer):
         InputError: If the vocabulary has a token twice or does not have a special token.
 
     Example:
+        from keras_bert_impl.tokenizers.moses.tokenizer import SPECIAL_TOKENS
         tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "l", "'</w>", "à</w>"], [("l", "'</w>")])
-        tokenizer.tokenize(["l'à"])  # [[3, 16]], <unk> and à: l' is not in the vocabulary
+        tokenizer.tokenize(["l'à"])  # [[3, 16]]
+        # 3 is <unk>: the vocabulary has no l'
     """
 
     kind = "moses bpe"

@@ -91,6 +91,7 @@ class MosesSplitter:
         find: Default: finds the special tokens only.
 
     Example:
+        from keras_bert_impl.tokenizers.moses.words import MosesSplitter
         words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
         words.strings()  # ["L'", "homme", ",", "M.", "Dupont", "."]
     """

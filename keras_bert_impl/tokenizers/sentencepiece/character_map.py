@@ -85,6 +85,7 @@ class CharacterTable:
         others: Further rows for `put_in`, after those of `changes`.
 
     Example:
+        from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterTable
         table = CharacterTable({"A": "a", "½": "1/2"})
         characters, row = table.replace(tf.constant([0x41, 0xBD]))
         table.put_in(characters, row)[0]  # [0x61, 0x31, 0x2F, 0x32]
@@ -153,6 +154,7 @@ class CharacterMap:
     """A model's normalization by the replacements from `read_map`.
 
     Example:
+        from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterMap
         CharacterMap({"e\\u0301": "\\xe9"})(tf.constant([0x65, 0x301]))  # [0xE9], [0]
     """
 

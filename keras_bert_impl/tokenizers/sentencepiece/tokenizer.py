@@ -56,7 +56,8 @@ class SentencePieceTokenizer(Tokenizer):
     Example:
         vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "▁a", "b", "<mask>"]
         tokenizer = SentencePieceTokenizer("XLM-RoBERTa", vocabulary, [0, 0, 0, 0, -2, -3, 0])
-        tokenizer.tokenize(["ab b"])  # [[4, 5, 3, 5]], where 3 is the ▁ that is no piece
+        tokenizer.tokenize(["ab b"])  # [[4, 5, 3, 5]]
+        # 3 is <unk>: ▁ alone is no piece of the vocabulary
     """
 
     kind = "SentencePiece"

@@ -146,6 +146,7 @@ class UnicodeTable(CodePointTable):
         split_on_cjk: Whether each Chinese character is a word.
 
     Example:
+        from keras_bert_impl.tokenizers.unicode.table import UnicodeTable, value_of
         table = UnicodeTable(lowercase=True)
         value_of(table.lookup(tf.constant([0x41])))  # [0x61]
     """

@@ -24,6 +24,8 @@ class Translation(dict):
     A dict of code points to their replacements, looked up in the table on first use.
 
     Example:
+        from keras_bert_impl.tokenizers.unicode.table import UnicodeTable
+        from keras_bert_impl.tokenizers.wordpiece.translation import TEXT_END, Translation
         Translation(UnicodeTable(True))(["Déjà vu!", "a"])
         # ["deja", "vu", "!", TEXT_END, "a", TEXT_END]
     """

@@ -106,6 +106,7 @@ class WordSplitter:
         written: dict of the content of each token to normalize to its normalized form.
 
     Example:
+        from keras_bert_impl.tokenizers.wordpiece.words import WordSplitter
         words = WordSplitter(lowercase=True)(tf.constant(["Déjà vu!"]))
         words.strings()  # ["deja", "vu", "!"]
     """

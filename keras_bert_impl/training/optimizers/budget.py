@@ -31,6 +31,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     Source: Geiping & Goldstein 2023, "Cramming", section 4.3: a schedule over the budget.
 
     Example:
+        from keras_bert_impl.training import SpendsBudget, TimeBudget
         schedule = TimeBudget(1e-3, seconds=24 * 3600)
         model.compile(AdamW(schedule))
         model.fit(data, callbacks=[SpendsBudget(schedule)])

@@ -42,6 +42,9 @@ def load_adam_slots(
         InputError: the checkpoint has no moments or no step, or moments have the wrong shape.
 
     Example:
+        from keras_bert_impl.interop import encoder_tensors
+        from keras_bert_impl.interop.google import open_google_checkpoint
+        from keras_bert_impl.training.optimizers.google_slots import load_adam_slots
         config, tensors = open_google_checkpoint("path/to/model.ckpt-1000")
         encoder = Encoder.from_pretrained("path/to/model.ckpt-1000")
         optimizer = AdamW(1e-4, bias_correction=False)

@@ -20,6 +20,7 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
         total_steps: Optimizer steps, until `begin` sets another number.
 
     Example:
+        from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
         schedule = RunSchedule(3e-5)
         schedule.begin(total_steps=1000)
     """

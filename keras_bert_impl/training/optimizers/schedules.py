@@ -68,6 +68,7 @@ class CosineWarmupDecay(WarmupSchedule):
     Source: Loshchilov & Hutter 2017, "SGDR", equation 5, without restarts.
 
     Example:
+        from keras_bert_impl.training import CosineWarmupDecay
         CosineWarmupDecay(1e-4, warmup_steps=100, total_steps=1000)(550)  # 5e-5
     """
 
@@ -91,6 +92,7 @@ class OneCycle(WarmupSchedule):
     Source: Smith & Topin 2018, "Super-Convergence", section 3, with cosines instead of lines.
 
     Example:
+        from keras_bert_impl.training import OneCycle
         OneCycle(1e-3, warmup_steps=300, total_steps=1000)(299)  # 1e-3
     """
 

@@ -44,6 +44,7 @@ class RunCheckpoint(keras.callbacks.Callback):
             `restore`, if no checkpoint can be read or it has another model or seed.
 
     Example:
+        from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
         checkpoint = RunCheckpoint(model, "run/checkpoints")
         model.fit(data, epochs=10, initial_epoch=checkpoint.restore(), callbacks=[checkpoint])
     """

@@ -59,6 +59,7 @@ def matmul_peak(dtype: str = "float32") -> float:
         Highest measured number of floating-point operations per second.
 
     Example:
+        from keras_bert_impl.training.runs.flops import matmul_peak
         matmul_peak("bfloat16") / 1e12  # teraflops
     """
     ones, multiply = _of_backend(dtype)

@@ -22,6 +22,7 @@ class EndsOnSigterm(keras.callbacks.Callback):
         has_ended: whether SIGTERM ended `fit`.
 
     Example:
+        from keras_bert_impl.training.runs.preemption import EndsOnSigterm
         with EndsOnSigterm() as preemption:
             model.fit(data, epochs=10, callbacks=[checkpoint, preemption])
     """

@@ -70,6 +70,7 @@ class ReplicatedTrainer(_Step):
     the two hooks.
 
     Example:
+        from keras_bert_impl.training import ReplicatedTrainer
         class Regressor(ReplicatedTrainer, keras.Model):
             pass
 

@@ -1,0 +1,198 @@
+"""Every example of a docstring runs, in a folder with the files that examples name.
+
+A comment after an expression, or on the line below, that is a Python value is the expression's
+value: `# [1, 2]`. `...` in a list stands for any further items. `# such as [1, 2]` is not compared.
+An example may use the public names of the package, what it imports, and a few objects that users
+have, see `docstring_world`.
+"""
+
+import ast
+import doctest
+import re
+import shutil
+import textwrap
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bert_impl
+from keras_bert_impl.quickstart import corpus
+from tests import docstring_world
+
+ROOT = Path(keras_bert_impl.__file__).parent
+# Why an example does not run. Everything else does.
+NOT_RUN = {
+    "hub.local_directory": "downloads a model",
+    "lazy.lazy_names": "replaces the attributes of the module it stands in",
+    "models.encoder.Encoder.from_keras_hub": "downloads a preset",
+    "models.encoder.Encoder.from_pretrained": "downloads a model",
+    "pretraining.input_worker_watch.InputWorkerWatch": "needs another host",
+    "tasks.data.tfds.read_tfds": "downloads a dataset",
+}
+# What exports, or trains several times.
+SLOW = {
+    "pretraining.adaptation.adapt",
+    "pretraining.recipes.recipes",
+    "serving.litert.export.export_litert",
+    "serving.openvino.export.export_openvino",
+    "tasks.runs.distillation.IntermediateLayers",
+    "tasks.runs.distillation.SoftTargets",
+    "tasks.runs.run.finetune",
+    "tasks.runs.run_set.finetune_set",
+    "tasks.tagging.feature_tagger.FeatureTagger",
+    "tuning.files.save_tuned",
+}
+# Paths that an example writes, which another example reads.
+WRITTEN = {
+    "pretraining.adaptation.adapt": ("run",),
+    "pretraining.corpus.preparation.prepare": ("records",),
+    "pretraining.recipes.recipes": ("run",),
+    "pretraining.run.pretrain": ("run", "records"),
+    "tasks.runs.run.finetune": ("run",),
+    "training.runs.checkpoints.RunCheckpoint": ("run",),
+}
+# Written as 1, to save time.
+SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d+)")
+
+
+def examples():
+    """Returns a dict of dotted name to the source of the example."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        module = ".".join(part for part in parts if part != "__init__")
+        found |= _examples_in(ast.parse(path.read_text(encoding="utf-8")), module)
+    return found
+
+
+def _examples_in(node, name):
+    documentation = ast.get_docstring(node) or ""
+    found = {}
+    for block in documentation.split("\nExample:\n")[1:]:
+        lines = block.splitlines()
+        end = next((i for i, line in enumerate(lines) if line[:1].strip()), len(lines))
+        found[name] = textwrap.dedent("\n".join(lines[:end])).strip() + "\n"
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef)):
+            found |= _examples_in(child, f"{name}.{child.name}")
+    return found
+
+
+EXAMPLES = examples()
+
+
+def test_tables_name_examples():
+    named = {*NOT_RUN, *SLOW, *WRITTEN, *docstring_world.OWN}
+    assert named <= EXAMPLES.keys()
+    assert len(EXAMPLES) > 100
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A folder with the files that examples read."""
+    root = tmp_path_factory.mktemp("examples")
+    docstring_world.write_files(root)
+    return root
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in EXAMPLES
+        if name not in NOT_RUN
+    ],
+)
+def test_example_runs(name, root, tmp_path, monkeypatch):
+    source = SHORTER.sub(r"\1=1", EXAMPLES[name])
+    for path in root.iterdir():
+        if path.name in source and path.name not in WRITTEN.get(name, ()):
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            copy(path, tmp_path / path.name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(corpus, "installed_files", docstring_world.installed_files)
+    keras.utils.set_random_seed(0)
+    if source.startswith(">>>"):
+        _run_session(source, _names(name, source))
+    else:
+        _run(source, _names(name, source))
+
+
+def _names(name, source):
+    """Returns a dict of the names that the example uses."""
+    session = doctest.DocTestParser().get_examples(source)
+    tree = ast.parse("".join(example.source for example in session) or source)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    objects = docstring_world.COMMON | docstring_world.OWN.get(name, {})
+    names = {"__name__": "example", "keras": keras, "np": np, "tf": tf}
+    names |= {n: getattr(keras_bert_impl, n) for n in used & {*keras_bert_impl.__all__}}
+    return names | {n: objects[n]() for n in sorted(used & objects.keys())}
+
+
+def _run_session(source, names):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    test = doctest.DocTestParser().get_doctest(source, names, "example", None, 0)
+    output = []
+    assert not doctest.DocTestRunner(optionflags=flags).run(test, out=output.append).failed, (
+        "".join(output)
+    )
+
+
+def _run(source, names):
+    """Runs statements; compares the value of an expression with its comment."""
+    lines = source.splitlines()
+    for statement in ast.parse(source).body:
+        code = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
+        comment = _comment(lines, statement)
+        if not isinstance(statement, ast.Expr):
+            exec(compile(ast.Module([statement], []), "example", "exec"), names)
+        elif comment.startswith("InputError: "):
+            with pytest.raises(keras_bert_impl.InputError, match=re.escape(comment[12:])):
+                eval(code, names)
+        else:
+            received = eval(code, names)
+            if re.match(r"[\[({'\"\d-]|(True|False|None)$", comment):
+                assert _plain(received) == _Expected(eval(comment, names)), code
+
+
+def _comment(lines, statement):
+    """Returns the text of the comment after a statement, or alone on the line below."""
+    last = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
+    below = "".join(lines[statement.end_lineno : statement.end_lineno + 1])
+    return (last.strip() or below.strip() * below.startswith("#")).removeprefix("#").strip()
+
+
+class _Expected:
+    """Equals a value: floats nearly, lists up to `...`."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return _matches(_plain(self.value), other)
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def _matches(expected, received):
+    if isinstance(expected, list) and isinstance(received, list):
+        if expected[-1:] == [...]:
+            expected = expected[:-1]
+            received = received[: len(expected)]
+        return len(expected) == len(received) and all(map(_matches, expected, received))
+    return expected == (pytest.approx(received) if isinstance(expected, float) else received)
+
+
+def _plain(value):
+    """Returns tensors and sequences as lists, and bytes as str."""
+    if isinstance(value, tf.RaggedTensor):
+        return _plain(value.to_list())
+    if tf.is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
+        return _plain(np.asarray(value).tolist())
+    if isinstance(value, (list, range)) or type(value) is tuple:
+        return [_plain(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
