@@ -21,9 +21,9 @@ def register_task(task: type[Task]) -> type[Task]:
     """
     for other in all_tasks():
         if task.name is not None and task.name == other.name:
-            raise InputError(f"a task named {task.name!r} is registered already.")
+            raise InputError(f"a task named {task.name!r} is already registered.")
         if task.example_class is not None and task.example_class is other.example_class:
-            raise InputError(f"{task.example_class.__name__} belongs to {other.__name__} already.")
+            raise InputError(f"{task.example_class.__name__} already belongs to {other.__name__}.")
     _registered.append(task)
     return task
 
@@ -47,7 +47,8 @@ def task_named(name: str | None) -> type[Task]:
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
-    raise InputError(f"there is no task {name!r}: {listed(t.name for t in all_tasks() if t.name)}.")
+    names = listed(task.name for task in all_tasks() if task.name)
+    raise InputError(f"there is no task {name!r}. The tasks are {names}.")
 
 
 def task_of_model(model) -> type[Task]:
@@ -60,7 +61,7 @@ def task_of_model(model) -> type[Task]:
         for task in all_tasks():
             if model_class in task.model_classes:
                 return task
-    raise InputError(f"a {type(model).__name__} belongs to no task.")
+    raise InputError(f"no task has models of class {type(model).__name__}.")
 
 
 def task_of(train, dev) -> Task:
@@ -79,14 +80,14 @@ def task_of(train, dev) -> Task:
 def _check_labelled(examples):
     needs_labels = _task_of_examples(examples).needs_labels
     if not len(examples) or (needs_labels and not examples.has_labels):
-        raise InputError(f"{examples.source} has no labelled texts.")
+        raise InputError(f"{examples.source} has no labeled texts.")
 
 
 def _task_of_examples(examples):
     for task in all_tasks():
         if task.example_class is type(examples):
             return task
-    raise InputError(f"{type(examples).__name__} are examples of no task.")
+    raise InputError(f"no task takes examples of class {type(examples).__name__}.")
 
 
 def score(model, examples, directory=None):
@@ -99,8 +100,8 @@ def score(model, examples, directory=None):
     task = _task_of_examples(examples)
     if not isinstance(model, task.model_classes):
         raise InputError(
-            f"{examples.source} was read for a {task.model_classes[0].__name__}, and the model "
-            f"is a {type(model).__name__}: read it for that task."
+            f"{examples.source} was read for a {task.model_classes[0].__name__}, but the model "
+            f"is a {type(model).__name__}. Read the file for the task of this model."
         )
     return task.score(model, examples, directory)
 
@@ -147,6 +148,6 @@ def model_class_of(directory, base=None):
     found = source.config.list_of("architectures", str, [])
     known = [end for task in all_tasks() for end in task.architectures]
     raise InputError(
-        f"{directory} holds no fine-tuned model: its config.json names {listed(found)}, "
-        f"which ends in none of {', '.join(known)}."
+        f"{directory} is not a fine-tuned model: none of the architectures in its config.json "
+        f"ends in {', '.join(known)}. Received: {listed(found)}"
     )

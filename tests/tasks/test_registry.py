@@ -144,7 +144,7 @@ def test_what_is_refused(base, tagged, asked, tmp_path, capsys, task, more, mess
 
 def test_a_model_directory_without_a_head(base, tagged, capsys):
     assert main(["predict", "--model", str(base), "--input", str(tagged / "a.txt")]) == 2
-    assert "holds no fine-tuned model" in capsys.readouterr().err
+    assert "is not a fine-tuned model" in capsys.readouterr().err
 
 
 def test_the_recipe_has_the_settings_of_the_task(tagged):

@@ -77,7 +77,7 @@ def test_a_task_is_one_description(praise, tmp_path, capsys):
 
 
 def test_two_tasks_cannot_have_one_name_or_one_class_of_examples(praise):
-    with pytest.raises(InputError, match="'praise' is registered already"):
+    with pytest.raises(InputError, match="'praise' is already registered"):
         registry.register_task(type("Other", (Task,), {"name": "praise"}))
-    with pytest.raises(InputError, match="ToyExamples belongs to Praise already"):
+    with pytest.raises(InputError, match="ToyExamples already belongs to Praise"):
         registry.register_task(type("Other", (Task,), {"example_class": ToyExamples}))

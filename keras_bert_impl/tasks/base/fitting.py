@@ -139,12 +139,12 @@ def _check_callbacks(callbacks: Any, optimizer: Any) -> None:
             name = getattr(callback, "__name__", None)
             line = f" Write {name}(...)." if isinstance(callback, type) else ""
             raise InputError(
-                f"callbacks must be keras.callbacks. Received: {callback!r:.60}.{line}"
+                f"callbacks must be of keras.callbacks. Received: {callback!r:.60}.{line}"
             )
         if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
             raise InputError(
-                f"{type(callback).__name__} sets the learning rate, which a schedule decides here: "
-                "write compile(optimizer=AdamW(3e-5)), with a number, first."
+                f"{type(callback).__name__} sets the learning rate, but the optimizer has a "
+                "schedule. Write compile(optimizer=AdamW(3e-5)), with a constant rate, first."
             )
 
 
@@ -155,7 +155,7 @@ def _restart_schedule(model, steps, epochs):
     if steps < 1:
         raise InputError(
             "the length of the data set is unknown, and the default learning rate depends on "
-            "it; give steps_per_epoch, or compile with an optimizer."
+            "it: pass steps_per_epoch, or compile with an optimizer."
         )
     if model.trains_other_variables:
         model.compile(**model.compile_arguments())

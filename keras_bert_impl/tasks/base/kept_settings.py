@@ -116,7 +116,7 @@ def within_positions(kept, config, name):
     if length is None or length <= config.max_length:
         return kept
     _LOG.warning(
-        "%s: max_length is %d, but the encoder has %d positions: texts are cut to these",
+        "%s: max_length is %d, but the encoder has %d positions; longer texts are truncated",
         *(name, length, config.max_length),
     )
     return kept | {"max_length": config.max_length}

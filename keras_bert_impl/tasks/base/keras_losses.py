@@ -182,8 +182,8 @@ class TaskLoss(keras.losses.Loss):
         losses = self._loss.call(*self._view(y_true, y_pred))
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
-                f"the loss {self.name!r} gives one value for a whole batch; give it an axis=-1, so "
-                "that it has one for each example."
+                f"the loss {self.name!r} returns one value for the whole batch: reduce over axis=-1, "
+                "so that it returns one per example."
             )
         return losses
 
@@ -232,7 +232,7 @@ def as_list(metrics: Any) -> list:
     if metrics is None:
         return []
     if isinstance(metrics, dict):
-        raise InputError("the model has one output: give metrics as a list, not a dict.")
+        raise InputError("the model has one output: pass metrics as a list, not a dict.")
     if not isinstance(metrics, (list, tuple)):
         return [metrics]
     return [metric for given in metrics for metric in as_list(given)]
@@ -246,7 +246,7 @@ def _as_loss(loss, outputs):
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, (dict, list, tuple)):
-        raise InputError("the model has one output: give one loss.")
+        raise InputError("the model has one output: pass one loss.")
     if isinstance(loss, str):
         if loss.lower() in ("crossentropy", "ce"):
             loss = (

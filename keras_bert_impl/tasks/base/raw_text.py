@@ -94,8 +94,8 @@ class RawTextTrainer(ReplicatedTrainer):
             InputError: the labels of this model are not classes.
         """
         raise InputError(
-            "class_weight is for labels that are classes, which those of a "
-            f"{type(self).__name__} are not; give sample_weight, a number for each example."
+            f"class_weight needs labels that are classes, which a {type(self).__name__} does not "
+            "have: use sample_weight, a number for each example."
         )
 
     def default_loss(self):
@@ -329,7 +329,7 @@ class RawTextTrainer(ReplicatedTrainer):
         Returns:
             `keras.callbacks.History`.
         """
-        self._check_not_quantized("does not train")
+        self._check_not_quantized("trained")
         self.compile_if_needed()
         self._check_objective()
         sizes = FitSizes(

@@ -77,13 +77,13 @@ class TaskModel(RawTextTrainer, keras.Model):
         max_length = min(128, limit) if max_length is None else max_length
         if not 3 <= check("max_length", max_length, int) <= limit:
             raise InputError(
-                f"max_length must be from 3 to {limit}, the positions of the encoder. "
+                f"max_length must be from 3 to {limit}, the number of positions of the encoder. "
                 f"Received: max_length={max_length}"
             )
         if tokenizer.vocabulary_size > encoder.config.vocabulary_size:
             raise InputError(
-                f"the tokenizer has {tokenizer.vocabulary_size} tokens, the encoder embeddings "
-                f"for {encoder.config.vocabulary_size}: they do not belong together."
+                f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the encoder has "
+                f"embeddings for {encoder.config.vocabulary_size}: they do not belong together."
             )
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
@@ -113,7 +113,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         return [(ADDED, 1.0), ("", HEAD_RATES[kind] / ADAPTER_RATES[kind])]
 
     def get_config(self):
-        self._check_not_quantized("is not saved")
+        self._check_not_quantized("saved")
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
@@ -163,7 +163,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         if format != SAVED_MODEL:
             if ids_only:
-                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others take ids alone.")
+                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
             exporter(format)(self, filepath, **settings)
             return
         if settings:
@@ -186,8 +186,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
         if self.config.adapter is not None:
             raise InputError(
-                "a model with an adapter is not quantized: write save_pretrained(directory), which "
-                "merges LoRA, and quantize what from_pretrained(directory) loads."
+                "a model with an adapter cannot be quantized: call save_pretrained(directory), "
+                "which merges LoRA, and quantize the model that from_pretrained(directory) loads."
             )
         for layer in all_layers(self):
             if isinstance(layer, keras.layers.Dense):
@@ -198,7 +198,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     def _check_not_quantized(self, what):
         if self._is_quantized:
             raise InputError(
-                f"a quantized model {what}: write export(directory), or quantize a copy."
+                f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
             )
 
     # === Files ===
@@ -242,7 +242,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
         if adapter is not None:
             if config.adapter is not None:
-                raise InputError(f"{name_or_path} has an adapter already, {config.adapter.kind}.")
+                raise InputError(f"{name_or_path} already has an adapter, {config.adapter.kind}.")
             config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
@@ -346,7 +346,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: the encoder has an adapter of another kind; use `save_tuned` for it.
         """
-        self._check_not_quantized("is not saved")
+        self._check_not_quantized("saved")
         prefix = "" if self.head is None else tensor_prefix(self.config)
         _, tensors = self.encoder.without_adapter(prefix)
         tensors |= tensors_of(self, self.head_names())

@@ -28,9 +28,9 @@ class AnchorExamples(Examples):
             InputError: single texts, or texts with labels.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
-            raise InputError(f"{examples.source}: an anchor needs a text that is near to it.")
+            raise InputError(f"{examples.source}: anchor examples must be tuples of texts.")
         if examples.labels is not None:
-            raise InputError(f"{examples.source}: texts with labels are no anchors; leave those.")
+            raise InputError(f"{examples.source}: anchor examples must not have labels.")
         return cls(**vars(examples))
 
 

@@ -62,7 +62,7 @@ def embedding_network(
 def _checked_dim(dim, limit):
     if type(dim) is not int or not 1 <= dim <= limit:
         raise InputError(
-            f"truncate_dim must be from 1 to {limit}, the numbers of a vector. "
+            f"truncate_dim must be from 1 to {limit}, the size of a vector. "
             f"Received: truncate_dim={dim!r}"
         )
     return dim
@@ -74,11 +74,11 @@ def _checked_weights(weights, learned, num_layers, limit):
         raise InputError(f"num_layers must be an int. Received: num_layers={num_layers!r}")
     if not 1 <= num_layers <= limit:
         raise InputError(
-            f"num_layers must be from 1 to {limit}, the layers of the encoder and its embeddings. "
+            f"num_layers must be from 1 to {limit}, the encoder layers and the embeddings. "
             f"Received: num_layers={num_layers}"
         )
     if num_layers == 1 and (learned or weights is not None):
-        raise InputError("weights of layers need num_layers of 2 or more.")
+        raise InputError("layer weights need num_layers of 2 or more.")
     if weights is None:
         return [1.0] * num_layers if learned else None
     array = np.asarray(weights)

@@ -208,7 +208,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     def encode_labels(self, labels, count):
         if not self.needs_labels:
-            raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
+            raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
         labels = np.asarray(label_values(labels, count))
         if labels.dtype.kind not in "biuf" or labels.size != count or labels.shape[0] != count:
             raise InputError(
@@ -224,7 +224,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     def label_tensor(self, labels):
         if not self.needs_labels:
-            raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
+            raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
         check_numbers(labels, "a number for each example")
         labels = tf.reshape(tf.cast(labels, tf.float32), [-1])
         what = "cosines, from -1 to 1: scale them" if self._limit == 1 else "finite"
@@ -313,8 +313,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             length = found["max_length"] or limit
             if length > limit and "max_length" not in given:
                 _LOG.warning(
-                    "%s: max_seq_length is %d, and the encoder has %d positions: texts are cut to "
-                    "these",
+                    "%s: max_seq_length is %d, but the encoder has %d positions; longer texts are "
+                    "truncated",
                     source.task_path,
                     length,
                     limit,

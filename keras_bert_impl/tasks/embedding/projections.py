@@ -79,7 +79,9 @@ def set_tensors(layers, tensors, where):
         InputError: the number of projections differs, or a tensor is missing or has another shape.
     """
     if len(layers) != len(tensors):
-        raise InputError(f"{where} has {len(tensors)} projections, the model {len(layers)}.")
+        raise InputError(
+            f"{where} has {len(tensors)} projections, but the model has {len(layers)}."
+        )
     for layer, arrays in zip(layers, tensors):
         for weight in layer.weights:
             array = arrays.get(weight.name)

@@ -39,7 +39,7 @@ def search(embedder, queries, vectors, k=5):
     """
     if vectors.ndim != 2 or vectors.shape[1] != embedder.dim:
         raise InputError(
-            f"vectors must be [texts, {embedder.dim}], as this model makes them. Received: shape "
+            f"vectors must be [texts, {embedder.dim}] for this model. Received: shape "
             f"{tuple(vectors.shape)}"
         )
     if not isinstance(k, (int, np.integer)) or k < 1:
@@ -103,7 +103,7 @@ def _finite(vectors, what, start=0):
     """
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
-        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite numbers.")
+        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite values.")
     return vectors
 
 
@@ -130,7 +130,7 @@ def read_vectors(path):
     except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{path} cannot be read as a .npy file of vectors: {error}.") from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise InputError(f"{path} holds no vectors, float [texts, dim].")
+        raise InputError(f"{path} must hold float vectors [texts, dim].")
     return vectors
 
 
@@ -156,7 +156,7 @@ def read_places(path, rows, count):
             found[line - 1] = _place(content, f"{path}, line {line}")
     if line != count:
         raise InputError(
-            f"{path} has {line} lines, for {count} vectors: they do not belong together."
+            f"{path} has {line} lines for {count} vectors: the files do not belong together."
         )
     return found
 

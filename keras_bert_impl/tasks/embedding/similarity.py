@@ -26,9 +26,11 @@ class SimilarityExamples(Examples):
             InputError: texts are not pairs, or labels are not numbers.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
-            raise InputError(f"{examples.source}: similarity is of pairs of texts.")
+            raise InputError(f"{examples.source}: similarity examples must be pairs of texts.")
         if not examples.is_numeric:
-            raise InputError(f"{examples.source}: similarity is learned from numbers as labels.")
+            raise InputError(
+                f"{examples.source}: the labels of similarity examples must be numbers."
+            )
         return cls(**vars(examples))
 
 

@@ -36,11 +36,13 @@ class _Embedding(Task):
         if source.data:
             return SimilarityExamples.of(source.published("stsb", split))
         if not source.pair:
-            raise InputError("--pair is missing, the column of the second text; or give --data.")
+            raise InputError(
+                "--pair, the column of the second text, is missing; pass it or --data."
+            )
         if not source.label:
             return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
         if source.negative:
-            raise InputError("--negative is for texts without numbers: leave --label.")
+            raise InputError("--negative is for texts without labels: leave out --label.")
         return SimilarityExamples.of(source.table(split, numeric=True))
 
 
@@ -80,7 +82,7 @@ class Anchors(_Embedding):
         groups = [len(examples.texts[0]) for examples in (train, dev)]
         if groups[0] != groups[1]:
             raise InputError(
-                f"{train.source} has {groups[0]} texts in a row, and {dev.source} {groups[1]}."
+                f"{train.source} has {groups[0]} texts in a row, but {dev.source} has {groups[1]}."
             )
         self.arguments = {"loss": self.losses[0]}
         if groups[0] == 2:

@@ -44,7 +44,7 @@ class TextVectors:
             return self.encode([texts], prompt_name, prompt, batch_size, verbose)[0]
         texts = self.as_texts(texts)
         if texts and not isinstance(texts[0], (str, bytes)):
-            raise InputError("encode() takes texts; predict() takes examples of several texts.")
+            raise InputError("encode() takes single texts; for tuples of texts call predict().")
         if prompt is None and prompt_name is not None:
             if prompt_name not in self.prompts:
                 names = listed(self.prompts) or "none"
@@ -87,7 +87,7 @@ class TextVectors:
         def cosines(pairs):
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             if vectors.ndim != 3 or vectors.shape[1] != 2:
-                raise InputError("similarities are of pairs: give (first, second) tuples.")
+                raise InputError("similarities() takes (first, second) tuples.")
             return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
 
         return in_blocks(cosines, self.as_texts(pairs))
@@ -112,7 +112,7 @@ class TextVectors:
                     raise InputError(f"example {number}: a text {not_a_text(text)}")
             if _group(example) != _group(examples[0]):
                 raise InputError(
-                    f"example {number} has {_group(example)} text(s), those before it have "
+                    f"example {number} has {_group(example)} text(s), but the first one has "
                     f"{_group(examples[0])}."
                 )
         return examples

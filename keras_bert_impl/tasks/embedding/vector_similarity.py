@@ -23,7 +23,7 @@ def similarity(first, second, kind="cosine"):
     first, second = np.atleast_2d(first), np.atleast_2d(second)
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise InputError(
-            "similarity is of vectors [n, dim] and [m, dim]. Received: shapes "
+            "similarity takes vectors [n, dim] and [m, dim]. Received: shapes "
             f"{first.shape} and {second.shape}"
         )
     if kind in ("cosine", "dot"):

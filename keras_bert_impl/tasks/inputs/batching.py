@@ -310,7 +310,7 @@ def split(examples, share):
     count = len(examples[0])
     kept = int(count * (1 - share))
     if not 0 < kept < count:
-        raise InputError(f"validation_split={share} of {count} texts leaves a part without any.")
+        raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
     return (
         [None if part is None else part[:kept] for part in examples],
         [None if part is None else part[kept:] for part in examples],

@@ -36,8 +36,8 @@ def text_batches(x, steps=None, labels=()):
             and not set(user_input.values(second)) <= labels
         ):
             raise InputError(
-                "a batch is (texts, texts), which is texts and their labels; pairs of segments "
-                "must be ((first, second),)."
+                "a batch is (texts, texts), which means texts and labels; pairs of segments must "
+                "be ((first, second),)."
             )
         yield texts
 
@@ -50,7 +50,7 @@ def joined(parts):
     """
     parts = list(parts)
     if not parts:
-        raise InputError("there are no batches to predict from.")
+        raise InputError("there are no batches to predict.")
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts, [])
 
 
@@ -74,7 +74,7 @@ def features_of_batches(encode, inputs, x, seed=0, shuffle=False):
     if user_input.is_stream(x):
         first = next(x, None)
         if first is None:
-            raise InputError(f"the {type(x).__name__} gives no batches.")
+            raise InputError(f"the {type(x).__name__} yields no batches.")
         x = itertools.chain([first], x)
     else:
         first = x[0]
@@ -110,13 +110,13 @@ def _parts(batch):
     """Splits a batch into (texts, labels or None, weights or None)."""
     if user_input.is_one_text(batch) and not isinstance(batch, tuple):
         raise InputError(
-            f"expected batches. Received: one text, {batch!r:.40}. A generator gives "
-            "(texts, labels), lists of a batch each; single texts are given as a list."
+            f"expected batches. Received: one text, {batch!r:.40}. A generator must yield "
+            "(texts, labels), two lists; pass single texts as a list."
         )
     if isinstance(batch, tuple):
         if not 1 <= len(batch) <= 3 or isinstance(batch[0], (str, bytes)):
             raise InputError(
-                f"a batch must be (texts, labels) or (texts, labels, sample_weight), of lists. "
+                f"a batch must be (texts, labels) or (texts, labels, sample_weight), with lists. "
                 f"Received: {batch!r:.60}"
             )
         return (*batch, None, None)[:3]

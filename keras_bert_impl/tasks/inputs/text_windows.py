@@ -26,7 +26,7 @@ def one_kind(texts):
         return texts
     is_pair = {isinstance(text, tuple) for text in texts}
     if len(is_pair) > 1:
-        raise InputError("long texts must be all single, or all pairs.")
+        raise InputError("long texts must be either all single texts or all pairs.")
     if True not in is_pair:
         return as_strings(texts)
     first, second = zip(*texts)

@@ -51,7 +51,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
         more = augment(model, read_table("train.csv", "text", label="label"))
     """
     if not isinstance(examples, Examples) or examples.labels is None:
-        raise InputError(f"augment takes labelled texts. Received: {type(examples).__name__}")
+        raise InputError(f"augment takes labeled texts. Received: {type(examples).__name__}")
     for name, value in (("copies", copies), ("top_k", top_k), ("batch_size", batch_size)):
         if value < 1:
             raise InputError(f"{name} must be at least 1. Received: {value}")
@@ -120,7 +120,7 @@ def _candidates(model, sentences, top_k, batch_size):
     vocabulary = words_of_one_piece(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
-        raise InputError("the vocabulary of the model has no words to replace others by.")
+        raise InputError("the vocabulary of the model has no words to use as replacements.")
     limit = model.encoder.config.max_length
     texts = [words.text for words in sentences]
     tokenized = tokenize_windows(texts, model.tokenizer, limit, limit // 2)

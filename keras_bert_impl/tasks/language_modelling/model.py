@@ -121,8 +121,8 @@ class MaskedLM(TaskModel):
         """
         if loss is not None:
             raise InputError(
-                "the loss of a masked language model is built in: leave out loss=..., and give the "
-                "optimizer and metrics."
+                "the loss of a masked language model is built in: leave out loss=..., and pass "
+                "only the optimizer and metrics."
             )
         super().compile(optimizer, **kwargs)
 
@@ -138,8 +138,8 @@ class MaskedLM(TaskModel):
         labels = np.asarray(labels)
         if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
             raise InputError(
-                "fit masks texts itself: leave out the labels. Those of features are int [rows, "
-                f"predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
+                "fit masks texts itself: leave out the labels. Labels of features must be integers "
+                f"[rows, predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
             )
         return labels.astype("int32")
 
@@ -160,7 +160,7 @@ class MaskedLM(TaskModel):
             return dataset
         if y is not None or weights is not None:
             raise InputError(
-                "a masked language model takes no labels: give a data set of batches of texts alone."
+                "a masked language model takes no labels: pass a data set of batches of texts only."
             )
 
         @tf.autograph.experimental.do_not_convert
@@ -174,7 +174,9 @@ class MaskedLM(TaskModel):
     def predict(self, x, batch_size=None, **kwargs):
         """Returns the logits for features with `masked_positions`; for texts see `fill`."""
         if not isinstance(x, (dict, tf.data.Dataset)):
-            raise InputError("to fill in the masks of texts, write model.fill(texts).")
+            raise InputError(
+                "predict takes features; to fill in the masks of texts, call model.fill(texts)."
+            )
         return super().predict(x, batch_size, **kwargs)
 
     # === Files ===
@@ -292,8 +294,8 @@ class MaskedLM(TaskModel):
         if len(ids) != 1:
             pieces = [self.tokenizer.id_to_token(int(i)) for i in ids]
             raise InputError(
-                f"the candidate {word!r} is not one piece but {listed(pieces) or 'none'}; a mask "
-                "stands for one."
+                f"the candidate {word!r} must be a single token. Its tokens are "
+                f"{listed(pieces) or 'none'}."
             )
         return int(ids[0])
 

@@ -74,7 +74,7 @@ def _count_tokens(model, texts):
     counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)
     for position in np.flatnonzero(counts + 2 > limit):
         raise InputError(
-            f"text {position} has {counts[position] + 2} tokens with the special ones, of which "
-            f"the model takes {limit}; cut it into parts."
+            f"text {position} has {counts[position] + 2} tokens with the special tokens, but the "
+            f"model takes at most {limit}: split it."
         )
     return counts

@@ -48,7 +48,7 @@ def score_choices(examples, probabilities):
         score_choices(examples, model.predict(examples.texts))["accuracy"]
     """
     if examples.labels is None:
-        raise InputError(f"{examples.source} has no labels to score predictions by.")
+        raise InputError(f"{examples.source} has no labels to compare predictions with.")
     if len(probabilities) != len(examples):
         raise InputError(f"{len(examples)} examples, but predictions for {len(probabilities)}.")
     return {"accuracy": accuracy(examples.labels, likeliest(probabilities))}

@@ -171,18 +171,20 @@ class MultipleChoice(TaskModel):
         try:
             numbers = np.asarray(labels)
         except ValueError as error:  # one-hot rows with different numbers of endings
-            raise InputError("labels must be the numbers of the right endings, from 0.") from error
+            raise InputError(
+                "labels must be the numbers of the correct endings, from 0."
+            ) from error
         if numbers.ndim == 2 and count:
             return numbers_of_one_hot(numbers, "labels")
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
-                "labels must be the numbers of the right endings, from 0. Received: "
+                "labels must be the numbers of the correct endings, from 0. Received: "
                 f"{numbers.dtype}, shape {numbers.shape}: {labels!r:.60}"
             )
         return numbers.astype("int32")
 
     def label_tensor(self, labels):
-        check_numbers(labels, "the numbers of the right endings")
+        check_numbers(labels, "the numbers of the correct endings")
         if labels.shape.rank == 2 and labels.shape[1] != 1:
             return tf.argmax(labels, axis=-1, output_type=tf.int32)
         return tf.cast(tf.reshape(labels, [-1]), tf.int32)
@@ -193,7 +195,7 @@ class MultipleChoice(TaskModel):
             for position in np.flatnonzero(labels >= counts):
                 raise InputError(
                     f"example {position} has {counts[position]} endings, numbered from 0, "
-                    f"but the label {labels[position]}."
+                    f"but its label is {labels[position]}."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
         tokenized = tokenize_groups(pairs, self.tokenized)
@@ -226,7 +228,9 @@ class MultipleChoice(TaskModel):
 def _checked(example, position):
     """Checks one example from the user; returns (prompt, list of endings)."""
     if not isinstance(example, (tuple, list)) or len(example) != 2:
-        raise InputError(f"example {position} is no (prompt, endings): {example!r:.60}.")
+        raise InputError(
+            f"example {position} must be a (prompt, endings) tuple. Received: {example!r:.60}"
+        )
     prompt, endings = example
     if not isinstance(endings, (tuple, list, np.ndarray)) or len(endings) < 2:
         raise InputError(

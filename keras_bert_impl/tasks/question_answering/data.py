@@ -181,16 +181,20 @@ def _answers_of(question):
     if isinstance(answers, dict):
         parts = [answers.get(name) for name in ("text", "answer_start")]
         if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
-            raise InputError("its answers need two lists of one length, text and answer_start.")
+            raise InputError(
+                "its answers must have two lists of equal length, text and answer_start."
+            )
         answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
     if not isinstance(answers, list):
-        raise InputError("it has no list 'answers'.")
+        raise InputError("it has no 'answers' list.")
     return answers
 
 
 def _list_in(value, key, path, place):
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
-        raise InputError(f"{path}: {place} has no list {key!r}; this is not the layout of SQuAD.")
+        raise InputError(
+            f"{path}: {place} has no list {key!r}; the file is not in the SQuAD format."
+        )
     return value[key]
 
 
@@ -221,14 +225,14 @@ def _row(question, context, is_v2, seen, place):
 
 def _text(value, name):
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"its {name} is {'empty' if value == '' else 'no text'}: {value!r:.40}.")
+        raise InputError(f"its {name} must be a non-empty string. Received: {value!r:.40}")
     if len(value) > _LONGEST_TEXT:
-        raise InputError(f"its {name} has {len(value):,} characters; is it damaged?")
+        raise InputError(f"its {name} has {len(value):,} characters; the file may be damaged.")
     if not value.isascii():
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(f"its {name} has half a character at {error.start}.") from error
+            raise InputError(f"its {name} has an unpaired surrogate at {error.start}.") from error
     return value
 
 
@@ -239,7 +243,7 @@ def _answer(answer, context):
     text = _text(answer.get("text"), "answer")
     start = answer.get("answer_start")
     if isinstance(start, bool) or not isinstance(start, int):
-        raise InputError(f"answer_start must be a number of characters. Received: {start!r:.40}")
+        raise InputError(f"answer_start must be an integer. Received: {start!r:.40}")
     check_answer(text, start, context)
     return text, start
 
@@ -261,9 +265,9 @@ def check_answer(text, start, context):
     found = [context.rfind(text, 0, begin + len(text)), context.find(text, begin)]
     found = [place for place in found if place >= 0] if text else []
     nearest = min(found, key=lambda place: abs(place - start), default=None)
-    hint = "nowhere in it" if nearest is None else f"at {nearest}"
+    hint = "it does not occur" if nearest is None else f"the nearest one is at {nearest}"
     there = context[start : start + len(text)] if start >= 0 else ""
-    found = f"where {there!r:.60} is" if there else "which has no such character"
     raise InputError(
-        f"the answer {text!r:.60} is not at character {start} of the context, {found}, but {hint}."
+        f"the answer {text!r:.60} is not at character {start} of the context, "
+        f"which has {there!r:.60} there; {hint}."
     )

@@ -116,8 +116,8 @@ class QuestionAnswerer(TaskModel):
         room = self.max_length - self.max_question_length - 2 - self.tokenizer.num_separators
         if room < 1:
             raise InputError(
-                f"windows of max_length={self.max_length} tokens have no room for a context beside "
-                f"questions of max_question_length={self.max_question_length}."
+                f"max_length={self.max_length} leaves no room for a context after questions of "
+                f"max_question_length={self.max_question_length} tokens."
             )
         self.null_threshold = check("null_threshold", self.null_threshold, float | None)
 
@@ -168,7 +168,7 @@ class QuestionAnswerer(TaskModel):
         labels = np.asarray(labels)
         if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
             raise InputError(
-                "places of answers must be int, [rows, 2], from 0 on. Received: shape "
+                "positions of answers must be integers [rows, 2], from 0. Received: shape "
                 f"{labels.shape}, {labels.dtype}"
             )
         return labels.astype("int32")
@@ -182,15 +182,15 @@ class QuestionAnswerer(TaskModel):
         if label is None:
             if self.null_threshold is None:
                 raise InputError(
-                    f"question {position} has no answer; make the model with null_threshold=0.0, "
-                    "so that it may say so."
+                    f"question {position} has no answer: create the model with null_threshold=0.0, "
+                    "so that it can predict that."
                 )
             return None
         is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
         if not is_answer or not isinstance(label[1], (int, np.integer)):
             raise InputError(
-                f"the label of question {position} is no (text, start) tuple, list of those, or "
-                f"None: {label!r:.60}."
+                f"the label of question {position} must be a (text, start) tuple, a list of those, "
+                f"or None. Received: {label!r:.60}"
             )
         return label
 
@@ -257,7 +257,7 @@ def _decoded(text):
 def _characters(pairs, labels):
     """Returns int64 [questions, 2]: start and end of each answer in its context; -1 for none."""
     if isinstance(labels, np.ndarray):
-        raise InputError("beside texts, labels are (text, start) answers, not places in rows.")
+        raise InputError("labels of texts must be (text, start) answers, not positions in rows.")
     spans = np.full((len(labels), 2), -1)
     for number, ((_, context), label) in enumerate(zip(pairs, labels)):
         if label is not None:

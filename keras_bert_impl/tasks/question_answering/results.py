@@ -111,8 +111,8 @@ def _odds(examples, predictions):
 def _check_null(predictions):
     if not _have_null(predictions):
         raise InputError(
-            'the predictions never have the answer ""; make the QuestionAnswerer with '
-            "null_threshold=0.0."
+            'the predictions do not always include the answer "": create the QuestionAnswerer '
+            "with null_threshold=0.0."
         )
 
 

@@ -33,8 +33,8 @@ class QuestionAnswering(Task):
     def __init__(self, train, dev):
         if (train.is_impossible is None) is not (dev.is_impossible is None):
             raise InputError(
-                f"one of {train.source} and {dev.source} has questions without an answer, as SQuAD "
-                "2.0 has, and the other has not."
+                f"only one of {train.source} and {dev.source} has questions without an answer, "
+                "as in SQuAD 2.0; both must have the same format."
             )
         self._has_nulls = train.is_impossible is not None
         self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}

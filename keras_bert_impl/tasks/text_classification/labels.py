@@ -35,14 +35,14 @@ class TextLabels:
         names = frozenset(self.labels)
         if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
             raise InputError(
-                "the second segments are all labels of this model: give texts and labels apart, "
-                "fit(texts, labels)."
+                "the second segments are all labels of this model: pass texts and labels "
+                "separately, fit(texts, labels)."
             )
 
     def factors(self, class_weight, labels):
         """See `RawTextTrainer.class_factors`."""
         if self.problem_type != SINGLE:
-            raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
+            raise InputError(f"class_weight is for {SINGLE}, not {self.problem_type}.")
         return list(class_weights(class_weight, self.labels, labels).values())
 
     def encode(self, labels, count, allow_soft=False):
@@ -112,8 +112,8 @@ class TextLabels:
         if numbers.ndim != 1 or self.labels == own or not all(map(_is_numeral, self.labels)):
             return
         raise InputError(
-            f"the labels of this model are {listed(self.labels)}, and those given are numbers, which "
-            "may be names or places among them: give names, [str(label) for label in labels]."
+            f"the labels of this model are {listed(self.labels)}, and numbers may be such names or "
+            "class numbers: pass names, [str(label) for label in labels]."
         )
 
     def _distributions(self, rows, allow_soft):
@@ -130,9 +130,8 @@ class TextLabels:
             return rows.argmax(axis=1).astype("int32")
         if not allow_soft:
             raise InputError(
-                f"text {is_soft.argmax()} has a label for several classes, "
-                f"{rows[is_soft.argmax()].tolist()}: write "
-                "compile(loss='categorical_crossentropy')."
+                f"text {is_soft.argmax()} has a soft label, {rows[is_soft.argmax()].tolist()}, "
+                "which this loss does not take: write compile(loss='categorical_crossentropy')."
             )
         return rows
 

@@ -172,7 +172,7 @@ class TextClassifier(TaskModel):
             texts: see `predict`; or a single text or (first, second) pair, for a single result.
         """
         if self.problem_type == REGRESSION:
-            raise InputError("a regression has no labels; predict() gives its values.")
+            raise InputError("a regression model has no label names; predict() returns its values.")
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         check_scores(scores)
         if self.problem_type == SINGLE:

@@ -66,7 +66,7 @@ class NextSentencePredictor(TaskModel):
         head = _HEADS.get(config.architecture)
         if head is None or not config.use_pooler:
             raise InputError(
-                f"next sentences are told by the pooler of {' or '.join(_HEADS)}. "
+                f"next-sentence prediction needs the pooler of {' or '.join(_HEADS)}. "
                 f"Received: {config.architecture}, use_pooler={config.use_pooler}"
             )
         inputs = task_inputs()
@@ -81,21 +81,23 @@ class NextSentencePredictor(TaskModel):
         pairs = super().as_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
-                raise InputError(f"text {position} is no (first, second) tuple: {pair!r:.60}.")
+                raise InputError(
+                    f"text {position} must be a (first, second) tuple. Received: {pair!r:.60}"
+                )
         return pairs
 
     def features_in_graph(self, texts):
         if not isinstance(texts, tuple):
-            raise InputError("a data set must give pairs of texts: ((first, second), labels).")
+            raise InputError("a data set must yield pairs of texts: ((first, second), labels).")
         return super().features_in_graph(texts)
 
     def encode_labels(self, labels, count):
         try:
             follows = np.asarray(label_values(labels, count)).reshape(count)
         except ValueError as error:
-            raise InputError(f"{count} pairs need as many labels, 0 or 1. {error}") from error
+            raise InputError(f"labels must be {count} numbers, 0 or 1. {error}") from error
         if not np.isin(follows, (0, 1)).all():
-            raise InputError(f"{count} pairs need as many labels, 0 or 1. Received: {labels!r:.60}")
+            raise InputError(f"labels must be {count} numbers, 0 or 1. Received: {labels!r:.60}")
         return 1 - follows.astype("int32")
 
     def label_tensor(self, labels):

@@ -57,8 +57,8 @@ class TextClassification(Task):
         received = _problem_type(examples)
         if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
             raise InputError(
-                f"{examples.source} has labels of {received}, and the model is of "
-                f"{model.problem_type} with {len(model.labels)} output(s): numbers are read with "
+                f"{examples.source} has labels for {received}, but the model is for "
+                f"{model.problem_type} with {len(model.labels)} output(s). Read numbers with "
                 "--regression (numeric=True), several labels with --label-separator."
             )
         targets = _targets(examples, received, model.labels)

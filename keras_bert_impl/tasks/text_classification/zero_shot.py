@@ -53,7 +53,9 @@ def zero_shot(
             f"candidate_labels must be a list of strings. Received: {candidate_labels!r:.60}"
         )
     if "{}" not in hypothesis_template:
-        raise InputError(f"hypothesis_template has no {{}}: {hypothesis_template!r:.60}")
+        raise InputError(
+            f"hypothesis_template must have {{}}. Received: {hypothesis_template!r:.60}"
+        )
     if isinstance(texts, (str, bytes)):
         raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
     entailment, contradiction = _classes(classifier)
@@ -61,8 +63,8 @@ def zero_shot(
     is_alone = multi_label or len(labels) == 1
     if is_alone and contradiction is None:
         raise InputError(
-            "the classifier has no one label of contradiction, which labels taken alone need: "
-            f"{listed(classifier.labels)}."
+            "to score labels independently, the classifier must have one label that begins with "
+            f"'contradict'. It has {listed(classifier.labels)}."
         )
 
     def probabilities(texts):
@@ -80,14 +82,14 @@ def zero_shot(
 def _classes(classifier):
     """Returns (entailment, contradiction) class numbers; the second is None if not available."""
     if classifier.problem_type != SINGLE:
-        raise InputError(f"the classifier is for {classifier.problem_type}, not for one label.")
+        raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]
     entailed = [i for i, name in enumerate(names) if name.startswith("entail")]
     against = [i for i, name in enumerate(names) if name.startswith("contradict")]
     if len(entailed) != 1:
         raise InputError(
             "the classifier must have one label that begins with 'entail'. It has "
-            f"{listed(classifier.labels)}; make it with labels=[...] that say which is which."
+            f"{listed(classifier.labels)}; load it with labels=[...] that name its classes."
         )
     if not against and len(names) == 2:
         against = [1 - entailed[0]]

@@ -27,9 +27,9 @@ class JaxStep:
 
     def _compile(self, options, *args, **kwargs):
         if options.objective is not None:
-            raise InputError("an objective of its own needs the TensorFlow backend.")
+            raise InputError("objective=... needs the TensorFlow backend.")
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
-            raise InputError("float16 needs the TensorFlow backend; take mixed_bfloat16.")
+            raise InputError("float16 needs the TensorFlow backend; use mixed_bfloat16.")
         # False makes sense on TensorFlow, which is fast without XLA; JAX would run op by op.
         super().compile(*args, **kwargs | {"jit_compile": True})
         self._accumulation_steps = options.accumulation_steps
@@ -168,7 +168,7 @@ def _every(rows, count):
     """
     if rows.shape[0] % count:
         raise InputError(
-            f"the batch has {rows.shape[0]} examples, which accumulation_steps={count} does not "
-            "divide; choose a batch size that it divides."
+            f"the batch size must be a multiple of accumulation_steps={count}. "
+            f"Received: a batch of {rows.shape[0]} examples"
         )
     return rows.reshape(-1, count, *rows.shape[1:]).swapaxes(0, 1)

@@ -50,8 +50,8 @@ def micro_batch(batch, index, count, exact):
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
-            f"the batch of a replica has {static} examples, which accumulation_steps={count} does "
-            "not divide; choose a batch size that it divides."
+            f"the batch size of a replica must be a multiple of accumulation_steps={count}. "
+            f"Received: a batch of {static} examples"
         )
 
     def rows(leaf):

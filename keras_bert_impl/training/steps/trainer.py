@@ -140,8 +140,8 @@ class ReplicatedTrainer(_Step):
         lost = self.compiled and self._compiled.lost
         if lost:
             raise InputError(
-                f"the model was saved while it trained on {lost}, which a .keras file does not "
-                f"hold: write compile(objective={lost}(...)) again."
+                f"the model was saved with the objective {lost}, which a .keras file does not "
+                f"contain: call compile(objective={lost}(...)) again."
             )
 
     def loss_totals(self, x, y, sample_weight):

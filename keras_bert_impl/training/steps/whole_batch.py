@@ -67,7 +67,7 @@ class WholeBatchTrainer:
         if not self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if sample_weight is not None:
-            raise InputError("weights of examples have no meaning in a loss that compares them.")
+            raise InputError("sample_weight has no meaning in a loss that compares examples.")
         if not isinstance(y, _Linearized):
             return self.batch_loss(y, y_pred)
         linear = tf.reduce_sum(y_pred * y.gradients)

@@ -162,9 +162,9 @@ def test_one_hot_labels_are_class_numbers_in_lists_and_data_sets():
 @pytest.mark.parametrize(
     "model, name, message",
     [
-        (lambda: classifier(labels=["a", "b", "c"]), "f1", "it has 'macro_f1', 'matthews'"),
+        (lambda: classifier(labels=["a", "b", "c"]), "f1", "Its scores are 'macro_f1', 'matthews'"),
         (tagger, "f1", "'entity_f1'"),
-        (lambda: classifier(problem_type="regression"), "matthews", "it has none by name"),
+        (lambda: classifier(problem_type="regression"), "matthews", "Its scores are none"),
     ],
 )
 def test_a_score_of_another_task_is_refused_with_those_of_the_model(model, name, message):
@@ -220,7 +220,7 @@ def test_learning_rate_is_that_of_the_default_optimizer():
     assert model.optimizer.learning_rate.numpy() == 0
     model.optimizer.iterations.assign(0)
     assert model.optimizer.learning_rate.numpy() == pytest.approx(1e-3)
-    with pytest.raises(InputError, match="an optimizer, or the learning_rate"):
+    with pytest.raises(InputError, match="either an optimizer or the learning_rate"):
         model.compile("adam", learning_rate=1e-3)
 
 
@@ -342,10 +342,10 @@ def test_sizes_must_be_positive(arguments):
         ({"validation_data": list(zip(TEXTS, LABELS))}, "validation_data must be .texts, labels."),
         ({"validation_data": ()}, "validation_data must be .texts, labels."),
         ({"callbacks": [keras.callbacks.TerminateOnNaN]}, r"Write TerminateOnNaN\(...\)"),
-        ({"callbacks": "earlystopping"}, "callbacks must be keras.callbacks"),
+        ({"callbacks": "earlystopping"}, "callbacks must be of keras.callbacks"),
         (
             {"callbacks": keras.callbacks.ReduceLROnPlateau()},
-            r"ReduceLROnPlateau sets the learning rate.*write compile\(optimizer=AdamW",
+            r"ReduceLROnPlateau sets the learning rate.*Write compile\(optimizer=AdamW",
         ),
     ],
 )
@@ -444,7 +444,7 @@ def test_class_weights_without_classes_are_refused():
     answerer = QuestionAnswerer(encoder(), tokenizer(), 24, 8, 8)
     embedder = TextEmbedder(encoder(), tokenizer())
     for model, x, y in ((answerer, questions, answers), (embedder, [("a", "film")], [0.5])):
-        with pytest.raises(InputError, match="give sample_weight, a number for each example"):
+        with pytest.raises(InputError, match="use sample_weight, a number for each example"):
             model.fit(x, y, class_weight={0: 1.0, 1: 5.0}, verbose=0)
     with pytest.raises(InputError, match="the loss of a CRF is of whole texts"):
         tagger(crf=True).fit([["good"]], [["O"]], class_weight="balanced", verbose=0)
@@ -524,7 +524,7 @@ def test_wrong_labels_of_data_sets_of_other_tasks():
     data = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS), [2] * 64)).batch(8)
     with pytest.raises(InputError, match="class numbers from 0 to 1. Received: 2"):
         predictor.evaluate(data, verbose=0)
-    with pytest.raises(InputError, match="must give pairs"):
+    with pytest.raises(InputError, match="must yield pairs"):
         predictor.evaluate(tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8))
 
 
@@ -613,7 +613,7 @@ def test_features_may_be_lists():
         ({"token_ids": [2, 5, 3]}, r"token_ids must be integers \[rows, length\]"),
         ({"token_ids": [[2, 5.5, 3]]}, r"token_ids must be integers. Received: 5.5 at \[0, 1\]"),
         ({"token_ids": [[2, 3]], "padding_mask": [[2, 0.5]]}, "padding_mask must be 0 or 1"),
-        ({"token_ids": np.ones((1, 64), int)}, "token_ids may be up to 32 long"),
+        ({"token_ids": np.ones((1, 64), int)}, "token_ids must have at most 32 columns"),
     ],
 )
 def test_features_that_are_none_are_refused(features, message):
@@ -723,7 +723,7 @@ def test_a_lost_objective_is_said_before_training_goes_on(tmp_path):
     model.compile(AdamW(1e-3), objective=RDrop(model, 1.0))
     model.fit(TEXTS, LABELS, verbose=0)
     other = reloaded(model, tmp_path)
-    with pytest.raises(InputError, match=r"write compile\(objective=RDrop\(...\)\) again"):
+    with pytest.raises(InputError, match=r"call compile\(objective=RDrop\(...\)\) again"):
         other.fit(TEXTS, LABELS, verbose=0)
     other.compile(AdamW(1e-3), objective=RDrop(other, 1.0))
     other.fit(TEXTS, LABELS, verbose=0)

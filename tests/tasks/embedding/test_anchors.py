@@ -89,12 +89,12 @@ def test_the_same_positive_twice_is_one_candidate():
 
 
 def test_what_cannot_be_anchors():
-    with pytest.raises(InputError, match="an anchor needs a text that is near to it"):
+    with pytest.raises(InputError, match="anchor examples must be tuples of texts"):
         AnchorExamples.of(Examples(["a"]))
-    with pytest.raises(InputError, match="texts with labels are no anchors"):
+    with pytest.raises(InputError, match="anchor examples must not have labels"):
         AnchorExamples.of(Examples([("a", "b")], [1.0]))
     two, three = (AnchorExamples([tuple("abc"[:n])], source=f"set {n}") for n in (2, 3))
-    with pytest.raises(InputError, match="set 2 has 2 texts in a row, and set 3 3"):
+    with pytest.raises(InputError, match="set 2 has 2 texts in a row, but set 3 has 3"):
         Anchors(two, three)
 
 

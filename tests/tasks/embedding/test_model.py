@@ -265,7 +265,7 @@ def test_keras_file(tmp_path):
     [
         ({"pooling": "sum"}, "pooling must be one of cls, mean, max"),
         ({"num_layers": 3}, "num_layers must be from 1 to 2"),
-        ({"learn_layer_weights": True}, "weights of layers need num_layers of 2 or more"),
+        ({"learn_layer_weights": True}, "layer weights need num_layers of 2 or more"),
         ({"num_layers": 2, "layer_weights": [1]}, "layer_weights must be num_layers=2 finite"),
         ({"num_layers": 2, "layer_weights": [1, -1]}, "whose sum is not 0"),
         ({"loss": "contrastive"}, "loss must be one of cosine, cosent, triplet"),
@@ -297,9 +297,9 @@ def test_examples_that_cannot_be_learned(model, loss, x, y, message):
 
 
 def test_groups_are_not_embedded(model):
-    with pytest.raises(InputError, match="predict.. takes examples of several"):
+    with pytest.raises(InputError, match="encode.. takes single texts"):
         model.encode(PAIRS)
-    with pytest.raises(InputError, match="similarities are of pairs"):
+    with pytest.raises(InputError, match="similarities.. takes .first, second. tuples"):
         model.similarities(TEXTS)
 
 

@@ -98,9 +98,9 @@ def test_labels_become_cosines(labels, expected):
 
 
 def test_what_is_refused(folder, capsys):
-    with pytest.raises(InputError, match="similarity is of pairs of texts"):
+    with pytest.raises(InputError, match="similarity examples must be pairs of texts"):
         SimilarityExamples.of(Examples(TEXTS, SCORES.tolist()))
-    with pytest.raises(InputError, match="similarity is learned from numbers"):
+    with pytest.raises(InputError, match="labels of similarity examples must be numbers"):
         SimilarityExamples.of(Examples(PAIRS, ["near"] * 16))
     with pytest.raises(InputError, match="all pairs have the label 3.0"):
         same = SimilarityExamples.of(Examples(PAIRS, [3.0] * 16))

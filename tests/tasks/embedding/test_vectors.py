@@ -161,7 +161,7 @@ def test_vectors_that_are_not_numbers_are_refused(embedder, number, monkeypatch)
     monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
     stored = np.ones((20, 16), "float32")
     stored[13, 2] = number
-    with pytest.raises(InputError, match="vector 13 has NaN or infinite numbers"):
+    with pytest.raises(InputError, match="vector 13 has NaN or infinite values"):
         search(embedder, ["film"], stored)
     monkeypatch.setattr(embedder, "encode", lambda queries, **_: stored[12:15])
     with pytest.raises(InputError, match="the vector of query 1 has NaN"):
@@ -195,7 +195,7 @@ def test_vectors_that_cannot_be_searched(folder, embedder, written, tmp_path):
         with pytest.raises(InputError, match="cannot be read as a .npy file"):
             read_vectors(name)
     np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match="holds no vectors"):
+    with pytest.raises(InputError, match="must hold float vectors"):
         read_vectors(file)
     with pytest.raises(InputError, match="has 11 lines, for 12 vectors"):
         read_places(written, [0], 12)

@@ -177,7 +177,7 @@ def test_of_pairs_windows_are_of_the_second(models):
     assert ids[0, 1].tolist() == [2, *first, 3, *second[3:6], 3]
     assert segments[0, 1].tolist() == [0] * 4 + [1] * 4
     assert ids[1, 0].tolist()[:5] == [2, *ids_of("plot"), 3, *ids_of("good"), 3]
-    with pytest.raises(InputError, match="all single, or all pairs"):
+    with pytest.raises(InputError, match="all single texts or all pairs"):
         model.rows([pairs[0], "film"])
 
 

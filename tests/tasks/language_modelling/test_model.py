@@ -106,8 +106,8 @@ def test_bad_input(directory, tmp_path):
     with pytest.raises(InputError, match="batch_size must be a positive integer"):
         model.pseudo_perplexity(["a film"], batch_size=0)
     for candidates, message in (
-        (["good", "not bad"], "'not bad' is not one piece but 'not', 'bad'"),
-        ([" "], "' ' is not one piece but none"),
+        (["good", "not bad"], "'not bad' must be a single token. Its tokens are 'not', 'bad'"),
+        ([" "], "' ' must be a single token. Its tokens are none"),
         ("good", "must be a list of words"),
         ([], "must be a list of words"),
     ):

@@ -96,7 +96,9 @@ def test_bad_rows_end_the_command_or_are_left_out(folder, capsys, caplog):
     (folder / "bad.jsonl").write_text(good + bad)
     files = {"train": "bad.jsonl", "out": "other"}
     assert finetune(folder, **files) == 2
-    assert "bad.jsonl, line 13: the answer is ending 2" in capsys.readouterr().err
+    assert (
+        "bad.jsonl, line 13: the answer must be from 0 to 1. Received: 2" in capsys.readouterr().err
+    )
     assert not (folder / "other").exists()
     # It is read, and only then something else is wrong.
     assert finetune(folder, "--skip-bad-rows", "crf=true", **files) == 2
@@ -110,7 +112,7 @@ def test_examples_without_labels_are_not_learned(folder, capsys):
         del row["answer"]
     (folder / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert finetune(folder, dev="asked.jsonl", out="other") == 2
-    assert "asked.jsonl has no labelled texts" in capsys.readouterr().err
+    assert "asked.jsonl has no labeled texts" in capsys.readouterr().err
 
 
 def test_accuracy_is_the_share_of_right_choices():

@@ -117,28 +117,52 @@ GOOD_LINES = {
 # A bad row, and what is said of it.
 BAD = [
     ("a.csv", "7,A,B,C,gold,d,e,f,1\n", "9 columns, expected 10"),
-    ("a.csv", SWAG_ROW.replace(",1\n", ",4\n"), "the answer is ending 4, but there are 0 to 3"),
-    ("a.csv", SWAG_ROW.replace(",1\n", ",one\n"), "the answer 'one' is no number of an ending"),
-    ("a.csv", SWAG_ROW.replace("reads.", " "), "the ending 1 is empty or no text: ' '"),
+    ("a.csv", SWAG_ROW.replace(",1\n", ",4\n"), "the answer must be from 0 to 3. Received: 4"),
+    ("a.csv", SWAG_ROW.replace(",1\n", ",one\n"), "the number of an ending. Received: 'one'"),
+    (
+        "a.csv",
+        SWAG_ROW.replace("reads.", " "),
+        "the ending 1 must be a non-empty string. Received: ' '",
+    ),
     ("a.csv", SWAG_ROW.replace("old", "o\xe9d").encode("latin-1"), "not UTF-8 (byte"),
     ("a.csv", f'7,A,"{"b" * 200_000}",C,gold,d,e,f,g,1\n', "the prompt has 200,000 characters"),
     ("a.csv", '7,A,B"\0,C,gold,d,e,f,g,1\n', "a NUL byte"),
     ("a.tsv", CODAH_ROW.replace("fly.", "fl\ty."), "8 columns, expected 7: category, prompt"),
-    ("a.tsv", CODAH_ROW.replace("1", "-1"), "the answer '-1' is no number of an ending"),
-    ("a.tsv", CODAH_ROW.replace("I am hungry. I", ""), "the prompt is empty or no text: ''"),
-    ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "has 10,000,001 characters; is it dam"),
+    ("a.tsv", CODAH_ROW.replace("1", "-1"), "the number of an ending. Received: '-1'"),
+    (
+        "a.tsv",
+        CODAH_ROW.replace("I am hungry. I", ""),
+        "the prompt must be a non-empty string. Received: ''",
+    ),
+    ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "has 10,000,001 characters; the file"),
     ("a.jsonl", '{"prompt": "a",\n', "not valid JSON"),
     ("a.jsonl", '["a"]\n', "expected an object with prompt, endings"),
     ("a.jsonl", lines({"prompt": "a", "answer": 0}), "expected an object with prompt, endings"),
     ("a.jsonl", lines({"prompt": "a", "endings": ["x"], "answer": 0}), "two or more endings"),
-    ("a.jsonl", lines({"endings": ["x", "y"], "answer": 0}), "the prompt is empty or no text"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"]}), "there is no answer, but other"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"], "answer": 2}), "is ending 2, but"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"], "label": 1}), "is named answer here"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", 3], "answer": 1}), "the ending 1 is empty"),
-    ("a.jsonl", lines(SIQA_ROW | {"label": 0}), "the answer is ending -1, but"),
+    (
+        "a.jsonl",
+        lines({"endings": ["x", "y"], "answer": 0}),
+        "the prompt must be a non-empty string",
+    ),
+    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"]}), "the answer is missing, but other"),
+    (
+        "a.jsonl",
+        lines({"prompt": "a", "endings": ["x", "y"], "answer": 2}),
+        "from 0 to 1. Received: 2",
+    ),
+    (
+        "a.jsonl",
+        lines({"prompt": "a", "endings": ["x", "y"], "label": 1}),
+        "must be answer, not label",
+    ),
+    (
+        "a.jsonl",
+        lines({"prompt": "a", "endings": ["x", 3], "answer": 1}),
+        "the ending 1 must be a non-empty",
+    ),
+    ("a.jsonl", lines(SIQA_ROW | {"label": 0}), "the answer must be from 0 to 2. Received: -1"),
     ("a.jsonl", lines(SIQA_ROW | {"correct": "D"}), "correct must be A, B or C, not 'D'"),
-    ("a.jsonl", lines(SIQA_ROW | {"label": 1, "question": ""}), "the question is empty"),
+    ("a.jsonl", lines(SIQA_ROW | {"label": 1, "question": ""}), "the question must be a non-empty"),
 ]
 
 
@@ -161,12 +185,14 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, caplog, name, bad, message):
 def test_a_bad_line_of_a_file_of_labels(tmp_path):
     path = write(tmp_path / "dev.jsonl", lines(*[SIQA_ROW] * 3))
     labels = write(tmp_path / "dev-labels.lst", "1\n4\n3\n")
-    with pytest.raises(InputError, match="dev.jsonl, line 2: the answer is ending 3"):
+    with pytest.raises(
+        InputError, match="dev.jsonl, line 2: the answer must be from 0 to 2. Received: 3"
+    ):
         read_choices(path)
     examples = read_choices(path, skip_bad_rows=True)
     assert examples.labels == [0, 2] and examples.lines == [1, 3]
     write(labels, "1\nB\n3\n")
-    with pytest.raises(InputError, match="dev-labels.lst, line 2: the answer 'B' is no number"):
+    with pytest.raises(InputError, match="dev-labels.lst, line 2: the answer must be the number"):
         read_choices(path)
     write(labels, "1\n2\n")
     with pytest.raises(InputError, match="has 3 rows, but .*dev-labels.lst has 2 labels"):
@@ -177,8 +203,8 @@ def test_a_bad_line_of_a_file_of_labels(tmp_path):
     "name, content, message",
     [
         ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl or .json"),
-        ("a.csv", "sent1,label,ending0,ending1\n", "SWAG has the columns sent1 and sent2"),
-        ("a.csv", "", "SWAG has the columns"),
+        ("a.csv", "sent1,label,ending0,ending1\n", "SWAG needs the columns sent1 and sent2"),
+        ("a.csv", "", "SWAG needs the columns"),
         ("a.tsv", "\n\n", "has no rows that can be used"),
         ("a.tsv", None, "a.tsv cannot be read: No such file"),
     ],
@@ -193,8 +219,8 @@ def test_a_file_that_is_none_of_these(tmp_path, name, content, message):
 
 def test_labels_are_for_siqa(tmp_path):
     labels = write(tmp_path / "labels.lst", "1\n")
-    with pytest.raises(InputError, match="a.tsv has its answers itself"):
+    with pytest.raises(InputError, match="a.tsv contains its answers"):
         read_choices(write(tmp_path / "a.tsv", CODAH_ROW), labels)
     path = write(tmp_path / "a.jsonl", GOOD_LINES["a.jsonl"])
-    with pytest.raises(InputError, match="line 1: only SIQA has its answers in another file"):
+    with pytest.raises(InputError, match="line 1: only SIQA has its answers in a separate file"):
         read_choices(path, labels)

@@ -199,7 +199,7 @@ def test_features_and_data_sets_of_features(model):
     "examples, message",
     [
         ("a film", "expected a list. Received: str"),
-        (["a film"], "example 0 is no .prompt, endings"),
+        (["a film"], "example 0 must be a .prompt, endings"),
         ([("a", ["good", "bad"]), ("a", "good")], "example 1 must have a list of two or more"),
         ([("a", ["good"])], "two or more endings"),
         ([("a", ["good", None])], "example 0: a text is missing"),
@@ -213,10 +213,10 @@ def test_wrong_examples_are_refused(model, examples, message):
 @pytest.mark.parametrize(
     "labels, message",
     [
-        ([0, 2], "example 1 has 2 endings, numbered from 0, but the label 2"),
-        ([0, -1], "numbers of the right endings"),
-        ([0, 0.5], "numbers of the right endings"),
-        (["a", "b"], "numbers of the right endings"),
+        ([0, 2], "example 1 has 2 endings, numbered from 0, but its label is 2"),
+        ([0, -1], "numbers of the correct endings"),
+        ([0, 0.5], "numbers of the correct endings"),
+        (["a", "b"], "numbers of the correct endings"),
         ([0], "2 texts, but 1 labels"),
     ],
 )

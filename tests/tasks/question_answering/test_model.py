@@ -202,7 +202,7 @@ def test_the_threshold_decides_whether_there_is_an_answer(model):
     "pair, label, message",
     [
         (("what", "a film"), ("film", 1), "question 1: the answer 'film' is not at character 1"),
-        (("what", "a film"), ("plot", 0), "question 1: .* nowhere in it"),
+        (("what", "a film"), ("plot", 0), "question 1: .* it does not occur"),
         (("what", "a film"), "film", "the label of question 1 is no"),
         (("what", "a film"), ["film", 2], "the label of question 1 is no"),
         ("a film", ("film", 2), r"text 1 must be a \(question, context\) tuple"),
@@ -217,10 +217,10 @@ def test_wrong_labels_are_refused(model):
     features, places = padded_rows(model)
     with pytest.raises(InputError, match="24 rows or texts, but 3 labels"):
         model.fit(PAIRS, LABELS[:3], verbose=0)
-    with pytest.raises(InputError, match="beside texts"):
+    with pytest.raises(InputError, match="labels of texts"):
         model.fit(PAIRS, places[: len(PAIRS)], verbose=0)
     for wrong in (places[:, 0], places - 1, places.astype("float32")):
-        with pytest.raises(InputError, match="places of answers must be int"):
+        with pytest.raises(InputError, match="positions of answers must be integers"):
             model.fit(features, wrong, verbose=0)
     questions, contexts = map(list, zip(*PAIRS))
     data = tf.data.Dataset.from_tensor_slices(((questions, contexts), places[:24])).batch(8)

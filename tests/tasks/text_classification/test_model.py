@@ -90,7 +90,7 @@ def test_classes_may_count_alike():
         (None, ["positive", "negative"], {"odd": 2.0}, "the label 'odd' is none of"),
         (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive and finite"),
         (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or a number"),
-        (MULTI, [["positive"], []], "balanced", "class_weight is for a single label"),
+        (MULTI, [["positive"], []], "balanced", "class_weight is for single_label_classification"),
     ],
 )
 def test_wrong_class_weights_are_refused(problem_type, labels, weights, message):

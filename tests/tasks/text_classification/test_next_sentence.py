@@ -88,11 +88,11 @@ def test_learns_what_follows(directory, tmp_path):
 
 def test_bad_input(directory, tmp_path):
     model = NextSentencePredictor.from_pretrained(directory)
-    with pytest.raises(InputError, match="text 0 is no .first, second. tuple"):
+    with pytest.raises(InputError, match="text 0 must be a .first, second. tuple"):
         model.predict(["a film"])
-    with pytest.raises(InputError, match="labels, 0 or 1"):
+    with pytest.raises(InputError, match="labels must be 1 numbers, 0 or 1"):
         model.fit(PAIRS[:2], [0, 2], verbose=0)
-    with pytest.raises(InputError, match="by the pooler of bert or albert. Received: roberta"):
+    with pytest.raises(InputError, match="needs the pooler of bert or albert. Received: roberta"):
         NextSentencePredictor(encoder(architecture="roberta", num_segments=1), tokenizer())
     encoder().save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)

@@ -446,7 +446,9 @@ def test_averages_of_what_is_trainable_are_its_own(optimizer):
 
 
 def test_static_batch_that_accumulation_does_not_divide_is_refused():
-    with pytest.raises(InputError, match="16 examples, which accumulation_steps=3 does not divide"):
+    with pytest.raises(
+        InputError, match="multiple of accumulation_steps=3. Received: a batch of 16"
+    ):
         train(1, data=dataset(16, 16, drop_remainder=True), accumulation_steps=3)
 
 

@@ -91,5 +91,5 @@ def test_both_passes_drop_the_same_units(jit_compile):
 
 
 def test_examples_have_no_weights():
-    with pytest.raises(InputError, match="weights of examples have no meaning"):
+    with pytest.raises(InputError, match="sample_weight has no meaning"):
         ranker().fit(X, Y, sample_weight=np.ones(17), verbose=0)
