@@ -4,13 +4,14 @@ import functools
 import importlib.util
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.interop import OWN_SETTINGS, open_model
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
+from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
 
-_registered = []
+_registered: list[type[Task]] = []
 
 
 def register_task(task: type[Task]) -> type[Task]:
@@ -51,7 +52,7 @@ def task_named(name: str | None) -> type[Task]:
     raise InputError(f"there is no task {name!r}. The tasks are {names}.")
 
 
-def task_of_model(model) -> type[Task]:
+def task_of_model(model: TaskModel) -> type[Task]:
     """Returns the task that a model belongs to.
 
     Raises:
@@ -64,7 +65,7 @@ def task_of_model(model) -> type[Task]:
     raise InputError(f"no task has models of class {type(model).__name__}.")
 
 
-def task_of(train, dev) -> Task:
+def task_of(train: Any, dev: Any) -> Task:
     """Creates the task for two sets of labelled examples.
 
     Raises:
@@ -90,7 +91,7 @@ def _task_of_examples(examples):
     raise InputError(f"no task takes examples of class {type(examples).__name__}.")
 
 
-def score(model, examples, directory=None):
+def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dict[str, float]:
     """Scores a model on labelled examples of its task; see `Task.score`.
 
     Raises:
@@ -106,7 +107,9 @@ def score(model, examples, directory=None):
     return task.score(model, examples, directory)
 
 
-def score_more(model, more, directory=None):
+def score_more(
+    model: TaskModel, more: dict[str, Any], directory: Path | None = None
+) -> dict[str, float]:
     """Scores a model on further example sets; prefixes each score with the name of its set.
 
     Args:
@@ -115,7 +118,7 @@ def score_more(model, more, directory=None):
         directory: `Path` of an existing folder. Predictions are written to subfolders named after
             the sets.
     """
-    scores = {}
+    scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
         if folder is not None:
@@ -125,7 +128,7 @@ def score_more(model, more, directory=None):
     return scores
 
 
-def model_class_of(directory, base=None):
+def model_class_of(directory: str | Path, base: str | Path | None = None) -> type[TaskModel]:
     """Returns the task model class that the `config.json` of a model directory names.
 
     For directories of other libraries, each task recognizes its own; see `Task.recognize`.

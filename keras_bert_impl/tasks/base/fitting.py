@@ -165,13 +165,13 @@ def _restart_schedule(model, steps, epochs):
 class _StartOfData(keras.callbacks.Callback):
     """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
 
-    def __init__(self, first_batch, steps_per_epoch):
+    def __init__(self, first_batch: tf.Variable, steps_per_epoch: int) -> None:
         super().__init__()
         self._first_batch = first_batch
         self._steps_per_epoch = steps_per_epoch
         self._has_begun = False
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if not self._has_begun:
             self._first_batch.assign(epoch * self._steps_per_epoch)
             self._has_begun = True

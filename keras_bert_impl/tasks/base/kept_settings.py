@@ -1,7 +1,11 @@
 """Readers of the task model settings kept in `config.json` under this package's key."""
 
 import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.tasks.base.long_texts import LongTexts
@@ -84,7 +88,7 @@ _READ = {
 }
 
 
-def kept_settings(config, names):
+def kept_settings(config: Document, names: Iterable[str]) -> dict[str, Any]:
     """Reads arguments of a task model from the directory of a saved one.
 
     Args:
@@ -101,7 +105,9 @@ def kept_settings(config, names):
     return {name: _READ[name](own, name) for name in names if name in own}
 
 
-def within_positions(kept, config, name):
+def within_positions(
+    kept: dict[str, Any], config: EncoderConfig, name: str | Path
+) -> dict[str, Any]:
     """Limits the `max_length` of such arguments to the encoder's number of positions.
 
     Files of `sentence-transformers` may state more than the encoder has; the encoder's number is

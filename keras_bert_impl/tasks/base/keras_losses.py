@@ -11,6 +11,7 @@ import difflib
 import functools
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -113,7 +114,7 @@ class _View:
     labels: str
     predictions: str
 
-    def __call__(self, labels, logits):
+    def __call__(self, labels: Any, logits: Any) -> tuple[Any, Any]:
         return self._labels(labels, logits), self._predictions(logits)
 
     def _labels(self, labels, logits):
@@ -157,7 +158,7 @@ class TaskLoss(keras.losses.Loss):
             gives the line to write.
     """
 
-    def __init__(self, loss: Any, outputs: Outputs):
+    def __init__(self, loss: Any, outputs: Outputs) -> None:
         loss = _as_loss(loss, outputs)
         name = _keras_name(loss)
         _check(name, outputs, "loss")
@@ -178,7 +179,7 @@ class TaskLoss(keras.losses.Loss):
         """Whether the loss takes a distribution over the classes instead of one class."""
         return self._view.labels in ("one_hot", "positive")
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         losses = self._loss.call(*self._view(y_true, y_pred))
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
@@ -200,7 +201,7 @@ class TaskMetric(keras.metrics.Metric):
         InputError: see `TaskLoss`.
     """
 
-    def __init__(self, metric: Any, outputs: Outputs):
+    def __init__(self, metric: Any, outputs: Outputs) -> None:
         metric = _as_metric(metric, outputs)
         name = _keras_name(metric)
         _check(name, outputs, "metric")
@@ -208,7 +209,7 @@ class TaskMetric(keras.metrics.Metric):
         self.metric = metric
         self._view = _view(metric, name, outputs)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if len(y_pred.shape) > len(y_true.shape) > 1:
             y_true = ops.maximum(y_true, 0)  # tokens without a label are negative, with weight 0
         y_true, predictions = self._view(y_true, y_pred)
@@ -216,10 +217,10 @@ class TaskMetric(keras.metrics.Metric):
             y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
         self.metric.update_state(y_true, predictions, sample_weight=sample_weight)
 
-    def result(self):
+    def result(self) -> Any:
         return self.metric.result()
 
-    def reset_state(self):
+    def reset_state(self) -> None:
         self.metric.reset_state()
 
 
@@ -304,18 +305,18 @@ def _default_accuracy(outputs):
 class _FunctionLoss(keras.losses.Loss):
     """Per-example loss computed by a function of labels and predictions."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable) -> None:
         super().__init__(name=getattr(_parts(function)[0], "__name__", "loss"))
         self.function = function
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
 
 
 class _FunctionMetric(keras.metrics.MeanMetricWrapper):
     """Mean of a function of labels and predictions."""
 
-    def __init__(self, function, name):
+    def __init__(self, function: Callable, name: str) -> None:
         super().__init__(function, name=name)
         self.function = function
 

@@ -1,6 +1,8 @@
 """`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings for networks that take token ids."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,6 +19,8 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.class_weights import weighted
 from keras_bert_impl.tasks.data.label_checks import readable_errors
 from keras_bert_impl.tasks.inputs import batching, model_data
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
@@ -48,20 +52,18 @@ class RawTextTrainer(ReplicatedTrainer):
     needs_labels = True  # whether the loss uses labels
     has_token_labels = False  # whether each token has a label
     text_rank = 1  # rank of string tensors in a dataset: [batch]
-    text_columns = ()  # table columns known by name, see `user_input.from_columns`
+    text_columns: tuple[str, ...] = ()  # table columns known by name, see `user_input.from_columns`
     most_columns = 2
     long_texts = LongTexts()
     long_part = "second"  # the text of a pair that may be long
     block_texts = block_characters = None  # for `predict`, see `blocks`; None for its defaults
 
-    default_learning_rate = 3e-5
-    default_rates = ()  # factors of the learning rate for some weights, see `AdamW`
     outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
     _given = SimpleNamespace(arguments={})  # arguments of `compile`
 
     # === Labels and objective, for subclasses ===
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> Any:
         """Checks a user's labels and converts them to an array for the loss.
 
         Args:
@@ -73,14 +75,14 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         raise NotImplementedError
 
-    def check_labels(self, labels, features, sample_weight):
+    def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         """Raises `InputError` if labels do not match features that are given as a dict."""
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: Any) -> Any:
         """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
         raise NotImplementedError
 
-    def class_factors(self, class_weight, labels):
+    def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         """Computes the factor of each class in the loss, in the order of the network's outputs.
 
         Args:
@@ -98,30 +100,30 @@ class RawTextTrainer(ReplicatedTrainer):
             "have: use sample_weight, a number for each example."
         )
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss | None:
         """Returns the loss used when `compile` is given none."""
         raise NotImplementedError
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         """Returns the list of metrics used when `compile` is given none."""
         raise NotImplementedError
 
-    def named_metrics(self):
+    def named_metrics(self) -> dict[str, Callable[[], Any]]:
         """Returns the task's scores that `compile(metrics=...)` accepts by name: dict of name ->
         function that creates the metric."""
         return {}
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         """Converts the network's outputs to the values that `predict` returns."""
         return outputs
 
     # === From texts to rows ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list:
         """Converts user input to a list of texts for `rows`."""
         return user_input.as_list(x, self.text_columns, self.most_columns)
 
-    def pack(self, texts):
+    def pack(self, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of texts, one row each, truncated to `max_length` tokens.
 
         Args:
@@ -129,11 +131,11 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         return self.long_texts.pack(self, texts)
 
-    def tokenized(self, texts):
+    def tokenized(self, texts: list) -> TokenizedTexts | GroupedTexts:
         """Tokenizes a list of texts or pairs to `TokenizedTexts`, or `GroupedTexts` of windows."""
         return self.long_texts.tokenize(self, texts)
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(self, texts: list, labels: Any = None, weights: Any = None) -> tuple[Any, tuple]:
         """Tokenizes texts to rows of the network; here one example per text.
 
         Args:
@@ -147,7 +149,7 @@ class RawTextTrainer(ReplicatedTrainer):
         targets = tuple(target for target in (labels, weights) if target is not None)
         return self.tokenized(texts), targets
 
-    def joined(self, outputs, texts, tokenized):
+    def joined(self, outputs: Any, texts: list, tokenized: Any) -> Any:
         """Converts the scores of all rows to the return value of `predict`.
 
         Args:
@@ -157,7 +159,9 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         return outputs
 
-    def completed(self, batches, first_batch=None):
+    def completed(
+        self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
+    ) -> tf.data.Dataset:
         """Adds randomly drawn features or targets to batches of rows; here returns them unchanged.
 
         Args:
@@ -167,11 +171,11 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         return batches
 
-    def completed_dataset(self, dataset, is_training):
+    def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
         """Same as `completed`, for a user's `tf.data.Dataset`."""
         return dataset
 
-    def text_features(self, texts):
+    def text_features(self, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of a batch of texts, in any graph.
 
         Args:
@@ -183,11 +187,11 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         return self.long_texts.features(self, texts)
 
-    def features_in_graph(self, texts):
+    def features_in_graph(self, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of a batch of examples, for datasets and exported models."""
         return self.text_features(texts)
 
-    def widths(self, longest=None):
+    def widths(self, longest: int | None = None) -> list[int]:
         """Returns the lengths that batches are padded to on the devices of this model.
 
         Args:
@@ -196,11 +200,11 @@ class RawTextTrainer(ReplicatedTrainer):
         return batching.widths(self, longest or self.max_length)
 
     @property
-    def feature_names(self):
+    def feature_names(self) -> tuple[str, ...]:
         """tuple of str. The features that the network takes."""
         return tuple(self.input)
 
-    def steps_per_epoch(self, x, batch_size):
+    def steps_per_epoch(self, x: Any, batch_size: int) -> int:
         """int. Number of batches of one pass over texts, some of which may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
@@ -209,14 +213,14 @@ class RawTextTrainer(ReplicatedTrainer):
     @known_arguments("TaskModel.compile")
     def compile(
         self,
-        optimizer=None,
-        loss=None,
-        metrics=None,
-        weighted_metrics=None,
-        learning_rate=None,
-        seed=0,
-        **kwargs,
-    ):
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        learning_rate: float | None = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
         """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
         The network returns logits. A Keras loss or metric, by name or as an object, receives the
@@ -273,16 +277,16 @@ class RawTextTrainer(ReplicatedTrainer):
         variables = [id(variable) for variable in self.trainable_variables]
         self._given = SimpleNamespace(arguments=given, variables=variables)
 
-    def compile_arguments(self):
+    def compile_arguments(self) -> dict[str, Any]:
         return self._given.arguments
 
-    def compile_if_needed(self):
+    def compile_if_needed(self) -> None:
         """Compiles the model with the task's defaults if the user has not compiled it."""
         if not self.compiled:
             self.compile()
 
     @property
-    def uses_default_optimizer(self):
+    def uses_default_optimizer(self) -> bool:
         """bool. Whether `compile` was given no optimizer."""
         return self._given.arguments.get("optimizer") is None
 
@@ -291,29 +295,29 @@ class RawTextTrainer(ReplicatedTrainer):
         return default_optimizer(None, rate, rates=self.default_rates)
 
     @property
-    def trains_other_variables(self):
+    def trains_other_variables(self) -> bool:
         """bool. Whether layers were frozen or unfrozen since `compile`."""
         return self._given.variables != [id(variable) for variable in self.trainable_variables]
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        verbose="auto",
-        callbacks=None,
-        validation_split=0.0,
-        validation_data=None,
-        shuffle=True,
-        class_weight=None,
-        sample_weight=None,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_steps=None,
-        validation_batch_size=None,
-        validation_freq=1,
-    ):
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: int | str = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> keras.callbacks.History:
         """Trains the model as in Keras; x may be raw texts.
 
         A run resumed with `initial_epoch` or `keras.callbacks.BackupAndRestore` sees the batches
@@ -351,14 +355,14 @@ class RawTextTrainer(ReplicatedTrainer):
 
     def evaluate(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        verbose="auto",
-        sample_weight=None,
-        steps=None,
-        **kwargs,
-    ):
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: int | str = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Computes loss and metrics as in Keras; x may be raw texts.
 
         Args:
@@ -378,7 +382,14 @@ class RawTextTrainer(ReplicatedTrainer):
         with readable_errors():
             return super().evaluate(x, verbose=verbose, steps=steps, **kwargs)
 
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: int | str = "auto",
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Predicts the scores of texts, in the order given.
 
         Args:
@@ -395,19 +406,26 @@ class RawTextTrainer(ReplicatedTrainer):
         batch_size, steps = model_data.checked_sizes(batch_size, steps)
         return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
-    def predict_features(self, data, **kwargs):
+    def predict_features(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
         """Predicts a `tf.data.Dataset` of features; returns the joined scores."""
         return super().predict(data, **kwargs)
 
-    def predict_batches(self, data, **kwargs):
+    def predict_batches(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
         """Same as `predict_features`, for the rows of texts."""
         return self.predict_features(data, **kwargs)
 
-    def predict_step(self, data):
+    def predict_step(self, data: Any) -> Any:
         """Predicts the scores of one replica's batch."""
         return self.scores(super().predict_step(data))
 
-    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
         """Runs one training step on one batch, as in Keras; x may be raw texts.
 
         Raises:
@@ -426,16 +444,18 @@ class RawTextTrainer(ReplicatedTrainer):
             sample_weight = weighted(y, sample_weight, factors)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
-    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
         """Computes loss and metrics of one batch, as in Keras; x may be raw texts."""
         self.compile_if_needed()
         return super().test_on_batch(*model_data.one_batch(self, x, y, sample_weight), return_dict)
 
-    def predict_on_batch(self, x):
+    def predict_on_batch(self, x: Any) -> Any:
         """Predicts the scores of one batch: `predict` with all examples in one batch."""
         return self.predict(x, batch_size=_num_rows(x), verbose=0)
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Computes the logits of features, or of texts in the forms that `predict` takes."""
         if isinstance(inputs, dict):
             inputs = model_data.completed_features(self, inputs)

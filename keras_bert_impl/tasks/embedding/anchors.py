@@ -1,6 +1,10 @@
 """Anchor, positive and optional negative texts, and retrieval scores on them."""
 
+from __future__ import annotations
+
 import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +13,9 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.search import unit_length
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _CHUNK = 1024  # anchors compared with all candidates at once
 
@@ -21,7 +28,7 @@ class AnchorExamples(Examples):
     """
 
     @classmethod
-    def of(cls, examples):
+    def of(cls, examples: Examples) -> AnchorExamples:
         """Converts `Examples` to anchor examples.
 
         Raises:
@@ -34,7 +41,9 @@ class AnchorExamples(Examples):
         return cls(**vars(examples))
 
 
-def anchor_scores(embedder, examples, directory=None):
+def anchor_scores(
+    embedder: TextEmbedder, examples: AnchorExamples, directory: Path | None = None
+) -> dict[str, float]:
     """Scores how well the positive of each anchor is retrieved by cosine similarity.
 
     Args:

@@ -1,25 +1,30 @@
 """The network of `TextEmbedder`: pools groups of texts to vectors."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 
 from keras_bert_impl.interop.sentence_transformers import POOLINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.inputs.grouped import merged
 
 
 def embedding_network(
-    encoder,
-    pooling,
-    num_layers,
-    layer_weights,
-    learn_layer_weights,
-    normalize,
-    long_texts,
-    projections=(),
-    truncate_dim=None,
-):
+    encoder: Encoder,
+    pooling: str,
+    num_layers: int,
+    layer_weights: Sequence[float] | None,
+    learn_layer_weights: bool,
+    normalize: bool,
+    long_texts: LongTexts,
+    projections: Sequence[keras.layers.Layer] = (),
+    truncate_dim: int | None = None,
+) -> tuple[dict[str, Any], Any, LayerMix | None]:
     """Builds the network of a `TextEmbedder`; see there for the other arguments.
 
     Args:

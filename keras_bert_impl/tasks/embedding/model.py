@@ -1,6 +1,9 @@
 """`TextEmbedder`: sentence embeddings."""
 
 import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,13 +11,16 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import read_encoder_config
+from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.sentence_transformers import (
     SIMILARITIES,
     read_projections,
     read_sentence_settings,
 )
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, check
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -31,6 +37,7 @@ from keras_bert_impl.tasks.embedding.projections import (
 )
 from keras_bert_impl.tasks.embedding.signature import VectorSignatures
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.micro_batches import unpack
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
 
@@ -123,26 +130,26 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @known_arguments("A model with long_texts")
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        pooling="mean",
-        num_layers=1,
-        layer_weights=None,
-        learn_layer_weights=False,
-        projections=None,
-        normalize=False,
-        truncate_dim=None,
-        do_lower_case=False,
-        prompts=None,
-        default_prompt_name=None,
-        similarity_fn_name="cosine",
-        loss="cosine",
-        scale=20.0,
-        margin=5.0,
-        max_length=None,
-        long_texts=None,
-        name="text_embedder",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        pooling: str = "mean",
+        num_layers: int = 1,
+        layer_weights: Sequence[float] | None = None,
+        learn_layer_weights: bool = False,
+        projections: Sequence[dict[str, Any]] | None = None,
+        normalize: bool = False,
+        truncate_dim: int | None = None,
+        do_lower_case: bool = False,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        similarity_fn_name: str = "cosine",
+        loss: str = "cosine",
+        scale: float = 20.0,
+        margin: float = 5.0,
+        max_length: int | None = None,
+        long_texts: LongTexts | str | dict[str, Any] | None = None,
+        name: str = "text_embedder",
+    ) -> None:
         losses.check_loss(loss)
         long_texts = LongTexts().changed(long_texts)
         projections = checked_projections(projections)
@@ -190,23 +197,23 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         self.margin = check("margin", margin, NonNegativeFloat)
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """int. Size of a vector."""
         return self.output_shape[-1]
 
     @property
-    def layer_weights(self):
+    def layer_weights(self) -> list[float] | None:
         """list of float. Current weights of the last layers; None if there are none."""
         return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
 
     # === Labels ===
 
     @property
-    def needs_labels(self):
+    def needs_labels(self) -> bool:  # type: ignore[override]
         """bool. Whether the loss needs labels."""
         return self.loss_name in losses.SCORED
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         if not self.needs_labels:
             raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
         labels = np.asarray(label_values(labels, count))
@@ -222,7 +229,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
         return labels
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: Any) -> tf.Tensor:
         if not self.needs_labels:
             raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
         check_numbers(labels, "a number for each example")
@@ -238,7 +245,9 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     # === Loss ===
 
-    def compile(self, optimizer=None, loss=None, metrics=None, **kwargs):
+    def compile(  # type: ignore[override]
+        self, optimizer: Any = None, loss: str | None = None, metrics: Any = None, **kwargs: Any
+    ) -> None:
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
@@ -259,23 +268,23 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             self.loss_name = loss
         super().compile(optimizer, **kwargs)
 
-    def default_loss(self):
+    def default_loss(self) -> None:
         return None
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         return []
 
     @property
-    def compares_examples(self):
+    def compares_examples(self) -> bool:
         """bool. Whether the loss compares the examples of a batch with each other."""
         return losses.compares_examples(self.loss_name)
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """See `ReplicatedTrainer`."""
         self._check_group(data)
         return super().train_step(data)
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """See `ReplicatedTrainer`."""
         self._check_group(data)
         return super().test_step(data)
@@ -284,12 +293,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         x, _, _ = unpack(data)
         losses.check_group(self.loss_name, x["token_ids"].shape[1])
 
-    def batch_loss(self, y, y_pred):
+    def batch_loss(self, y: Any, y_pred: Any) -> tf.Tensor:
         if self.loss_name == "cosent":
             return losses.cosent_loss(y_pred, y, self.scale)
         return losses.multiple_negatives_loss(y_pred, self.scale)
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> tf.Tensor:
         if self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if self.loss_name == "cosine":
@@ -302,11 +311,11 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     # === Files ===
 
-    def own_settings(self):
+    def own_settings(self) -> dict[str, Any]:
         return super().own_settings() | {"loss": self.loss_name}
 
     @classmethod
-    def saved_settings(cls, source, given):
+    def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         found = read_sentence_settings(source.task_path)
         if found:
             limit = read_encoder_config(source, with_adapter=True).max_length
@@ -322,17 +331,17 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             found["max_length"] = min(length, limit)
         return super().saved_settings(source, given) | found
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         tensors = read_projections(source.task_path)
         if tensors or self.projections:
             set_tensors(self.projection_layers, tensors, source.task_path)
         return super().pretrained_head(source)
 
-    def task_config(self):
+    def task_config(self) -> dict[str, Any]:
         # `sentence-transformers` takes the states of all layers from this output.
         return {} if self.layer_mix is None else {"output_hidden_states": True}
 
-    def save_more(self, directory):
+    def save_more(self, directory: Path) -> None:
         write_sentence_settings(
             directory,
             self.own_settings(),

@@ -1,6 +1,10 @@
 """Semantic search: nearest neighbors of queries among vectors."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +15,15 @@ from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
 
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
+
 _VECTORS, _QUERIES = 1 << 13, 256  # compared at once
 
 
-def search(embedder, queries, vectors, k=5):
+def search(
+    embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray, k: int = 5
+) -> tuple[np.ndarray, np.ndarray]:
     """Finds the vectors with the highest cosine to each query by exhaustive search.
 
     Apart from the result, memory use does not depend on the number of queries and vectors.
@@ -107,7 +116,7 @@ def _finite(vectors, what, start=0):
     return vectors
 
 
-def unit_length(vectors):
+def unit_length(vectors: Any) -> np.ndarray:
     """Scales vectors `[..., dim]` to unit length, as float32.
 
     Zero vectors are unchanged; vectors with infinite values become NaN.
@@ -118,7 +127,7 @@ def unit_length(vectors):
         return vectors / np.maximum(lengths, 1e-12)
 
 
-def read_vectors(path):
+def read_vectors(path: str | Path) -> np.ndarray:
     """Opens the vectors of a `.npy` file, float `[texts, dim]`, memory-mapped.
 
     Raises:
@@ -134,7 +143,7 @@ def read_vectors(path):
     return vectors
 
 
-def read_places(path, rows, count):
+def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
     """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it.
 
     Args:

@@ -1,6 +1,10 @@
 """Semantic textual similarity: labeled text pairs and scores on them."""
 
+from __future__ import annotations
+
 import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +13,9 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 
 class SimilarityExamples(Examples):
@@ -19,7 +26,7 @@ class SimilarityExamples(Examples):
     """
 
     @classmethod
-    def of(cls, examples):
+    def of(cls, examples: Examples) -> SimilarityExamples:
         """Converts `Examples` to similarity examples.
 
         Raises:
@@ -34,7 +41,9 @@ class SimilarityExamples(Examples):
         return cls(**vars(examples))
 
 
-def sts_scores(embedder, examples, batch_size=None):
+def sts_scores(
+    embedder: TextEmbedder, examples: Examples, batch_size: int | None = None
+) -> dict[str, float]:
     """Computes the correlation of embedding cosines with human similarity ratings.
 
     Args:
@@ -53,9 +62,11 @@ def sts_scores(embedder, examples, batch_size=None):
     return _scores(examples, embedder.similarities(examples.texts, batch_size))
 
 
-def score_similarities(embedder, examples, directory=None):
+def score_similarities(
+    model: TextEmbedder, examples: SimilarityExamples, directory: Path | None = None
+) -> dict[str, float]:
     """Computes the scores of `SimilarityExamples`; see `Task.score`."""
-    cosines = embedder.similarities(examples.texts)
+    cosines = model.similarities(examples.texts)
     if directory is not None:
         _write_cosines(directory / "predictions.tsv", cosines)
     return _scores(examples, cosines)

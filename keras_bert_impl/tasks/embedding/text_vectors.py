@@ -1,5 +1,7 @@
 """Encoding of texts to vectors, and similarities, for `TextEmbedder`."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -8,12 +10,15 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.grouped import tokenize_groups
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
+_Mixin: Any = object  # the methods use attributes of the `TaskModel` that follows in the bases
 
-class TextVectors:
+
+class TextVectors(_Mixin):
     """Mixin that encodes texts with a `TaskModel`.
 
     The model has attributes `prompts`, `default_prompt_name`, `do_lower_case` and
@@ -23,7 +28,14 @@ class TextVectors:
     _prompt = None  # replaces the default prompt during `encode`
 
     @known_arguments("TextEmbedder.encode")
-    def encode(self, texts, prompt_name=None, prompt=None, batch_size=None, verbose=0):
+    def encode(
+        self,
+        texts: Any,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        verbose: int | str = 0,
+    ) -> np.ndarray:
         """Encodes texts to vectors.
 
         Args:
@@ -56,7 +68,7 @@ class TextVectors:
         finally:
             self._prompt = None
 
-    def similarity(self, first, second):
+    def similarity(self, first: Any, second: Any) -> np.ndarray:
         """Computes pairwise similarities with `similarity_fn_name`.
 
         Args:
@@ -69,7 +81,8 @@ class TextVectors:
         Example:
             embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # [1, 2]
         """
-        return similarity(*map(self._as_vectors, (first, second)), self.similarity_fn_name)
+        vectors = self._as_vectors(first), self._as_vectors(second)
+        return similarity(*vectors, kind=self.similarity_fn_name)
 
     def _as_vectors(self, given):
         is_text = isinstance(given, (str, bytes))
@@ -77,7 +90,9 @@ class TextVectors:
             given = self.encode([given] if is_text else list(given))
         return np.asarray(given, "float32")
 
-    def similarities(self, pairs, batch_size=None, verbose=0):
+    def similarities(
+        self, pairs: Any, batch_size: int | None = None, verbose: int | str = 0
+    ) -> np.ndarray:
         """Computes the cosine similarity of each pair of texts, float32 `[pairs]`.
 
         Args:
@@ -94,7 +109,7 @@ class TextVectors:
 
     # === Texts and labels ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list:
         """Returns a list of str, or of tuples of str of equal length."""
         x = from_columns(x, most=self.most_columns)
         if isinstance(x, (str, bytes)):
@@ -117,12 +132,12 @@ class TextVectors:
                 )
         return examples
 
-    def tokenized(self, texts):
+    def tokenized(self, texts: list) -> TokenizedTexts | GroupedTexts:
         if self._prepares:
             texts = self._prepared(as_strings(texts)).numpy().tolist()
         return super().tokenized(texts)
 
-    def text_features(self, texts):
+    def text_features(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return super().text_features(self._prepared(texts))
 
     @property
@@ -143,15 +158,17 @@ class TextVectors:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(
+        self, texts: list, labels: Any = None, weights: Any = None
+    ) -> tuple[GroupedTexts, tuple]:
         examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
         tokenized = tokenize_groups(examples, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
-    def joined(self, outputs, texts, tokenized):
+    def joined(self, outputs: Any, texts: list, tokenized: Any) -> np.ndarray:
         return outputs if texts and isinstance(texts[0], tuple) else outputs[:, 0]
 
-    def features_in_graph(self, texts):
+    def features_in_graph(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self.text_features(tf.reshape(texts, [-1]))
         group = texts.shape[1] or tf.shape(texts)[1]
 

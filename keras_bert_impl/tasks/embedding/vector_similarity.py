@@ -7,7 +7,7 @@ from keras_bert_impl.io.errors import InputError
 _VALUES = 1 << 22  # differences in memory at once
 
 
-def similarity(first, second, kind="cosine"):
+def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> np.ndarray:
     """Computes the similarity of each vector in `first` to each in `second`.
 
     Args:

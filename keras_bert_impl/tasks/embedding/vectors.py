@@ -1,9 +1,12 @@
 """Embedding of texts in files and folders, written as a vector file with an index of the texts."""
 
+from __future__ import annotations
+
 import contextlib
 import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -14,6 +17,9 @@ from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.tasks.data.examples import Layout
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
@@ -35,7 +41,9 @@ class PlacedText(NamedTuple):
     text: str
 
 
-def read_texts(paths, column="text", unit="line"):
+def read_texts(
+    paths: str | Path | Iterable[str | Path], column: str = "text", unit: str = "line"
+) -> Iterator[PlacedText]:
     """Iterates over the texts of files and folders, in order; blank texts are skipped.
 
     Folders are searched recursively in sorted order, without hidden files, for `.txt` and the
@@ -101,7 +109,13 @@ def _column(path, column):
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
 
-def write_vectors(embedder, texts, path, batch_size=None, progress=None):
+def write_vectors(
+    embedder: TextEmbedder,
+    texts: Iterable[PlacedText],
+    path: str | Path,
+    batch_size: int | None = None,
+    progress: Callable[[int], Any] | None = None,
+) -> int:
     """Embeds texts in chunks and writes them to a vector file.
 
     `.npy` holds float32 `[texts, dim]`; a `.jsonl` file of the same name has a line with path, line
@@ -204,6 +218,6 @@ def _parquet(path, dim):
 _WRITERS = {".npy": _npy, ".parquet": _parquet}
 
 
-def places_of(path):
+def places_of(path: str | Path) -> Path:
     """Returns the `Path` of the index of a `.npy` file of vectors."""
     return Path(path).with_suffix(".jsonl")

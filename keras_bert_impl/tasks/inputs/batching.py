@@ -6,12 +6,15 @@ row, including padding.
 
 import dataclasses
 import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import beginning
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
@@ -36,21 +39,21 @@ class FlatRows:
     widths: tuple
 
     @property
-    def num_texts(self):
+    def num_texts(self) -> int:
         """int. Number of rows."""
         return self.row_splits.shape[0] - 1
 
     @property
-    def longest(self):
+    def longest(self) -> int:
         """int. Upper limit of the row lengths."""
         return self.widths[-1]
 
     @property
-    def lengths(self):
+    def lengths(self) -> tf.Tensor:
         """int32 [texts]. Length of each row."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
-    def places(self, rows):
+    def places(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Finds the positions of the rows of a batch, in eager mode and in any graph.
 
         Args:
@@ -82,7 +85,7 @@ class TokenizedTexts(FlatRows):
     second_starts: tf.Tensor
     pad_id: int
 
-    def features(self, rows):
+    def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes the features of a batch, in eager mode and in any graph.
 
         Args:
@@ -104,7 +107,13 @@ class TokenizedTexts(FlatRows):
         return {name: tf.ensure_shape(f, shape) for name, f in features.items()}
 
 
-def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
+def tokenize_texts(
+    texts: Any,
+    tokenizer: Tokenizer,
+    max_length: int,
+    widths: list[int] | None = None,
+    pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
+) -> TokenizedTexts:
     """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
@@ -125,7 +134,9 @@ def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
 
 
-def chunks_of(texts, chunk=CHUNK, characters=CHARACTERS):
+def chunks_of(
+    texts: Iterable, chunk: int = CHUNK, characters: int = CHARACTERS
+) -> Iterator[tuple[int, list]]:
     """Splits texts into chunks that are tokenized at once.
 
     Args:
@@ -161,7 +172,7 @@ def _beginnings(tokenizer, max_length, texts):
     return features
 
 
-def flat_rows(features):
+def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
     """Returns the rows of features as a dict of numpy arrays: `token_ids` without padding, int32
     [tokens]; `lengths` and `second_starts`, int32 [rows]."""
     ids, segments, mask = (
@@ -172,7 +183,7 @@ def flat_rows(features):
     return {"token_ids": ids[mask == 1], "lengths": lengths, "second_starts": second_starts}
 
 
-def in_one(chunks):
+def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
     """Concatenates the return values of `flat_rows` to the row fields of `TokenizedTexts`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
@@ -181,17 +192,19 @@ def in_one(chunks):
         return {name: tf.constant(part) for name, part in parts.items()}
 
 
-def splits_of(lengths):
+def splits_of(lengths: Any) -> np.ndarray:
     """Converts row lengths to an int64 array [rows + 1] of row starts and the end."""
     return np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
 
 
-def padding(tokenizer, max_length, widths=None):
+def padding(
+    tokenizer: Tokenizer, max_length: int, widths: list[int] | None = None
+) -> dict[str, Any]:
     """Returns the padding fields of `TokenizedTexts`."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
-def least_of(sizes, needed):
+def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
     """Finds the smallest of some sizes that is at least a number.
 
     Args:
@@ -205,23 +218,23 @@ def least_of(sizes, needed):
     return sizes[tf.searchsorted(sizes, tf.cast(needed, tf.int32)[tf.newaxis])[0]]
 
 
-def static_size(sizes):
+def static_size(sizes: Sequence[int]) -> int | None:
     """Returns a single size as int, a static shape as TPUs need it; None for several sizes."""
     return sizes[0] if len(sizes) == 1 else None
 
 
-def multiples(max_length, of):
+def multiples(max_length: int, of: int) -> list[int]:
     """Returns `[of, 2 * of, ..., max_length]`: little padding, many shapes."""
     return [*range(of, max_length, of), max_length]
 
 
-def doublings(max_length, first=32):
+def doublings(max_length: int, first: int = 32) -> list[int]:
     """Returns `[32, 64, 128, ..., max_length]`: few shapes, for compilation per shape."""
     widths = [first << power for power in range(max_length) if first << power < max_length]
     return [*widths, max_length]
 
 
-def widths(model, longest):
+def widths(model: Any, longest: int) -> list[int]:
     """Returns the lengths up to `longest` that batches are padded to on the devices of a model."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
@@ -232,7 +245,14 @@ def widths(model, longest):
     return multiples(longest, 8 if on_gpu else 1)
 
 
-def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_batch=0):
+def training_batches(
+    tokenized: Any,
+    targets: tuple,
+    batch_size: int,
+    seed: int,
+    shuffle: bool = True,
+    first_batch: int | tf.Variable = 0,
+) -> tf.data.Dataset:
     """Creates an infinite dataset of batches; each epoch is a function of (seed, epoch).
 
     An epoch permutes the texts, splits them into windows of a quarter of its batches, 16 at most,
@@ -277,7 +297,9 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
     return _with_features(rows, tokenized, targets)
 
 
-def sorted_batches(tokenized, targets, batch_size):
+def sorted_batches(
+    tokenized: Any, targets: tuple, batch_size: int
+) -> tuple[tf.data.Dataset, np.ndarray]:
     """Creates batches of all texts, shortest first, which need hardly any padding.
 
     Args:
@@ -294,7 +316,7 @@ def sorted_batches(tokenized, targets, batch_size):
     return _with_features(rows, tokenized, targets), order
 
 
-def split(examples, share):
+def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
     """Holds out the last `share` of the examples, like Keras's `validation_split`.
 
     Args:
@@ -302,7 +324,7 @@ def split(examples, share):
         share: float.
 
     Returns:
-        (list of the parts that are kept, list of the parts that are held out).
+        (the parts that are kept, the parts that are held out).
 
     Raises:
         InputError: one of the two would be empty.
@@ -312,12 +334,12 @@ def split(examples, share):
     if not 0 < kept < count:
         raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
     return (
-        [None if part is None else part[:kept] for part in examples],
-        [None if part is None else part[kept:] for part in examples],
+        tuple(None if part is None else part[:kept] for part in examples),
+        tuple(None if part is None else part[kept:] for part in examples),
     )
 
 
-def window_batches(per_epoch):
+def window_batches(per_epoch: int) -> int:
     """int. Number of batches in a window that is sorted by length.
 
     Args:
@@ -326,7 +348,7 @@ def window_batches(per_epoch):
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
-def num_batches(tokenized, batch_size):
+def num_batches(tokenized: Any, batch_size: int) -> int:
     """int. Number of batches of one pass over the texts."""
     return -(-tokenized.num_texts // batch_size)
 
@@ -357,7 +379,7 @@ def _with_features(rows, tokenized, targets):
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
 
-def batch_of(tokenized, targets, numbers=None):
+def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -> tuple:
     """Returns (features, *targets) of a batch, in eager mode and in any graph.
 
     Args:

@@ -1,5 +1,8 @@
 """Processes texts in blocks, so that memory beside the result does not grow with their number."""
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
@@ -7,7 +10,9 @@ from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
 
 
-def blocks(texts, most_texts=None, most_characters=None):
+def blocks(
+    texts: Sequence, most_texts: int | None = None, most_characters: int | None = None
+) -> Iterator[Sequence]:
     """Splits a list of texts into blocks, in order.
 
     Args:
@@ -31,7 +36,13 @@ def blocks(texts, most_texts=None, most_characters=None):
         yield texts[start:]
 
 
-def in_blocks(function, texts, most_texts=None, most_characters=None, done=lambda count: None):
+def in_blocks(
+    function: Callable[[Sequence], Any],
+    texts: Sequence,
+    most_texts: int | None = None,
+    most_characters: int | None = None,
+    done: Callable[[int], Any] = lambda count: None,
+) -> Any:
     """Calls a function on one block of texts at a time and joins the results.
 
     Args:

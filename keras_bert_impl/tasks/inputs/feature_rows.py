@@ -32,7 +32,7 @@ class FeatureRows:
         features: dict of int arrays `[rows, ...]`.
     """
 
-    def __init__(self, features: Mapping[str, Any]):
+    def __init__(self, features: Mapping[str, Any]) -> None:
         self._features = {name: np.asarray(value) for name, value in features.items()}
         sizes = {name: len(value) for name, value in self._features.items()}
         if len(set(sizes.values())) > 1:

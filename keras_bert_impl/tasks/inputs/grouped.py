@@ -4,6 +4,8 @@ Shape legend: group = rows of an example, including padding rows; length = token
 """
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -29,34 +31,34 @@ class GroupedTexts:
     sizes: tuple
 
     @property
-    def num_texts(self):
+    def num_texts(self) -> int:
         """int. Number of examples."""
         return self.splits.shape[0] - 1
 
     @property
-    def widths(self):
+    def widths(self) -> tuple[int, ...]:
         """tuple of int. Widths of the rows."""
         return self.rows.widths
 
     @property
-    def pad_id(self):
+    def pad_id(self) -> int:
         """int. Pad id of the rows."""
         return self.rows.pad_id
 
     @property
-    def longest(self):
+    def longest(self) -> int:
         """int. Upper limit of `lengths`."""
         return (self.sizes[-1] + 1) * self.rows.longest
 
     @property
-    def lengths(self):
+    def lengths(self) -> tf.Tensor:
         """int32 [examples]. Sort key for batches with the least padding: first the number of rows,
         then the length of the longest one."""
         of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
         counts = tf.cast(of_rows.row_lengths(), tf.int32)
         return counts * self.rows.longest + tf.reduce_max(of_rows, axis=1)
 
-    def features(self, numbers):
+    def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes the features of a batch, in eager mode and in any graph.
 
         Args:
@@ -72,7 +74,9 @@ class GroupedTexts:
         return stack_groups(features, ends - begins, self.sizes, self.pad_id)
 
 
-def grouped(rows, counts, sizes=None):
+def grouped(
+    rows: TokenizedTexts | GroupedTexts, counts: Any, sizes: Sequence[int] | None = None
+) -> GroupedTexts:
     """Groups rows to `GroupedTexts`.
 
     Args:
@@ -89,7 +93,9 @@ def grouped(rows, counts, sizes=None):
         return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
 
-def tokenize_groups(examples, tokenize):
+def tokenize_groups(
+    examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
+) -> GroupedTexts:
     """Tokenizes examples of several texts each, once.
 
     Args:
@@ -103,7 +109,9 @@ def tokenize_groups(examples, tokenize):
     return grouped(tokenize(texts), [len(example) for example in examples])
 
 
-def stack_groups(features, counts, sizes, pad_id):
+def stack_groups(
+    features: dict[str, tf.Tensor], counts: tf.Tensor, sizes: Sequence[int], pad_id: int
+) -> dict[str, tf.Tensor]:
     """Stacks the features of rows by example, in eager mode and in any graph.
 
     Args:
@@ -130,12 +138,12 @@ def stack_groups(features, counts, sizes, pad_id):
     return {name: stacked(name, feature) for name, feature in features.items()}
 
 
-def padding_of(name, pad_id):
+def padding_of(name: str, pad_id: int) -> int:
     """int. Padding value of a feature, one of `FEATURES`."""
     return pad_id if name == "token_ids" else 0
 
 
-def merged(groups):
+def merged(groups: dict[str, Any]) -> dict[str, Any]:
     """Merges groups to their rows: dict by name, `[batch * group, ..., length]`."""
     merge = MergeGroups()
     return {name: merge(symbol) for name, symbol in groups.items()}

@@ -146,7 +146,8 @@ def _validation_parts(model, data):
 
 def sorted_data(model: Any, examples: Any, batch_size: int) -> tf.data.Dataset:
     """Returns the data set of examples from `examples_of`, sorted by length."""
-    return model.completed(batching.sorted_batches(*rows_of(model, *examples), batch_size)[0])
+    rows, targets = rows_of(model, *examples)
+    return model.completed(batching.sorted_batches(rows, targets, batch_size)[0])
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:

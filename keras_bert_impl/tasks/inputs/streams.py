@@ -1,6 +1,8 @@
 """Converts batches from a generator or a `keras.utils.PyDataset` to datasets of features."""
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,12 +13,12 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
-def gives_batches(x):
+def gives_batches(x: Any) -> bool:
     """bool. Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset)
 
 
-def text_batches(x, steps=None, labels=()):
+def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
     """Yields the texts of each batch of `x`; labels are ignored.
 
     Args:
@@ -42,7 +44,7 @@ def text_batches(x, steps=None, labels=()):
         yield texts
 
 
-def joined(parts):
+def joined(parts: Iterable) -> Any:
     """Joins the return values of `predict` for each batch to one array or list.
 
     Raises:
@@ -54,7 +56,13 @@ def joined(parts):
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts, [])
 
 
-def features_of_batches(encode, inputs, x, seed=0, shuffle=False):
+def features_of_batches(
+    encode: Callable[..., tuple],
+    inputs: dict[str, Any],
+    x: Any,
+    seed: int = 0,
+    shuffle: bool = False,
+) -> tf.data.Dataset:
     """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
 
     A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the

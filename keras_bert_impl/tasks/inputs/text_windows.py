@@ -3,17 +3,20 @@
 Shape legend: texts = examples; windows = rows of one text; length = tokens of a row.
 """
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.batching import least_of, static_size, tokenize_texts
-from keras_bert_impl.tasks.inputs.grouped import grouped, padding_of, stack_groups
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, grouped, padding_of, stack_groups
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
 
 
-def one_kind(texts):
+def one_kind(texts: list | tuple | tf.Tensor) -> Any:
     """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two.
 
     Args:
@@ -33,7 +36,13 @@ def one_kind(texts):
     return as_strings(list(first)), as_strings(list(second))
 
 
-def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="second"):
+def pack_head_and_tail(
+    tokenizer: Tokenizer,
+    texts: Any,
+    length: int,
+    head_tokens: int | None = None,
+    long_part: str = "second",
+) -> dict[str, tf.Tensor]:
     """Packs texts into rows; leaves out the middle of texts that are too long.
 
     For a pair, the other text is truncated to half of the row, and the long one gets the rest.
@@ -69,12 +78,14 @@ def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="se
     return tokenizer.pack(*segments, length=length)
 
 
-def other_length(tokenizer, length):
+def other_length(tokenizer: Tokenizer, length: int) -> int:
     """int. Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
-def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
+def document_windows(
+    tokenizer: Tokenizer, texts: Any, length: int, stride: int, max_windows: int, long_part: str
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Splits texts into windows, in eager mode and in any graph.
 
     For a pair, windows slide over one text; the other is in each window, truncated to half of the
@@ -103,8 +114,15 @@ def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
 
 
 def window_features(
-    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
-):
+    texts: Any,
+    tokenizer: Tokenizer,
+    max_length: int,
+    stride: int,
+    max_windows: int,
+    long_part: str,
+    widths: list[int],
+    window_counts: list[int],
+) -> dict[str, tf.Tensor]:
     """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
 
     Args:
@@ -127,8 +145,15 @@ def window_features(
 
 
 def tokenize_documents(
-    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
-):
+    texts: list,
+    tokenizer: Tokenizer,
+    max_length: int,
+    stride: int,
+    max_windows: int,
+    long_part: str,
+    widths: list[int],
+    window_counts: list[int],
+) -> GroupedTexts:
     """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:

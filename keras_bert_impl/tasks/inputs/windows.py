@@ -1,6 +1,7 @@
 """Windows of texts longer than a row, with the mapping back to their texts."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from keras_bert_impl.tasks.inputs.batching import (
     padding,
     splits_of,
 )
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.windows import pack_windows
 
@@ -40,20 +42,27 @@ class TokenizedWindows(TokenizedTexts):
     token_starts: np.ndarray
     token_ends: np.ndarray
 
-    def columns(self):
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns (rows, columns), int64 [positions] each: the location in the padded rows."""
         splits = self.row_splits.numpy()
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
-    def token_numbers(self):
+    def token_numbers(self) -> np.ndarray:
         """int64 [positions]. Index of each position's token in all texts; -1 if there is none."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)
 
 
-def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widths=None):
+def tokenize_windows(
+    texts: list,
+    tokenizer: Tokenizer,
+    max_length: int,
+    stride: int,
+    first_length: int = 64,
+    widths: list[int] | None = None,
+) -> TokenizedWindows:
     """Tokenizes texts once, in graph mode, chunk by chunk.
 
     Args:
@@ -74,7 +83,9 @@ def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widt
         made = pack_windows(tokenizer, _segments(chunk), max_length, stride, first_length)
         rows.append(flat_rows(made.features))
         windows.append(_flat_windows(made, start))
-    parts = {name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]}
+    parts: dict[str, Any] = {
+        name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]
+    }
     parts["text_splits"] = splits_of(parts.pop("text_lengths"))
     return TokenizedWindows(**in_one(rows), **padding(tokenizer, max_length, widths), **parts)
 

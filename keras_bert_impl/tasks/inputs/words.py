@@ -1,13 +1,18 @@
 """Words of texts, and their alignment with a tokenizer's subwords."""
 
+from __future__ import annotations
+
 import dataclasses
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from keras_bert_impl.characters import word_pattern
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tokenizers import Tokenizer
 
 
 class Words(NamedTuple):
@@ -23,7 +28,7 @@ class Words(NamedTuple):
     ends: np.ndarray
 
 
-def find_words(text):
+def find_words(text: str) -> Words:
     """Splits a text into words at white space; punctuation characters and ideographs are words.
 
     Punctuation is every ASCII character that is not a letter, digit or control character, and
@@ -44,7 +49,7 @@ def find_words(text):
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
 
 
-def words_of_one_piece(tokenizer):
+def words_of_one_piece(tokenizer: Tokenizer) -> dict[int, str]:
     """Finds the words that contain a letter and are a single token of a vocabulary.
 
     Args:
@@ -63,7 +68,7 @@ def words_of_one_piece(tokenizer):
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
-def join_words(words):
+def join_words(words: list[str]) -> Words:
     """Joins words with single spaces.
 
     Args:
@@ -77,7 +82,7 @@ def join_words(words):
     return Words(" ".join(words), ends - lengths, ends)
 
 
-def as_words(texts):
+def as_words(texts: Any) -> list[Words]:
     """Converts a batch of texts to `Words`.
 
     Args:
@@ -137,12 +142,12 @@ class WordPieces:
     word_splits: np.ndarray
 
     @property
-    def is_first(self):
+    def is_first(self) -> np.ndarray:
         """bool [tokens]. Whether the token is the first of its word."""
         return (self.words >= 0) & (self.words != np.append(-1, self.words[:-1]))
 
 
-def find_pieces(sentences, tokenized):
+def find_pieces(sentences: list[Words], tokenized: Any) -> WordPieces:
     """Aligns the tokens of texts with their words.
 
     Args:

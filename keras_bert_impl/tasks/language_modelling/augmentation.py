@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,11 +14,20 @@ from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
 from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
 _CHUNK = 1024  # words compared with the vocabulary at once
 
 
-def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=32):
+def augment(
+    model: MaskedLM,
+    examples: Examples,
+    copies: int = 20,
+    rate: float = 0.4,
+    top_k: int = 15,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Examples:
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is replaced by one of the `top_k` words that the model predicts
@@ -62,7 +73,8 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
     sentences = [find_words(segment) for segment in segments]
     candidates = _candidates(model, sentences, top_k, batch_size)
     width = 2 if is_pair else 1
-    texts, rows = [], []
+    texts: list = []
+    rows: list[int] = []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
         found = {original: None}  # ordered and unique
@@ -72,14 +84,20 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
             found[tuple(copy) if is_pair else copy[0]] = None
         texts += found
         rows += [row] * len(found)
-    of_rows = {
+    of_rows: dict[str, Any] = {
         name: values and [values[row] for row in rows]
         for name, values in (("labels", examples.labels), ("lines", examples.lines))
     }
     return dataclasses.replace(examples, texts=texts, **of_rows)
 
 
-def write_examples(path, examples, text, pair=None, label=None):
+def write_examples(
+    path: str | Path,
+    examples: Examples,
+    text: str,
+    pair: str | None = None,
+    label: str | None = None,
+) -> None:
     """Writes labeled texts as JSON lines for `read_table`; class numbers become names.
 
     Args:

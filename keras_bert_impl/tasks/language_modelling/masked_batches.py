@@ -1,12 +1,15 @@
 """Masking of text batches, and masked-token accuracy."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_ids
+from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 EVALUATION = 1 << 62  # number of the first batch of an evaluation; training never gets this far
@@ -21,13 +24,15 @@ class RowMasks:
         max_length: int. Length of the longest row.
     """
 
-    def __init__(self, tokenizer, masking, max_length):
+    def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer
         self._masking = masking
         self._max_length = max_length
         self._slots = masking.num_slots(max_length, 1)
 
-    def of_batches(self, dataset, seed, first=None):
+    def of_batches(
+        self, dataset: tf.data.Dataset, seed: int, first: int | tf.Variable | None = None
+    ) -> tf.data.Dataset:
         """Masks the batches of a `tf.data.Dataset` of features, or (features, weights).
 
         Args:
@@ -55,7 +60,9 @@ class RowMasks:
         data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
-    def __call__(self, features, seed, number):
+    def __call__(
+        self, features: dict[str, tf.Tensor], seed: int, number: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Returns (features with `masked_positions`, labels int32 `[batch, predictions]`).
 
         Args:
@@ -92,7 +99,7 @@ class RowMasks:
 class MaskedAccuracy(keras.metrics.Mean):
     """Share of masked tokens whose original has the highest logit."""
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         there = ops.cast(y_true != NO_LABEL, "float32")
         if sample_weight is not None:
             there *= ops.cast(sample_weight, "float32")[:, None]

@@ -1,11 +1,15 @@
 """Batches of rows with one masked token each, for a masked language model to predict."""
 
+import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
-def masked_batches(tokenized, rows, places, mask_id, batch_size):
+def masked_batches(
+    tokenized: TokenizedTexts, rows: np.ndarray, places: np.ndarray, mask_id: int, batch_size: int
+) -> tf.data.Dataset:
     """Returns batches of rows with one masked token each.
 
     Args:

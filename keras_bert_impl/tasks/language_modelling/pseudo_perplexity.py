@@ -1,6 +1,6 @@
 """Pseudo-perplexity of texts under a masked language model."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,7 +29,7 @@ class PseudoPerplexity(NamedTuple):
     num_tokens: np.ndarray
 
 
-def pseudo_perplexity(model, texts, batch_size=32):
+def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPerplexity:
     """See `MaskedLM.pseudo_perplexity`; `model` is a `MaskedLM`."""
     for position, text in enumerate(texts):
         if isinstance(text, tuple):

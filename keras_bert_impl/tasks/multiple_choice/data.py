@@ -19,7 +19,9 @@ _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
 
 
-def read_choices(path, labels=None, skip_bad_rows=False):
+def read_choices(
+    path: str | Path, labels: str | Path | None = None, skip_bad_rows: bool = False
+) -> ChoiceExamples:
     """Reads prompts with candidate endings.
 
     The suffix sets the format: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` has one
@@ -67,17 +69,17 @@ def read_choices(path, labels=None, skip_bad_rows=False):
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json.")
     if labels is not None and suffix in (".csv", ".tsv"):
         raise InputError(f"{path} contains its answers: leave out labels={str(labels)!r}.")
-    skipped = [] if skip_bad_rows else None
+    skipped: list[str] | None = [] if skip_bad_rows else None
     found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
         found = usable(functools.partial(_labelled, path), found, skipped)
     warn_of_skipped(path, skipped)
     if not found:
         raise InputError(f"{path} has no rows that can be used.")
-    lines, prompts, endings, labels = map(list, zip(*found))
+    lines, prompts, endings, answers = map(list, zip(*found))
     return ChoiceExamples(
         list(zip(prompts, endings)),
-        None if labels[0] is None else labels,
+        None if answers[0] is None else answers,
         source=str(path),
         lines=lines,
         skipped=tuple(skipped or ()),

@@ -2,6 +2,8 @@
 
 import csv
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -31,7 +33,9 @@ class ChoiceExamples(LabelledExamples):
     skipped: tuple = ()
 
 
-def score_choices(examples, probabilities):
+def score_choices(
+    examples: ChoiceExamples, probabilities: Sequence[np.ndarray]
+) -> dict[str, float]:
     """Computes the standard score of multiple choice.
 
     Args:
@@ -54,7 +58,7 @@ def score_choices(examples, probabilities):
     return {"accuracy": accuracy(examples.labels, likeliest(probabilities))}
 
 
-def write_choice_predictions(path, probabilities):
+def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarray]) -> None:
     """Writes one line per example: its index, the most likely ending and all probabilities.
 
     Args:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
@@ -41,16 +42,16 @@ class QuestionExamples(LabelledExamples):
         return len(self.ids)
 
     @property
-    def pairs(self):
+    def pairs(self) -> list[tuple[str, str]]:
         """list of (question, context), the input of `QuestionAnswerer`."""
         return list(zip(self.questions, self.contexts))
 
     @property
-    def has_labels(self):
+    def has_labels(self) -> bool:
         return True  # no answer is a label, too
 
     @property
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """str. SHA-256 hex digest of ids, questions, contexts and answers."""
         digest = hashlib.sha256()
         for row in zip(self.ids, self.questions, self.contexts, self.answers):
@@ -58,7 +59,7 @@ class QuestionExamples(LabelledExamples):
         return digest.hexdigest()
 
 
-def read_squad(path, skip_bad_rows=False):
+def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExamples:
     """Reads questions in the SQuAD 1.1 or 2.0 format, a mix of both, or flat rows.
 
     Flat rows have `question`, `context` and `answers`, which is `{"text": [...], "answer_start":
@@ -89,7 +90,8 @@ def read_squad(path, skip_bad_rows=False):
     if not found:
         raise InputError(f"{path} has no questions.")
     is_v2 = any(map(_may_have_no_answer, found))
-    seen, skipped = {}, [] if skip_bad_rows else None
+    seen: dict[str, str] = {}
+    skipped: list[str] | None = [] if skip_bad_rows else None
 
     def example(found):
         place, title, context, question = found
@@ -248,7 +250,7 @@ def _answer(answer, context):
     return text, start
 
 
-def check_answer(text, start, context):
+def check_answer(text: str, start: int, context: str) -> None:
     """Checks that an answer is at its stated position.
 
     Args:

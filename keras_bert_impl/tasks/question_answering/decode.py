@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert_impl.characters import SPACE
 from keras_bert_impl.serving.words import TextReader, Texts
+from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.unicode.places import places_of
 
@@ -39,7 +40,14 @@ class Answer:
     end_logit: float
 
 
-def n_best_answers(logits, windows, contexts, num_best=20, max_answer_length=30, with_null=False):
+def n_best_answers(
+    logits: np.ndarray,
+    windows: TokenizedWindows,
+    contexts: list[str],
+    num_best: int = 20,
+    max_answer_length: int = 30,
+    with_null: bool = False,
+) -> list[list[Answer]]:
     """Finds the best answers to each question, over all windows of its context.
 
     Args:
@@ -129,7 +137,13 @@ def _places(windows, columns, own, length):
 # === In any graph ===
 
 
-def candidate_spans(logits, tokens, can_start, num_best, max_answer_length):
+def candidate_spans(
+    logits: tf.Tensor,
+    tokens: tf.Tensor,
+    can_start: tf.Tensor,
+    num_best: int,
+    max_answer_length: int,
+) -> dict[str, tf.Tensor]:
     """Combines the highest starts with the highest ends of each window.
 
     Args:
@@ -181,16 +195,23 @@ class Spans(NamedTuple):
     texts: tf.Tensor
 
     @property
-    def scores(self):
+    def scores(self) -> tf.Tensor:
         """float64 [spans]."""
         return self.start_logits + self.end_logits
 
-    def at(self, numbers):
+    def at(self, numbers: tf.Tensor) -> "Spans":
         """The spans with these numbers."""
         return Spans(*(tf.gather(values, numbers) for values in self))
 
 
-def ranked_spans(candidates, texts_of_rows, token_starts, token_ends, contexts: Texts, num_best):
+def ranked_spans(
+    candidates: dict[str, tf.Tensor],
+    texts_of_rows: tf.Tensor,
+    token_starts: tf.RaggedTensor,
+    token_ends: tf.RaggedTensor,
+    contexts: Texts,
+    num_best: int,
+) -> Spans:
     """Ranks the spans of each context whose texts differ.
 
     White space around a span does not belong to it; a span of nothing else is left out.
@@ -251,7 +272,9 @@ def _distinct(spans, contexts, count):
     return spans.at(tf.where(rank < count)[:, 0])
 
 
-def lowest_nulls(candidates, texts_of_rows, num_texts):
+def lowest_nulls(
+    candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
+) -> tf.Tensor:
     """The logits of `[CLS]`, in the window of each text where their sum is lowest.
 
     Args:
@@ -271,7 +294,13 @@ def lowest_nulls(candidates, texts_of_rows, num_texts):
     return tf.gather(nulls, tf.math.unsorted_segment_min(rows, texts_of_rows, num_texts))
 
 
-def answer_table(spans, contexts: Texts, num_texts, num_best, nulls=None):
+def answer_table(
+    spans: Spans,
+    contexts: Texts,
+    num_texts: int | tf.Tensor,
+    num_best: int,
+    nulls: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
     """The answers of each context, padded to one number.
 
     Args:
@@ -340,7 +369,7 @@ def _with_null(table, counts, nulls, num_best):
 # === The best of the answers ===
 
 
-def null_odds(answers):
+def null_odds(answers: list[Answer]) -> float:
     """How much no answer is preferred: its score less that of the best answer with a text.
 
     Args:
@@ -355,7 +384,7 @@ def null_odds(answers):
     return score if best is None else score - best.start_logit - best.end_logit
 
 
-def best_text(answers, null_threshold=None):
+def best_text(answers: list[Answer], null_threshold: float | None = None) -> str:
     """The text of the best answer to one question.
 
     Args:

@@ -1,14 +1,18 @@
 """Scores and output files of predicted SQuAD answers."""
 
 import json
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.tasks.question_answering import metrics
-from keras_bert_impl.tasks.question_answering.decode import best_text, null_odds
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, null_odds
 
 
-def score_answers(examples, predictions, null_threshold=None):
+def score_answers(
+    examples: QuestionExamples, predictions: list[list[Answer]], null_threshold: float | None = None
+) -> dict[str, float]:
     """Computes the official scores of predictions.
 
     Args:
@@ -37,7 +41,9 @@ def score_answers(examples, predictions, null_threshold=None):
     return scores
 
 
-def search_null_threshold(examples, predictions, metric="f1"):
+def search_null_threshold(
+    examples: QuestionExamples, predictions: list[list[Answer]], metric: str = "f1"
+) -> float:
     """Returns the threshold with the best score on labeled questions, usually the development set.
 
     Args:
@@ -59,7 +65,12 @@ def search_null_threshold(examples, predictions, metric="f1"):
     return metrics.best_null_threshold(examples, answers, odds, metric)
 
 
-def write_answer_files(directory, examples, predictions, null_threshold=None):
+def write_answer_files(
+    directory: str | Path,
+    examples: QuestionExamples,
+    predictions: list[list[Answer]],
+    null_threshold: float | None = None,
+) -> None:
     """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
 
     They map the question id to a text; to a list of texts with `probability`, `start_logit` and

@@ -1,9 +1,12 @@
 """The question answering task for training runs and commands."""
 
 import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.question_answering import TASK_NAME
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
@@ -30,7 +33,7 @@ class QuestionAnswering(Task):
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = ("doc_stride", "max_question_length")
 
-    def __init__(self, train, dev):
+    def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
         if (train.is_impossible is None) is not (dev.is_impossible is None):
             raise InputError(
                 f"only one of {train.source} and {dev.source} has questions without an answer, "
@@ -39,18 +42,22 @@ class QuestionAnswering(Task):
         self._has_nulls = train.is_impossible is not None
         self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}
 
-    def inputs(self, examples):
+    def inputs(self, examples: QuestionExamples) -> tuple:
         return examples.pairs, examples.answers
 
     @staticmethod
-    def score(model, examples, directory=None):
+    def score(
+        model: QuestionAnswerer, examples: QuestionExamples, directory: Path | None = None
+    ) -> dict[str, float]:
         try:
             predictions = model.predict(examples.pairs, verbose=0)
         except UndefinedScoresError:
             return _undefined_answers(model, examples)
         return _score_predictions(model, examples, predictions, directory)
 
-    def finish(self, model, dev, directory=None):
+    def finish(
+        self, model: QuestionAnswerer, dev: QuestionExamples, directory: Path | None = None
+    ) -> dict[str, float]:
         if not self._has_nulls:
             return self.score(model, dev, directory)
         try:
@@ -63,11 +70,11 @@ class QuestionAnswering(Task):
         return _score_predictions(model, dev, predictions, directory)
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> QuestionExamples:
         return read_squad(source.file(split), skip_bad_rows=source.skip_bad_rows)
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: QuestionAnswerer, texts: list) -> Iterator[tuple[dict, list[str]]]:
         for answers in model.predict(texts, verbose=0):
             text = best_text(answers, model.null_threshold)
             best = next((a for a in answers if a.text == text), answers[0])

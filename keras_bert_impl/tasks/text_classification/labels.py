@@ -1,5 +1,7 @@
 """Label encoding and checks of `TextClassifier`."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -25,12 +27,12 @@ class TextLabels:
         problem_type: str, one of `PROBLEM_TYPES`.
     """
 
-    def __init__(self, labels, problem_type):
+    def __init__(self, labels: list[str], problem_type: str) -> None:
         self.labels = labels
         self.problem_type = problem_type
         self.num_classes = len(labels)
 
-    def check_texts(self, texts):
+    def check_texts(self, texts: list) -> None:
         """Raises `InputError` if texts are pairs of a text and its label."""
         names = frozenset(self.labels)
         if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
@@ -39,13 +41,13 @@ class TextLabels:
                 "separately, fit(texts, labels)."
             )
 
-    def factors(self, class_weight, labels):
+    def factors(self, class_weight: Any, labels: Any) -> list[float]:
         """See `RawTextTrainer.class_factors`."""
         if self.problem_type != SINGLE:
             raise InputError(f"class_weight is for {SINGLE}, not {self.problem_type}.")
         return list(class_weights(class_weight, self.labels, labels).values())
 
-    def encode(self, labels, count, allow_soft=False):
+    def encode(self, labels: Any, count: int, allow_soft: bool = False) -> np.ndarray:
         """See `RawTextTrainer.encode_labels`.
 
         Args:
@@ -152,7 +154,7 @@ class TextLabels:
             )
         return rows
 
-    def tensor(self, labels, allow_soft=False):
+    def tensor(self, labels: tf.Tensor, allow_soft: bool = False) -> tf.Tensor:
         """Same as `encode`, in the graph."""
         if self.problem_type == SINGLE:
             return self._class_tensor(labels, allow_soft)

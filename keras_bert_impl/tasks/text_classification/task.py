@@ -1,6 +1,9 @@
 """The text classification task for training runs and commands."""
 
 import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
@@ -24,7 +28,7 @@ class TextClassification(Task):
     architectures = ("ForSequenceClassification",)
     settings = (*LONG_TEXT_SETTINGS, "class_weight", "pooling")
 
-    def __init__(self, train, dev):
+    def __init__(self, train: Examples, dev: Examples) -> None:
         self._problem_type, self._names = _problem_type(train), None
         if self._problem_type == REGRESSION:
             self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
@@ -40,20 +44,22 @@ class TextClassification(Task):
         _targets(dev, self._problem_type, self._names)
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
-    def inputs(self, examples):
+    def inputs(self, examples: Examples) -> tuple:
         targets = _targets(examples, self._problem_type, self._names)
         if self._problem_type == SINGLE:
             targets = [self._names[number] for number in targets]
         return examples.texts, targets
 
-    def class_weight(self, train, weights):
+    def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
         """Returns a dict of class number to loss factor; see `class_weights`."""
         if self._problem_type != SINGLE:
             raise InputError("class_weight is for texts with one label each.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
 
     @staticmethod
-    def score(model, examples, directory=None):
+    def score(
+        model: TextClassifier, examples: Examples, directory: Path | None = None
+    ) -> dict[str, float]:
         received = _problem_type(examples)
         if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
             raise InputError(
@@ -76,11 +82,11 @@ class TextClassification(Task):
         return {name: METRICS[name](targets, predictions) for name in metrics}
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> Examples:
         return source.table(split, numeric=source.regression)
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: TextClassifier, texts: list) -> Iterator[tuple[dict, list[str]]]:
         rows = model.predict(texts, verbose=0)
         check_scores(rows)
         for row in rows.tolist():
@@ -109,7 +115,7 @@ def _targets(examples, problem_type, names):
     return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
 
 
-def names_of(classifier, row):
+def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
     """Returns the predicted label names for a row of scores `[num_classes]`; empty for NaN."""
     if np.isnan(row).any():
         return []
@@ -118,7 +124,7 @@ def names_of(classifier, row):
     return [name for name, score in zip(classifier.labels, row) if score >= 0.5]
 
 
-def write_predictions(path, classifier, scores):
+def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.ndarray) -> None:
     """Writes one line per text: its index, the predicted label and the score of every class.
 
     Multiple labels are separated by commas, and names that contain a comma are quoted. Regression

@@ -1,21 +1,23 @@
 """Zero-shot classification with a natural language inference model."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
-from keras_bert_impl.tasks.text_classification.model import SINGLE
+from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
 
 
 def zero_shot(
-    classifier,
-    texts,
-    candidate_labels,
-    hypothesis_template="This example is {}.",
-    multi_label=False,
-    batch_size=32,
-):
+    classifier: TextClassifier,
+    texts: Iterable[str],
+    candidate_labels: Iterable[str],
+    hypothesis_template: str = "This example is {}.",
+    multi_label: bool = False,
+    batch_size: int = 32,
+) -> np.ndarray:
     """Returns the probability of each candidate label for each text.
 
     Each label makes a hypothesis; an NLI classifier, such as one trained on MNLI, predicts whether
@@ -75,8 +77,8 @@ def zero_shot(
             return _softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
         return _softmax(logits[:, :, entailment])
 
-    most = [max(1, limit // len(labels)) for limit in (MOST_TEXTS, MOST_CHARACTERS)]
-    return in_blocks(probabilities, list(texts), *most)
+    most_texts, most_characters = (max(1, n // len(labels)) for n in (MOST_TEXTS, MOST_CHARACTERS))
+    return in_blocks(probabilities, list(texts), most_texts, most_characters)
 
 
 def _classes(classifier):

@@ -3,7 +3,7 @@
 from keras_bert_impl.io.errors import InputError
 
 
-def num_replicas():
+def num_replicas() -> int:
     """Returns 1: under `keras.distribution` a step sees the global batch."""
     return 1
 
