@@ -31,14 +31,14 @@ def lines(*rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def test_swag(tmp_path):
+def test_reads_swag(tmp_path):
     examples = read_choices(write(tmp_path / "train.csv", SWAG + SWAG_ROW * 2))
     endings = ["He sings.", "He reads.", "He eats.", "He runs."]
     assert examples.texts == [('A man, "old", sits.', endings)] * 2
     assert examples.labels == [1, 1] and examples.lines == [2, 3] and len(examples) == 2
 
 
-def test_the_columns_of_the_published_swag(tmp_path):
+def test_reads_the_published_swag_columns(tmp_path):
     names = "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
     row = '0,lsmdc1,18313,"Ann sits. She","Ann sits.",She,gold,"pats it, then goes.",b.,c.,d.'
     train = read_choices(write(tmp_path / "train.csv", f",{names},label\n{row},2\n"))
@@ -56,7 +56,7 @@ def test_swag_without_sentences_or_labels_and_with_other_numbers_of_endings(tmp_
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_other_forms_of_the_same_files(tmp_path, end):
+def test_reads_compressed_and_encoded_files(tmp_path, end):
     expected = read_choices(write(tmp_path / "a.csv", SWAG + SWAG_ROW)).texts
     rows = list(csv.reader(io.StringIO(SWAG + SWAG_ROW)))
     file = io.StringIO()
@@ -70,21 +70,21 @@ def test_other_forms_of_the_same_files(tmp_path, end):
     assert len(read_choices(write(tmp_path / "a.tsv", content))) == 2
 
 
-def test_an_array_of_objects(tmp_path):
+def test_reads_an_array_of_objects(tmp_path):
     rows = [SIQA_ROW | {"correct": "B"}, SIQA_ROW | {"correct": "A"}]
     expected = read_choices(write(tmp_path / "a.json", lines(*rows)))
     array = read_choices(write(tmp_path / "b.json", json.dumps(rows, indent=1)))
     assert array.texts == expected.texts and array.labels == expected.labels == [1, 0]
 
 
-def test_codah(tmp_path):
+def test_reads_codah(tmp_path):
     marked = "\ufeff" + CODAH_ROW.replace("\n", "\r\n") + "\n" + CODAH_ROW.replace("o\t", "\t", 1)
     examples = read_choices(write(tmp_path / "full_data.tsv", marked))
     assert examples.texts == [("I am hungry. I", ["sleep.", "eat.", "fly.", "sing."])] * 2
     assert examples.labels == [1, 1] and examples.lines == [1, 3]
 
 
-def test_siqa_has_its_labels_beside_or_in_itself(tmp_path):
+def test_reads_siqa_labels_from_a_file_or_the_rows(tmp_path):
     write(tmp_path / "dev.jsonl", lines(SIQA_ROW, SIQA_ROW))
     assert read_choices(tmp_path / "dev.jsonl").labels is None
     labels = write(tmp_path / "other.lst", "2\n2\n")
@@ -100,7 +100,7 @@ def test_siqa_has_its_labels_beside_or_in_itself(tmp_path):
     assert inside.labels == [2, 0] and inside.fingerprint == beside.fingerprint
 
 
-def test_any_number_of_endings(tmp_path):
+def test_reads_any_number_of_endings(tmp_path):
     rows = [{"prompt": "a", "endings": list("xyz")[:n], "answer": n - 1} for n in (2, 3)]
     examples = read_choices(write(tmp_path / "a.jsonl", lines(*rows)))
     assert examples.texts == [("a", ["x", "y"]), ("a", ["x", "y", "z"])]
@@ -167,7 +167,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name, bad, message", BAD)
-def test_a_bad_row_is_named_or_left_out(tmp_path, caplog, name, bad, message):
+def test_bad_row_is_reported_or_skipped(tmp_path, caplog, name, bad, message):
     good = GOOD_LINES[name].encode()
     bad = bad if isinstance(bad, bytes) else bad.encode()
     header = SWAG.encode() if name == "a.csv" else b""
@@ -182,7 +182,7 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, caplog, name, bad, message):
     assert f"{path}: rows left out: 1. " in caplog.text
 
 
-def test_a_bad_line_of_a_file_of_labels(tmp_path):
+def test_rejects_a_bad_line_of_a_label_file(tmp_path):
     path = write(tmp_path / "dev.jsonl", lines(*[SIQA_ROW] * 3))
     labels = write(tmp_path / "dev-labels.lst", "1\n4\n3\n")
     with pytest.raises(
@@ -209,7 +209,7 @@ def test_a_bad_line_of_a_file_of_labels(tmp_path):
         ("a.tsv", None, "a.tsv cannot be read: No such file"),
     ],
 )
-def test_a_file_that_is_none_of_these(tmp_path, name, content, message):
+def test_rejects_files_of_other_formats(tmp_path, name, content, message):
     path = tmp_path / name
     if content is not None:
         write(path, content)
@@ -217,7 +217,7 @@ def test_a_file_that_is_none_of_these(tmp_path, name, content, message):
         read_choices(path, skip_bad_rows=True)
 
 
-def test_labels_are_for_siqa(tmp_path):
+def test_rejects_a_label_file_for_other_formats(tmp_path):
     labels = write(tmp_path / "labels.lst", "1\n")
     with pytest.raises(InputError, match="a.tsv contains its answers"):
         read_choices(write(tmp_path / "a.tsv", CODAH_ROW), labels)
