@@ -113,7 +113,6 @@ def score_more(
     """Scores a model on further example sets; prefixes each score with the name of its set.
 
     Args:
-        model: `TaskModel`.
         more: dict of name -> examples.
         directory: `Path` of an existing folder. Predictions are written to subfolders named after
             the sets.

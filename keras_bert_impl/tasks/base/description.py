@@ -20,8 +20,8 @@ class Task:
         InputError: the labels cannot be learned, or only one of the two sets has them.
 
     Attributes:
-        name: str or None. Value of `--task` on the command line; None for the task used for a
-            table when `--task` is not given.
+        name: value of `--task` on the command line; None for the task used for a table when
+            `--task` is not given.
         model_classes: `TaskModel` classes that the task trains; the first is the default.
         example_class: class of its labelled examples; None if `finetune` does not take them.
         architectures: suffixes of the class names in the `config.json` of other libraries.

@@ -115,7 +115,6 @@ def within_positions(
 
     Args:
         kept: dict of arguments.
-        config: `EncoderConfig`.
         name: name of the directory in the warning.
     """
     length = kept.get("max_length")

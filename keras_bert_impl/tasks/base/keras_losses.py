@@ -80,8 +80,8 @@ class Outputs:
 
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
-        num_classes: int. Size of the last dimension; None if it differs between batches.
-        positive_class: int. The class of two that binary metrics such as `AUC` count as positive.
+        num_classes: size of the last dimension; None if it differs between batches.
+        positive_class: the class of two that binary metrics such as `AUC` count as positive.
     """
 
     problem_type: str = SINGLE
@@ -151,7 +151,6 @@ class TaskLoss(keras.losses.Loss):
     Args:
         loss: as in `keras.Model.compile`: a name, a `keras.losses.Loss`, or a function of labels
             and predictions.
-        outputs: `Outputs`.
 
     Raises:
         InputError: the loss is unknown or cannot be computed from these outputs; the message
@@ -195,7 +194,6 @@ class TaskMetric(keras.metrics.Metric):
     Args:
         metric: as in `keras.Model.compile`: a name, a `keras.metrics.Metric`, or a function of
             labels and predictions.
-        outputs: `Outputs`.
 
     Raises:
         InputError: see `TaskLoss`.

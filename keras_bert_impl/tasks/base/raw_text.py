@@ -68,7 +68,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
         Args:
             labels: list or array of `count` labels.
-            count: int. Number of texts.
+            count: number of texts.
 
         Raises:
             InputError: the number of labels differs, or a label is unknown to the model.
@@ -88,9 +88,6 @@ class RawTextTrainer(ReplicatedTrainer):
         Args:
             class_weight: see `class_weights.class_weights`.
             labels: return value of `encode_labels`; None if labels come in batches.
-
-        Returns:
-            list of float.
 
         Raises:
             InputError: the labels of this model are not classes.
@@ -139,7 +136,7 @@ class RawTextTrainer(ReplicatedTrainer):
         """Tokenizes texts to rows of the network; here one example per text.
 
         Args:
-            texts: list, from `as_texts`.
+            texts: from `as_texts`.
             labels: return value of `encode_labels`, or None.
             weights: float32 array [texts], or None.
 
@@ -154,7 +151,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
         Args:
             outputs: numpy arrays [rows, ...], return value of `scores`.
-            texts: list, from `as_texts`.
+            texts: from `as_texts`.
             tokenized: `TokenizedTexts` of their rows, from `rows`.
         """
         return outputs
@@ -195,17 +192,17 @@ class RawTextTrainer(ReplicatedTrainer):
         """Returns the lengths that batches are padded to on the devices of this model.
 
         Args:
-            longest: int. Default: `max_length`.
+            longest: default: `max_length`.
         """
         return batching.widths(self, longest or self.max_length)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """tuple of str. The features that the network takes."""
+        """The features that the network takes."""
         return tuple(self.input)
 
     def steps_per_epoch(self, x: Any, batch_size: int) -> int:
-        """int. Number of batches of one pass over texts, some of which may have several rows."""
+        """Number of batches of one pass over texts, some of which may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
     # === Keras ===
@@ -234,13 +231,13 @@ class RawTextTrainer(ReplicatedTrainer):
             optimizer: default: AdamW over the steps of each `fit`, with 10 % warm-up, linear decay
                 to 0 and clipping to a global gradient norm of 1.0. Each `fit` restarts it.
             loss: default: the task's cross-entropy; squared error for regression.
-            metrics: list. Default: accuracy; absolute error for regression; `[]` for none. Besides
-                Keras metrics, accepts the task's own scores by name, such as `"macro_f1"`,
-                `"matthews"`, `"entity_f1"` or `"exact_match"`.
+            metrics: default: accuracy; absolute error for regression; `[]` for none. Besides Keras
+                metrics, accepts the task's own scores by name, such as `"macro_f1"`, `"matthews"`,
+                `"entity_f1"` or `"exact_match"`.
             weighted_metrics: list, as in Keras.
-            learning_rate: float. Peak learning rate of the default optimizer. Default 3e-5, or the
-                default for the kind of adapter.
-            seed: int. Determines the order of the texts and the dropout masks.
+            learning_rate: peak learning rate of the default optimizer. Default 3e-5, or the default
+                for the kind of adapter.
+            seed: determines the order of the texts and the dropout masks.
             **kwargs: arguments of `ReplicatedTrainer.compile` and `keras.Model.compile`:
                 `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...
 
@@ -287,7 +284,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
     @property
     def uses_default_optimizer(self) -> bool:
-        """bool. Whether `compile` was given no optimizer."""
+        """Whether `compile` was given no optimizer."""
         return self._given.arguments.get("optimizer") is None
 
     def _default_optimizer(self, learning_rate):
@@ -296,7 +293,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
     @property
     def trains_other_variables(self) -> bool:
-        """bool. Whether layers were frozen or unfrozen since `compile`."""
+        """Whether layers were frozen or unfrozen since `compile`."""
         return self._given.variables != [id(variable) for variable in self.trainable_variables]
 
     def fit(
@@ -367,7 +364,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
-            steps: int. Number of batches to evaluate, from the first. Default: all.
+            steps: number of batches to evaluate, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.evaluate`.
         """
         self.compile_if_needed()
@@ -396,7 +393,7 @@ class RawTextTrainer(ReplicatedTrainer):
             x: texts or features, see the class; labels in a dataset are ignored. The default batch
                 size is 32. Texts are tokenized and predicted in blocks of 1,024 texts or 1,048,576
                 characters, so that only the memory of the result grows with their number.
-            steps: int. Number of batches to predict, from the first. Default: all.
+            steps: number of batches to predict, from the first. Default: all.
             **kwargs: the other arguments of `keras.Model.predict`.
 
         Returns:

@@ -31,8 +31,7 @@ class ConfusionScore(ScoreMetric):
     Args:
         name: `"f1"`, of the positive class of two; `"macro_f1"`, the mean over the classes that
             occur; or `"matthews"`.
-        num_classes: int.
-        positive_class: int. The class of `"f1"`. Default 1.
+        positive_class: the class of `"f1"`. Default 1.
 
     Source for several classes: Gorodkin 2004, "Comparing two K-category assignments by a
     K-category correlation coefficient", equation 8.

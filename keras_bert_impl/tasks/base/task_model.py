@@ -59,12 +59,10 @@ class TaskModel(RawTextTrainer, keras.Model):
     `save_more`.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
         inputs: return value of `task_inputs()`.
         outputs: outputs of the head for `encoder(inputs)`.
-        max_length: int. Texts are truncated to this number of tokens. Default 128, or the
-            encoder's maximum if that is less.
+        max_length: texts are truncated to this number of tokens. Default 128, or the encoder's
+            maximum if that is less.
         long_texts: `LongTexts` that the network was built for. Default: truncate.
 
     Raises:
@@ -118,7 +116,7 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     @property
     def default_learning_rate(self) -> float:
-        """float. Peak learning rate of the default optimizer."""
+        """Peak learning rate of the default optimizer."""
         adapter = self.config.adapter
         return 3e-5 if adapter is None else ADAPTER_RATES[adapter.kind]
 
@@ -176,12 +174,11 @@ class TaskModel(RawTextTrainer, keras.Model):
         """Exports the model in a format that runs without this package.
 
         Args:
-            filepath: str or `Path` of the directory to write.
+            filepath: the directory to write.
             format: `"tf_saved_model"`, which takes raw strings, or `"onnx"`, `"litert"` or
                 `"openvino"`, which take token ids; see `docs/formats.md`.
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
-            ids_only: bool. Whether a SavedModel takes token ids only and does not need
-                `tensorflow_text`.
+            ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
                 `precision="int8"`.
 
@@ -248,11 +245,11 @@ class TaskModel(RawTextTrainer, keras.Model):
         initialized.
 
         Args:
-            name_or_path: str or `Path`. A directory or a name; see `interop.open_model`.
+            name_or_path: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
-            dropout: float. Replaces every dropout rate: in the encoder, on attention and before the
-                head. Default: the rates of the directory.
-            max_length: int. Default: the value of the directory, or 128.
+            dropout: replaces every dropout rate: in the encoder, on attention and before the head.
+                Default: the rates of the directory.
+            max_length: default: the value of the directory, or 128.
             adapter: `Adapter` to add; only if the directory has none.
             base: same as `name_or_path`. For a directory of `save_tuned`: the current location of
                 the model that was fine-tuned. Default: its original location.
@@ -353,7 +350,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         return {}
 
     def file_config(self) -> dict[str, Any]:
-        """dict. Contents of `config.json`."""
+        """Contents of `config.json`."""
         return huggingface_config(
             dataclasses.replace(self.config, adapter=None),
             self.head,
@@ -371,7 +368,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         LoRA is merged into the encoder's matrices.
 
         Args:
-            directory: str or `Path`. Files of the same names are replaced.
+            directory: files of the same names are replaced.
 
         Raises:
             InputError: the encoder has an adapter of another kind; use `save_tuned` for it.
@@ -386,18 +383,10 @@ class TaskModel(RawTextTrainer, keras.Model):
             self.save_more(temporary)
 
     def save_more(self, directory: Path) -> None:
-        """Writes the files that only this task has into a model directory.
-
-        Args:
-            directory: `Path`.
-        """
+        """Writes the files that only this task has into a model directory."""
 
     def save_settings(self, directory: Path) -> None:
-        """Writes the task's settings into the `config.json` of this model's directory.
-
-        Args:
-            directory: `Path`.
-        """
+        """Writes the task's settings into the `config.json` of this model's directory."""
         path = directory / "config.json"
         config = read_json(path)
         config[OWN_SETTINGS] |= self._settings_in_files()

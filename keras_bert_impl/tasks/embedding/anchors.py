@@ -47,8 +47,6 @@ def anchor_scores(
     """Scores how well the positive of each anchor is retrieved by cosine similarity.
 
     Args:
-        embedder: `TextEmbedder`.
-        examples: `AnchorExamples`.
         directory: `Path` of an existing folder to write the ranks to; None to not write them.
 
     Returns:

@@ -71,29 +71,28 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     Args:
         encoder: `Encoder`; its pooler is not used.
-        tokenizer: `Tokenizer`.
         pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens. Default `"mean"`.
-        num_layers: int. Number of last layers to use. Default 1.
+        num_layers: number of last layers to use. Default 1.
         layer_weights: list of `num_layers` floats, the weights of the mean of the layers. None: the
             layers are concatenated.
-        learn_layer_weights: bool. Whether to train these weights; they start at 1 if not given.
+        learn_layer_weights: whether to train these weights; they start at 1 if not given.
         projections: list of dicts, layers after the pooling, including that of windows:
             `{"kind": "dense", "dim": 256, "activation": "tanh", "use_bias": True}`, with the
             activation `"tanh"`, `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`.
             Default: none.
-        normalize: bool. Whether to scale vectors to unit length.
-        truncate_dim: int. Number of leading dimensions to keep, after normalization. Default: all.
-        do_lower_case: bool. Whether to lower-case texts before tokenization, independent of the
+        normalize: whether to scale vectors to unit length.
+        truncate_dim: number of leading dimensions to keep, after normalization. Default: all.
+        do_lower_case: whether to lower-case texts before tokenization, independent of the
             tokenizer's own setting.
         prompts: dict of name -> text to prepend to texts, such as `{"query": "query: "}`.
-        default_prompt_name: str. Key of the prompt that is prepended to all texts, also in
-            training. Default: none.
+        default_prompt_name: key of the prompt that is prepended to all texts, also in training.
+            Default: none.
         similarity_fn_name: `"cosine"` (the default), `"dot"`, `"euclidean"` or `"manhattan"`: what
             `similarity` computes.
-        loss: str, see the table. Default `"cosine"`. `compile` can override it.
-        scale: float. Factor of the cosines in `"cosent"` and `"multiple_negatives"`.
-        margin: float. Distance margin of `"triplet"`.
-        max_length: int. Sequence length in tokens. Default 128.
+        loss: see the table. Default `"cosine"`. `compile` can override it.
+        scale: factor of the cosines in `"cosent"` and `"multiple_negatives"`.
+        margin: distance margin of `"triplet"`.
+        max_length: sequence length in tokens. Default 128.
         long_texts: `LongTexts`, or its `way`: how longer texts are handled. The vectors of a text's
             windows are pooled before normalization. Default: truncate.
 
@@ -198,19 +197,19 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     @property
     def dim(self) -> int:
-        """int. Size of a vector."""
+        """Size of a vector."""
         return self.output_shape[-1]
 
     @property
     def layer_weights(self) -> list[float] | None:
-        """list of float. Current weights of the last layers; None if there are none."""
+        """Current weights of the last layers; None if there are none."""
         return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
 
     # === Labels ===
 
     @property
     def needs_labels(self) -> bool:  # type: ignore[override]
-        """bool. Whether the loss needs labels."""
+        """Whether the loss needs labels."""
         return self.loss_name in losses.SCORED
 
     def encode_labels(self, labels: Any, count: int) -> np.ndarray:
@@ -251,7 +250,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            loss: str, see the table in `TextEmbedder`. Default: the model's.
+            loss: see the table in `TextEmbedder`. Default: the model's.
             metrics: None or `[]`: Keras metrics compare predictions with labels, but the outputs
                 here are vectors.
 
@@ -276,7 +275,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     @property
     def compares_examples(self) -> bool:
-        """bool. Whether the loss compares the examples of a batch with each other."""
+        """Whether the loss compares the examples of a batch with each other."""
         return losses.compares_examples(self.loss_name)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:

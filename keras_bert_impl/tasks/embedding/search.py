@@ -33,7 +33,7 @@ def search(
         queries: list of str, or a single str. The embedder's prompt `"query"`, if any, is
             prepended.
         vectors: array `[texts, dim]`, from `encode` or `read_vectors`; may be memory-mapped.
-        k: int. Maximum number of results per query.
+        k: maximum number of results per query.
 
     Returns:
         (rows, scores): int64 and float32 `[queries, k]`, vector numbers and cosines, best first; on
@@ -147,9 +147,9 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
     """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it.
 
     Args:
-        path: str or `Path` of the `.npy` file.
+        path: the `.npy` file.
         rows: vector numbers.
-        count: int. Total number of vectors.
+        count: total number of vectors.
 
     Returns:
         dict of number to `PlacedText`, with the beginning of the text.

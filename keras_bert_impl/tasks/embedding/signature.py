@@ -39,9 +39,7 @@ class EncoderSignatures(Signatures):
     signature `embed` returns the mean of `sequence_output` over the tokens.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Texts are truncated to this many tokens. Default: the encoder's maximum.
+        max_length: texts are truncated to this many tokens. Default: the encoder's maximum.
     """
 
     def __init__(

@@ -47,9 +47,8 @@ def sts_scores(
     """Computes the correlation of embedding cosines with human similarity ratings.
 
     Args:
-        embedder: `TextEmbedder`.
         examples: `Examples` of pairs with numbers, from `read_glue("stsb", ...)` or `read_table`.
-        batch_size: int. Default 32.
+        batch_size: default 32.
 
     Returns:
         dict of `pearson` and `spearman`, of cosines and labels; NaN if all cosines are equal, up to

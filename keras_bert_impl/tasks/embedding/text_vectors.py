@@ -40,10 +40,10 @@ class TextVectors(_Mixin):
 
         Args:
             texts: list or array of str, or a single str.
-            prompt_name: str. Key of the prompt in `prompts` to prepend. Default: the model's
+            prompt_name: key of the prompt in `prompts` to prepend. Default: the model's
                 `default_prompt_name`.
-            prompt: str. The prompt itself, instead of `prompt_name`; "" for none.
-            batch_size: int. Default 32.
+            prompt: the prompt itself, instead of `prompt_name`; "" for none.
+            batch_size: default 32.
             verbose: see `predict`.
 
         Returns:

@@ -31,9 +31,8 @@ class PlacedText(NamedTuple):
     """A text and its location.
 
     Attributes:
-        path: str. File name.
-        line: int, from 1; for a table, the last line of the row.
-        text: str.
+        path: file name.
+        line: from 1; for a table, the last line of the row.
     """
 
     path: str
@@ -51,7 +50,7 @@ def read_texts(
 
     Args:
         paths: str or `Path`, or a list of them.
-        column: str. Column or field of tables that holds the text.
+        column: column or field of tables that holds the text.
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
 
     Returns:
@@ -122,15 +121,15 @@ def write_vectors(
     and the beginning of the text for each vector. `.parquet` has these as columns.
 
     Args:
-        embedder: `TextEmbedder`. The first of the prompts `"document"`, `"passage"` and `"corpus"`
-            that it has is prepended to the texts.
+        embedder: the first of the prompts `"document"`, `"passage"` and `"corpus"` that it has is
+            prepended to the texts.
         texts: iterable of `PlacedText`, from `read_texts`.
         path: str or `Path` that ends in `.npy` or `.parquet`.
-        batch_size: int. Default 32.
+        batch_size: default 32.
         progress: function called with the number of finished texts, or None.
 
     Returns:
-        int. Number of texts.
+        Number of texts.
 
     Raises:
         InputError: another suffix, or no texts.

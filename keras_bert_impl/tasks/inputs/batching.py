@@ -32,7 +32,7 @@ class FlatRows:
 
     Attributes:
         row_splits: int64 [texts + 1]. Row i is from `row_splits[i]` to `row_splits[i + 1]`.
-        widths: tuple of int, ascending. The lengths that a batch may be padded to.
+        widths: the lengths that a batch may be padded to, ascending.
     """
 
     row_splits: tf.Tensor
@@ -40,12 +40,12 @@ class FlatRows:
 
     @property
     def num_texts(self) -> int:
-        """int. Number of rows."""
+        """Number of rows."""
         return self.row_splits.shape[0] - 1
 
     @property
     def longest(self) -> int:
-        """int. Upper limit of the row lengths."""
+        """Upper limit of the row lengths."""
         return self.widths[-1]
 
     @property
@@ -78,7 +78,6 @@ class TokenizedTexts(FlatRows):
     Attributes:
         token_ids: int32 [tokens], including the special tokens.
         second_starts: int32 [texts]. Position in its row where the second segment begins.
-        pad_id: int.
     """
 
     token_ids: tf.Tensor
@@ -118,15 +117,10 @@ def tokenize_texts(
 
     Args:
         texts: see `user_input.as_list`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Longer rows are truncated, the longer segment first.
-        widths: list of int, ascending. The lengths to pad batches to. Default: any up to
-            `max_length`.
+        max_length: longer rows are truncated, the longer segment first.
+        widths: the lengths to pad batches to, ascending. Default: any up to `max_length`.
         pack: function of a list of texts that returns their features. Default: the tokenizer, with
             rows of `max_length`.
-
-    Returns:
-        `TokenizedTexts`.
     """
     texts = user_input.as_list(texts)
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
@@ -141,8 +135,8 @@ def chunks_of(
 
     Args:
         texts: list of str, bytes and pairs of those.
-        chunk: int. Maximum number of texts per chunk.
-        characters: int. A chunk ends with the text that reaches this number of characters.
+        chunk: maximum number of texts per chunk.
+        characters: a chunk ends with the text that reaches this number of characters.
 
     Yields:
         (int, list): the index of the first text, and the texts. One empty list if there are none.
@@ -208,7 +202,7 @@ def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
     """Finds the smallest of some sizes that is at least a number.
 
     Args:
-        sizes: list of int, ascending.
+        sizes: ascending.
         needed: int scalar tensor, at most the last size.
 
     Returns:
@@ -260,12 +254,10 @@ def training_batches(
     have similar lengths, every text is seen once, and few texts meet again in the next epoch.
 
     Args:
-        tokenized: `TokenizedTexts`.
         targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
             `tf.RaggedTensor`s [texts, (tokens)].
-        batch_size: int. The last batch of an epoch's permutation may be smaller.
-        seed: int.
-        shuffle: bool. False keeps the given order.
+        batch_size: the last batch of an epoch's permutation may be smaller.
+        shuffle: False keeps the given order.
         first_batch: int, or an int64 variable that is read when the dataset is iterated. Number of
             batches that a resumed run has already done.
 
@@ -303,9 +295,7 @@ def sorted_batches(
     """Creates batches of all texts, shortest first, which need hardly any padding.
 
     Args:
-        tokenized: `TokenizedTexts`.
         targets: tuple of arrays [texts, ...], may be empty.
-        batch_size: int.
 
     Returns:
         (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
@@ -321,7 +311,6 @@ def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
 
     Args:
         examples: tuple of sequences of the same length; parts may be None.
-        share: float.
 
     Returns:
         (the parts that are kept, the parts that are held out).
@@ -340,16 +329,16 @@ def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
 
 
 def window_batches(per_epoch: int) -> int:
-    """int. Number of batches in a window that is sorted by length.
+    """Number of batches in a window that is sorted by length.
 
     Args:
-        per_epoch: int. Batches of an epoch.
+        per_epoch: batches of an epoch.
     """
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
 def num_batches(tokenized: Any, batch_size: int) -> int:
-    """int. Number of batches of one pass over the texts."""
+    """Number of batches of one pass over the texts."""
     return -(-tokenized.num_texts // batch_size)
 
 

@@ -17,9 +17,9 @@ def blocks(
 
     Args:
         texts: list of str or bytes, `Words`, or tuples and lists of these.
-        most_texts: int. Maximum number of texts per block. Default 1,024.
-        most_characters: int. A block ends at the text that reaches this number of characters.
-            Default 1,048,576.
+        most_texts: maximum number of texts per block. Default 1,024.
+        most_characters: a block ends at the text that reaches this number of characters. Default
+            1,048,576.
 
     Returns:
         Iterator of lists; one empty list if there are no texts.

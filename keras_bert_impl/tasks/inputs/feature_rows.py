@@ -75,7 +75,6 @@ def complete(
 
     Args:
         features: features by name.
-        pad_id: int.
         names: names of the features that the network takes.
         config: config of the encoder; None to leave the values unchecked.
 

@@ -23,7 +23,7 @@ class GroupedTexts:
             row has windows.
         splits: int64 tensor [examples + 1]. Example i has the rows from `splits[i]` to
             `splits[i + 1]`, at least one.
-        sizes: tuple of int, ascending. The group sizes that a batch may be padded to.
+        sizes: the group sizes that a batch may be padded to, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -32,22 +32,22 @@ class GroupedTexts:
 
     @property
     def num_texts(self) -> int:
-        """int. Number of examples."""
+        """Number of examples."""
         return self.splits.shape[0] - 1
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """tuple of int. Widths of the rows."""
+        """Widths of the rows."""
         return self.rows.widths
 
     @property
     def pad_id(self) -> int:
-        """int. Pad id of the rows."""
+        """Pad id of the rows."""
         return self.rows.pad_id
 
     @property
     def longest(self) -> int:
-        """int. Upper limit of `lengths`."""
+        """Upper limit of `lengths`."""
         return (self.sizes[-1] + 1) * self.rows.longest
 
     @property
@@ -82,8 +82,8 @@ def grouped(
     Args:
         rows: `TokenizedTexts` or `GroupedTexts`.
         counts: list or array of int [examples]. Number of rows of each example, at least one.
-        sizes: list of int, ascending; see `GroupedTexts`. Default: the counts that occur, or only
-            the largest if rows are padded to one length.
+        sizes: see `GroupedTexts`. Default: the counts that occur, or only the largest if
+            rows are padded to one length.
     """
     if sizes is None:
         sizes = np.unique(counts).tolist()
@@ -101,9 +101,6 @@ def tokenize_groups(
     Args:
         examples: list of lists of texts.
         tokenize: function of a list of texts to their `TokenizedTexts` or `GroupedTexts`.
-
-    Returns:
-        `GroupedTexts`.
     """
     texts = [text for example in examples for text in example]
     return grouped(tokenize(texts), [len(example) for example in examples])
@@ -117,8 +114,7 @@ def stack_groups(
     Args:
         features: dict of int32 [rows of all examples, ..., length].
         counts: int64 [batch]. Number of rows of each example.
-        sizes: list of int, ascending. Group sizes; the smallest that holds all examples is used.
-        pad_id: int.
+        sizes: group sizes, ascending; the smallest that holds all examples is used.
 
     Returns:
         dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:
@@ -139,7 +135,7 @@ def stack_groups(
 
 
 def padding_of(name: str, pad_id: int) -> int:
-    """int. Padding value of a feature, one of `FEATURES`."""
+    """Padding value of a feature, one of `FEATURES`."""
     return pad_id if name == "token_ids" else 0
 
 

@@ -116,7 +116,6 @@ def validation_data(
     """Converts a user's validation data to a dataset of features and labels.
 
     Args:
-        model: `RawTextTrainer`.
         data: texts or features with labels, or batches.
         batch_size: texts per batch.
         steps: for texts and features, the number of batches to keep. Default: all.
@@ -177,10 +176,9 @@ def encode_dataset(
     """Encodes the batches of a dataset for the model's network.
 
     Args:
-        model: `RawTextTrainer`.
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
             string tensor `[batch]`, a tuple of two, or a dict of features.
-        with_labels: bool. Whether to keep the labels. Default True.
+        with_labels: whether to keep the labels. Default True.
 
     Raises:
         InputError: the batches have another form.

@@ -14,7 +14,7 @@ from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def gives_batches(x: Any) -> bool:
-    """bool. Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
+    """Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset)
 
 
@@ -23,8 +23,8 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 
     Args:
         x: see `gives_batches`.
-        steps: int. Number of batches; None for all.
-        labels: list of str. Allowed label names.
+        steps: number of batches; None for all.
+        labels: allowed label names.
 
     Raises:
         InputError: `x` yields single texts instead of batches; the message says what to give.
@@ -72,8 +72,8 @@ def features_of_batches(
         encode: function of (x, y, sample_weight) of a batch to (features, targets ...).
         inputs: dict of the network's symbolic inputs.
         x: see `gives_batches`.
-        seed: int. Determines, with the epoch, the order of the batches of a `PyDataset`.
-        shuffle: bool. Whether to reshuffle these batches in each epoch.
+        seed: determines, with the epoch, the order of the batches of a `PyDataset`.
+        shuffle: whether to reshuffle these batches in each epoch.
 
     Raises:
         InputError: there are no batches, or one of them is not valid; the message says which.

@@ -48,11 +48,10 @@ def pack_head_and_tail(
     For a pair, the other text is truncated to half of the row, and the long one gets the rest.
 
     Args:
-        tokenizer: `Tokenizer`.
         texts: see `one_kind`.
-        length: int. Tokens of a row.
-        head_tokens: int. Number of tokens kept from the beginning; the others are from the end.
-            Default: 128 of 510, or the same share.
+        length: tokens of a row.
+        head_tokens: number of tokens kept from the beginning; the others are from the end. Default:
+            128 of 510, or the same share.
         long_part: see `pack_windows`.
 
     Returns:
@@ -79,7 +78,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """int. Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
+    """Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -92,11 +91,10 @@ def document_windows(
     row.
 
     Args:
-        tokenizer: `Tokenizer`.
         texts: see `one_kind`.
-        length: int. Maximum tokens of a window.
-        stride: int. Tokens from the start of one window to the start of the next.
-        max_windows: int. Maximum number of windows per text; the rest of the text is left out.
+        length: maximum tokens of a window.
+        stride: tokens from the start of one window to the start of the next.
+        max_windows: maximum number of windows per text; the rest of the text is left out.
         long_part: see `pack_windows`.
 
     Returns:
@@ -159,13 +157,9 @@ def tokenize_documents(
     Args:
         texts: see `user_input.as_list`.
         tokenizer, stride, max_windows, long_part: see `document_windows`.
-        max_length: int. Maximum tokens of a window.
+        max_length: maximum tokens of a window.
         widths: list of int; see `tokenize_texts`.
-        window_counts: list of int, ascending. Window counts that batches may be padded to, up to
-            `max_windows`.
-
-    Returns:
-        `GroupedTexts`.
+        window_counts: counts that batches may be padded to, ascending, up to `max_windows`.
     """
     counts = []
 

@@ -68,15 +68,10 @@ def tokenize_windows(
     Args:
         texts: list of str, or of (first, second) tuples, all of one kind; windows slide over the
             second.
-        tokenizer: `Tokenizer`.
-        max_length: int. Maximum tokens of a window.
-        stride: int. Tokens from the start of one window to the start of the next.
-        first_length: int. The first text of a pair is truncated to this number of tokens.
-            Default 64.
+        max_length: maximum tokens of a window.
+        stride: tokens from the start of one window to the start of the next.
+        first_length: the first text of a pair is truncated to this number of tokens. Default 64.
         widths: list of int; see `tokenize_texts`.
-
-    Returns:
-        `TokenizedWindows`.
     """
     rows, windows = [], []
     for start, chunk in chunks_of(texts):

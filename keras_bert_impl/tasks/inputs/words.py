@@ -19,7 +19,6 @@ class Words(NamedTuple):
     """A text and its words.
 
     Attributes:
-        text: str.
         starts, ends: int64 [words]. Character offsets of each word in the text.
     """
 
@@ -34,12 +33,6 @@ def find_words(text: str) -> Words:
     Punctuation is every ASCII character that is not a letter, digit or control character, and
     Unicode's category P.
 
-    Args:
-        text: str.
-
-    Returns:
-        `Words`.
-
     Source: the basic tokenizer in the published code of BERT.
 
     Example:
@@ -51,9 +44,6 @@ def find_words(text: str) -> Words:
 
 def words_of_one_piece(tokenizer: Tokenizer) -> dict[int, str]:
     """Finds the words that contain a letter and are a single token of a vocabulary.
-
-    Args:
-        tokenizer: `Tokenizer`.
 
     Returns:
         dict of id to word, in the order of the vocabulary.
@@ -69,14 +59,7 @@ def words_of_one_piece(tokenizer: Tokenizer) -> dict[int, str]:
 
 
 def join_words(words: list[str]) -> Words:
-    """Joins words with single spaces.
-
-    Args:
-        words: list of str.
-
-    Returns:
-        `Words`.
-    """
+    """Joins words with single spaces."""
     lengths = np.array([len(word) for word in words], "int64")
     ends = np.cumsum(lengths + 1) - 1
     return Words(" ".join(words), ends - lengths, ends)
@@ -151,11 +134,7 @@ def find_pieces(sentences: list[Words], tokenized: Any) -> WordPieces:
     """Aligns the tokens of texts with their words.
 
     Args:
-        sentences: list of `Words`.
         tokenized: `TokenizedWindows` of their texts.
-
-    Returns:
-        `WordPieces`.
     """
     # Texts are laid out one after the other, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])

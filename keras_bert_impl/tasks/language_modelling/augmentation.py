@@ -40,12 +40,9 @@ def augment(
     The random draws depend only on the seed and the row.
 
     Args:
-        model: `MaskedLM`.
-        examples: `Examples`.
-        copies: int. Maximum number of copies per text; duplicates are dropped.
+        copies: maximum number of copies per text; duplicates are dropped.
         rate: float in (0, 1]. Probability of replacing a word.
-        top_k: int. Number of candidates per word.
-        seed: int.
+        top_k: number of candidates per word.
         batch_size: int, of the model. A text of n words makes n rows.
 
     Returns:
@@ -101,9 +98,8 @@ def write_examples(
     """Writes labeled texts as JSON lines for `read_table`; class numbers become names.
 
     Args:
-        path: str or `Path` of the `.jsonl` file.
-        examples: `Examples`.
-        text, pair, label: str. Column names; None for columns that do not exist.
+        path: the `.jsonl` file.
+        text, pair, label: column names; None for columns that do not exist.
     """
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for row, content in enumerate(examples.texts):

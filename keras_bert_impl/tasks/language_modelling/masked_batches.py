@@ -19,9 +19,7 @@ class RowMasks:
     """In-graph masking of text features; deterministic in the seed and the batch number.
 
     Args:
-        tokenizer: `Tokenizer`.
-        masking: `Masking`.
-        max_length: int. Length of the longest row.
+        max_length: length of the longest row.
     """
 
     def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
@@ -36,7 +34,6 @@ class RowMasks:
         """Masks the batches of a `tf.data.Dataset` of features, or (features, weights).
 
         Args:
-            seed: int.
             first: int, or an int64 variable that is read when iteration starts. Number of the first
                 batch. None for different masks in each iteration.
 
@@ -67,7 +64,6 @@ class RowMasks:
 
         Args:
             features: dict of int32 `[batch, length]`.
-            seed: int.
             number: int64 scalar, batch number.
         """
         ids = features["token_ids"]

@@ -13,10 +13,7 @@ def masked_batches(
     """Returns batches of rows with one masked token each.
 
     Args:
-        tokenized: `TokenizedTexts`.
         rows, places: int64 [masks], row numbers and token positions to mask.
-        mask_id: int.
-        batch_size: int.
 
     Returns:
         `tf.data.Dataset` of (features of `MaskedLM` with one masked position per row, int32 [rows]

@@ -50,8 +50,8 @@ class Filling:
     """A predicted token for a mask.
 
     Attributes:
-        token: str, as it stands in the vocabulary.
-        score: float. Probability.
+        token: as it stands in the vocabulary.
+        score: probability.
     """
 
     token: str
@@ -72,11 +72,9 @@ class MaskedLM(TaskModel):
     for features are int32 of that shape, -100 for none. `fill` predicts the masks in texts.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Texts are truncated to this many tokens. Default: the encoder's maximum.
+        max_length: texts are truncated to this many tokens. Default: the encoder's maximum.
         mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` mask.
-        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_unit: masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
     Source: Devlin et al., "BERT", section 3.1.
 
@@ -213,10 +211,10 @@ class MaskedLM(TaskModel):
         Args:
             texts: see `RawTextTrainer`; each needs at least one of the tokenizer's mask tokens
                 (`[MASK]` or `<mask>`). Or a single text, for a single result.
-            top_k: int. Maximum number of tokens per mask.
-            candidates: list of str. Tokens to choose from, as they stand in the vocabulary, or
-                words that are a single token. Scores remain probabilities over the whole
-                vocabulary. Default None: all tokens.
+            top_k: maximum number of tokens per mask.
+            candidates: tokens to choose from, as they stand in the vocabulary, or words that are a
+                single token. Scores remain probabilities over the whole vocabulary. Default None:
+                all tokens.
 
         Returns:
             list (texts) of lists (masks) of up to `top_k` `Filling`s, most likely first. Each mask
@@ -271,7 +269,7 @@ class MaskedLM(TaskModel):
         """Returns the `serving.signatures.Signatures` of the exported model.
 
         Args:
-            top_k: int. Number of tokens per mask.
+            top_k: number of tokens per mask.
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
@@ -287,7 +285,7 @@ class MaskedLM(TaskModel):
         """Exports the model to run without this package; see `TaskModel.export`.
 
         Args:
-            top_k: int. Number of tokens per mask, for a SavedModel.
+            top_k: number of tokens per mask, for a SavedModel.
         """
         if format == SAVED_MODEL and not settings:
             export_saved_model(self.signatures(top_k), filepath, ids_only)
@@ -337,10 +335,7 @@ class MaskedLM(TaskModel):
 
         Args:
             texts: see `RawTextTrainer`, but without pairs.
-            batch_size: int. Rows per batch; a text of n tokens makes n rows.
-
-        Returns:
-            `PseudoPerplexity`.
+            batch_size: rows per batch; a text of n tokens makes n rows.
 
         Raises:
             InputError: a text longer than the model allows, or no tokens at all.

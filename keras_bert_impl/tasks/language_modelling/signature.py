@@ -20,7 +20,7 @@ class FillingSignatures(Signatures):
 
     Args:
         model, encoder, tokenizer, max_length: see `Signatures`; the model is a `MaskedLM`.
-        top_k: int. Number of tokens per mask.
+        top_k: number of tokens per mask.
     """
 
     def __init__(

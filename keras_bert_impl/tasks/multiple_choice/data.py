@@ -36,10 +36,9 @@ def read_choices(
       which is found by that name.
 
     Args:
-        path: str or `Path`.
         labels: str or `Path` of SIQA's label file, if it has another name.
-        skip_bad_rows: bool. Whether to skip unusable rows; they are counted in a warning and listed
-            in `skipped`.
+        skip_bad_rows: whether to skip unusable rows; they are counted in a warning and listed in
+            `skipped`.
 
     Returns:
         `ChoiceExamples`, unlabeled if the file has no answers.

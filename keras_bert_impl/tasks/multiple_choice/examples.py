@@ -21,7 +21,7 @@ class ChoiceExamples(LabelledExamples):
     Args:
         texts: list of (prompt, list of endings).
         labels: list of int, number of the correct ending, from 0; None if unlabeled.
-        source: str. File name.
+        source: file name.
         lines: list of int, last line of each example; None if not from a file.
         skipped: tuple of str: location and reason for each skipped row.
     """
@@ -62,7 +62,7 @@ def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarra
     """Writes one line per example: its index, the most likely ending and all probabilities.
 
     Args:
-        path: str or `Path` of the `.tsv` file.
+        path: the `.tsv` file.
         probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If an
             example has fewer endings than another, its last cells are empty.
     """

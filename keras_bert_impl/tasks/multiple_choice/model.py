@@ -50,10 +50,8 @@ class MultipleChoice(TaskModel):
 
     Args:
         encoder: `Encoder`; for BERT, ALBERT and RoBERTa with a pooler.
-        tokenizer: `Tokenizer`.
-        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
-        max_length: int. Tokens of prompt and ending together; the longer one is truncated. Default
-            128.
+        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        max_length: tokens of prompt and ending together; the longer one is truncated. Default 128.
         long_texts: `LongTexts`, or its `way`: how longer prompts are handled. Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.4.
@@ -153,9 +151,6 @@ class MultipleChoice(TaskModel):
 
         Args:
             examples: see `predict`; or a single (prompt, endings) pair, for a single int.
-
-        Returns:
-            list of int.
         """
         scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
         check_scores(scores, "example")

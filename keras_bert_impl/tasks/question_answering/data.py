@@ -19,13 +19,13 @@ class QuestionExamples(LabelledExamples):
     """Questions about contexts, with their answers.
 
     Attributes:
-        ids: list of str, unique.
+        ids: unique ids.
         questions, contexts: lists of str.
         answers: list of lists of (text, start): annotated answers and their start in the context,
             in characters; empty for an impossible question.
         is_impossible: list of bool; None for SQuAD 1.1, where all questions have answers.
         titles: list of str, article of each context.
-        source: str. File name.
+        source: file name.
         skipped: tuple of str: location and reason for each skipped question.
     """
 
@@ -52,7 +52,7 @@ class QuestionExamples(LabelledExamples):
 
     @property
     def fingerprint(self) -> str:
-        """str. SHA-256 hex digest of ids, questions, contexts and answers."""
+        """SHA-256 hex digest of ids, questions, contexts and answers."""
         digest = hashlib.sha256()
         for row in zip(self.ids, self.questions, self.contexts, self.answers):
             digest.update(json.dumps(row).encode("ascii"))
@@ -69,8 +69,8 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
 
     Args:
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
-        skip_bad_rows: bool. Whether to skip unusable questions, with a warning that lists them,
-            instead of raising an error.
+        skip_bad_rows: whether to skip unusable questions, with a warning that lists them, instead
+            of raising an error.
 
     Returns:
         `QuestionExamples`, with white space around questions stripped. Answer starts count
@@ -254,9 +254,7 @@ def check_answer(text: str, start: int, context: str) -> None:
     """Checks that an answer is at its stated position.
 
     Args:
-        text: str.
-        start: int. Character of the context at which it should start.
-        context: str.
+        start: character of the context at which it should start.
 
     Raises:
         InputError: it is not; names the nearest occurrence, if any.

@@ -26,10 +26,10 @@ class Answer:
 
     Attributes:
         text: str; "" for no answer.
-        start, end: int. The answer is `context[start:end]`.
-        score: float. Probability among the n-best answers.
-        start_logit, end_logit: float. Of its first and last token; for no answer those of `[CLS]`,
-            in the window where their sum is lowest.
+        start, end: the answer is `context[start:end]`.
+        score: probability among the n-best answers.
+        start_logit, end_logit: of its first and last token; for no answer those of `[CLS]`, in the
+            window where their sum is lowest.
     """
 
     text: str
@@ -53,10 +53,9 @@ def n_best_answers(
     Args:
         logits: float32 array [rows, 2, length], of starts and of ends.
         windows: `TokenizedWindows` of (question, context) pairs, in `rows` windows.
-        contexts: list of str.
-        num_best: int. Answers of a question; and starts, and ends, tried in a window.
-        max_answer_length: int. Tokens of the longest answer.
-        with_null: bool. Whether "" is always among the answers.
+        num_best: answers of a question; and starts, and ends, tried in a window.
+        max_answer_length: tokens of the longest answer.
+        with_null: whether "" is always among the answers.
 
     Returns:
         list of lists of up to `num_best` `Answer`s with different texts, best first; at least one
@@ -151,8 +150,8 @@ def candidate_spans(
         tokens: int32 [rows, length]. The number of each position's token in its context; -1
             elsewhere, where no answer ends.
         can_start: bool [rows, length]. Where an answer may start.
-        num_best: int. Number of starts, and of ends, that are combined.
-        max_answer_length: int. Tokens of the longest span.
+        num_best: number of starts, and of ends, that are combined.
+        max_answer_length: tokens of the longest span.
 
     Returns:
         dict: `is_span`, bool [rows, best, best], of pairs of a start and an end; their tokens
@@ -220,8 +219,7 @@ def ranked_spans(
         candidates: dict, of `candidate_spans`.
         texts_of_rows: int64 [rows]. The context of each window.
         token_starts, token_ends: int32 ragged [contexts, (tokens)], in characters.
-        contexts: `Texts`.
-        num_best: int. Spans of a context.
+        num_best: spans of a context.
 
     Returns:
         `Spans`, those of a context together, best first; of equal ones the earlier window's.
@@ -280,7 +278,7 @@ def lowest_nulls(
     Args:
         candidates: dict, of `candidate_spans`.
         texts_of_rows: int64 [rows]. The text of each window.
-        num_texts: int. Every text has a window.
+        num_texts: every text has a window.
 
     Returns:
         float64 [num_texts, 2].
@@ -305,9 +303,7 @@ def answer_table(
 
     Args:
         spans: `Spans`, ranked.
-        contexts: `Texts`.
-        num_texts: int or int32 scalar.
-        num_best: int. Answers of a context.
+        num_best: answers of a context.
         nulls: float64 [num_texts, 2], of `lowest_nulls`, if there may be no answer: "" is then
             among the answers, after equal ones; if it is not among the best, after them.
 
@@ -374,9 +370,6 @@ def null_odds(answers: list[Answer]) -> float:
 
     Args:
         answers: list of `Answer` of one question, with "" among them.
-
-    Returns:
-        float.
     """
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
@@ -388,12 +381,8 @@ def best_text(answers: list[Answer], null_threshold: float | None = None) -> str
     """The text of the best answer to one question.
 
     Args:
-        answers: list of `Answer`.
-        null_threshold: float. "" where `null_odds` is above it; None for never, unless there is
-            nothing else.
-
-    Returns:
-        str.
+        null_threshold: "" where `null_odds` is above it; None for never, unless there is nothing
+            else.
     """
     if null_threshold is not None and null_odds(answers) > null_threshold:
         return ""

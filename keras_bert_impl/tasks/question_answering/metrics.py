@@ -30,7 +30,6 @@ def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> 
     """Computes the SQuAD 1.1 scores in percent: each question's best over its answers, averaged.
 
     Args:
-        examples: `QuestionExamples`.
         predictions: dict of id to text. Questions without a prediction count as wrong.
 
     Returns:
@@ -61,10 +60,9 @@ def squad_v2_scores(
     """Computes the SQuAD 2.0 scores in percent; the only answer to an impossible question is "".
 
     Args:
-        examples: `QuestionExamples`.
         predictions: dict of id to text, "" for no answer.
         null_odds: dict of id to float, the preference for no answer; or None.
-        null_threshold: float. If the odds exceed it, "" is scored instead of the prediction.
+        null_threshold: if the odds exceed it, "" is scored instead of the prediction.
 
     Returns:
         dict: `exact`, `f1`, `total`; the same for the questions with (`HasAns_`) and without
@@ -119,9 +117,6 @@ def best_null_threshold(
         predictions: dict of id to text, the best non-null answer.
         null_odds: dict of id to float.
         metric: `"f1"` or `"exact"`.
-
-    Returns:
-        float.
     """
     _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)

@@ -52,16 +52,15 @@ class QuestionAnswerer(TaskModel):
 
     Args:
         encoder: `Encoder`; its pooler is not used.
-        tokenizer: `Tokenizer`.
-        max_length: int. Window length in tokens. Default 384, or the encoder's maximum if lower.
-        doc_stride: int. Tokens between the starts of consecutive windows (in `transformers`,
-            `stride` is the overlap).
-        max_question_length: int. Questions are truncated to this many tokens.
-        max_answer_length: int. Maximum answer length in tokens.
-        num_best: int. Maximum number of answers that `predict` returns per question.
-        null_threshold: float. Predicts no answer if its score exceeds that of the best answer by
-            more than this. None: questions always have an answer, as in SQuAD 1.1.
-        head_dropout: float. Dropout rate before the linear layer. Default: as published, 0.1 for
+        max_length: window length in tokens. Default 384, or the encoder's maximum if lower.
+        doc_stride: tokens between the starts of consecutive windows (in `transformers`, `stride` is
+            the overlap).
+        max_question_length: questions are truncated to this many tokens.
+        max_answer_length: maximum answer length in tokens.
+        num_best: maximum number of answers that `predict` returns per question.
+        null_threshold: predicts no answer if its score exceeds that of the best answer by more than
+            this. None: questions always have an answer, as in SQuAD 1.1.
+        head_dropout: dropout rate before the linear layer. Default: as published, 0.1 for
             DistilBERT and 0 for others.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.

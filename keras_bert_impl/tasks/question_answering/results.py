@@ -16,9 +16,8 @@ def score_answers(
     """Computes the official scores of predictions.
 
     Args:
-        examples: `QuestionExamples`.
         predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
-        null_threshold: float. Predicts no answer if the null odds exceed it; None to always answer.
+        null_threshold: predicts no answer if the null odds exceed it; None to always answer.
 
     Returns:
         dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: same as
@@ -51,9 +50,6 @@ def search_null_threshold(
         predictions: see `score_answers`; must include "".
         metric: `"f1"` or `"exact"`.
 
-    Returns:
-        float.
-
     Raises:
         InputError: "" is not among the answers.
 
@@ -78,7 +74,6 @@ def write_answer_files(
     official scripts read the first and the third.
 
     Args:
-        directory: str or `Path`.
         examples, predictions, null_threshold: see `score_answers`.
     """
     files = {

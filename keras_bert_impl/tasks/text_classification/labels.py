@@ -23,8 +23,8 @@ class TextLabels:
     """Encodes the labels of a `TextClassifier`.
 
     Args:
-        labels: list of str. Class names.
-        problem_type: str, one of `PROBLEM_TYPES`.
+        labels: class names.
+        problem_type: one of `PROBLEM_TYPES`.
     """
 
     def __init__(self, labels: list[str], problem_type: str) -> None:
@@ -51,7 +51,7 @@ class TextLabels:
         """See `RawTextTrainer.encode_labels`.
 
         Args:
-            allow_soft: bool. Whether the loss takes probabilities of the classes as labels.
+            allow_soft: whether the loss takes probabilities of the classes as labels.
         """
         labels = label_values(self._named_columns(labels, count), count)
         if self.problem_type == SINGLE:

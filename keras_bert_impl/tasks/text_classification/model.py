@@ -76,12 +76,11 @@ class TextClassifier(TaskModel):
 
     Args:
         encoder: `Encoder`; for BERT and ALBERT with a pooler.
-        tokenizer: `Tokenizer`.
-        num_classes: int. Number of classes, labels or values.
-        labels: list of str. Class names, instead of `num_classes`.
-        problem_type: str, see above. Default: regression if `num_classes=1`, else single label.
-        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
-        max_length: int. Sequence length in tokens. Default 128.
+        num_classes: number of classes, labels or values.
+        labels: class names, instead of `num_classes`.
+        problem_type: see above. Default: regression if `num_classes=1`, else single label.
+        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        max_length: sequence length in tokens. Default 128.
         pooling: `"mean"`, `"max"` or `"attention"`: classifies the mean, the elementwise maximum or
             a learned weighted mean of the hidden states of all tokens, without the pooler. Default:
             the encoder's published pooling.

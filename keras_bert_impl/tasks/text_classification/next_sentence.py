@@ -45,9 +45,8 @@ class NextSentencePredictor(TaskModel):
 
     Args:
         encoder: `Encoder` of a BERT or an ALBERT, with a pooler.
-        tokenizer: `Tokenizer`.
-        max_length: int. Pairs are truncated to this many tokens. Default: the encoder's maximum.
-        head_dropout: float. Dropout rate before the linear layer. Default 0.
+        max_length: pairs are truncated to this many tokens. Default: the encoder's maximum.
+        head_dropout: dropout rate before the linear layer. Default 0.
 
     Source: Devlin et al., "BERT", section 3.1; Lan et al. 2019, "ALBERT", section 3.1.
 

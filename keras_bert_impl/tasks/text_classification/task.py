@@ -131,8 +131,7 @@ def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.n
     has no label column.
 
     Args:
-        path: str or `Path` of the `.tsv` file.
-        classifier: `TextClassifier`.
+        path: the `.tsv` file.
         scores: float32 `[texts, num_classes]`, from `predict`.
     """
     columns = ["index", "label", *classifier.labels]

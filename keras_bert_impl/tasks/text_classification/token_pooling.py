@@ -33,8 +33,7 @@ def pooled_tokens(encoder: Encoder, pooling: str, features: dict[str, Any]) -> A
     """Returns the pooled vector of each sequence, `[rows, hidden]`.
 
     Args:
-        encoder: `Encoder`.
-        pooling: str, already checked by `check_pooling`.
+        pooling: already checked by `check_pooling`.
         features: dict of symbolic int32 tensors `[rows, length]`.
     """
     states = encoder(features)["sequence_output"]  # [rows, length, hidden]

@@ -27,13 +27,11 @@ def zero_shot(
         classifier: `TextClassifier` of pairs. One label name must start with `"entail"`, in any
             case. If labels are scored independently, one must start with `"contradict"`; with two
             classes the other one counts as contradiction.
-        texts: list of str.
-        candidate_labels: list of str.
-        hypothesis_template: str, with `{}` where the label goes.
-        multi_label: bool. False: softmax of the entailment logits over the labels. True: each label
-            is scored independently, with a softmax over entailment and contradiction. A single
-            label is always scored independently.
-        batch_size: int. Text-label pairs per batch.
+        hypothesis_template: with `{}` where the label goes.
+        multi_label: false: softmax of the entailment logits over the labels. True: each label is
+            scored independently, with a softmax over entailment and contradiction. A single label
+            is always scored independently.
+        batch_size: text-label pairs per batch.
 
     Returns:
         float32 array [texts, labels], in the given order.

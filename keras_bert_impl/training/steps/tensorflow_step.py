@@ -45,7 +45,7 @@ class _StepsLeft:
     """Counts down the steps of an epoch, so that no execution runs into the next epoch.
 
     Args:
-        steps: int or None. Steps per epoch; None if the data ends with the epoch.
+        steps: steps per epoch; None if the data ends with the epoch.
     """
 
     def __init__(self, steps: int | None) -> None:

@@ -33,7 +33,7 @@ class WholeBatchTrainer(_Mixin):
 
     @property
     def compares_examples(self) -> bool:
-        """bool. Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
+        """Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
         return True
 
     def batch_loss(self, y: Any, y_pred: Any) -> tf.Tensor:
