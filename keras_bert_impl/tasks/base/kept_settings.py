@@ -17,18 +17,6 @@ def _count(own, name):
     return own.integer(name, None, least=1, most=1 << 20)
 
 
-def _number(own, name):
-    return own.number(name, None)
-
-
-def _text(own, name):
-    return own.text(name, None)
-
-
-def _flag(own, name):
-    return own.flag(name, None)
-
-
 def _features(own, name):
     return own.text(name) if isinstance(own.get(name), str) else own.integer(name, None)
 
@@ -41,10 +29,6 @@ def _weights(own, name):
     return values and [weights.number(place) for place in weights]
 
 
-def _projections(own, name):
-    return [dict(one) for one in own.list_of(name, dict, [])]
-
-
 def _prompts(own, name):
     prompts = own.mapping(name, {})
     return {key: prompts.text(key) for key in prompts}
@@ -55,36 +39,24 @@ def _long_texts(own, name):
     return LongTexts().changed({"way": own.text(name, None), **fields})
 
 
+_COUNTS = (
+    "truncate_dim max_length doc_stride max_question_length max_answer_length num_best lstm_dim "
+    "num_layers"
+).split()
+_FLAGS = ("do_lower_case", "label_all_pieces", "crf", "learn_layer_weights", "normalize")
+_TEXTS = "default_prompt_name similarity_fn_name mask_unit aggregation pooling loss".split()
 _READ = {
-    "projections": _projections,
-    "truncate_dim": _count,
-    "do_lower_case": _flag,
-    "prompts": _prompts,
-    "default_prompt_name": _text,
-    "similarity_fn_name": _text,
+    **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(_FLAGS, lambda own, name: own.flag(name, None)),
+    **dict.fromkeys(_TEXTS, lambda own, name: own.text(name, None)),
+    **dict.fromkeys(("null_threshold", "scale", "margin"), lambda own, n: own.number(n, None)),
     "mask_rate": lambda own, name: own.number(name, None, above=0, below=1),
-    "mask_unit": _text,
-    "max_length": _count,
-    "doc_stride": _count,
-    "max_question_length": _count,
-    "max_answer_length": _count,
-    "num_best": _count,
-    "null_threshold": _number,
     "head_dropout": lambda own, name: own.number(name, None, least=0, below=1),
-    "label_all_pieces": _flag,
-    "aggregation": _text,
-    "crf": _flag,
     "features": _features,
-    "lstm_dim": _count,
-    "pooling": _text,
-    "num_layers": _count,
     "layer_weights": _weights,
-    "learn_layer_weights": _flag,
-    "normalize": _flag,
-    "loss": _text,
-    "scale": _number,
-    "margin": _number,
     "long_texts": _long_texts,
+    "projections": lambda own, name: [dict(one) for one in own.list_of(name, dict, [])],
+    "prompts": _prompts,
 }
 
 

@@ -33,33 +33,15 @@ _SOFTMAX_LOSSES = {
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
 _MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # of unbounded scores
-_BINARY = {  # not class-aware: each entry is right or wrong
-    *_SIGMOID_LOSSES,
-    "hinge",
-    "squared_hinge",
-    "auc",
-    "binary_accuracy",
-    "binary_io_u",
-    "false_negatives",
-    "false_positives",
-    "precision",
-    "precision_at_recall",
-    "recall",
-    "recall_at_precision",
-    "sensitivity_at_specificity",
-    "specificity_at_sensitivity",
-    "true_negatives",
-    "true_positives",
-}
-_ONE_CLASS = (
-    _NUMBERS
-    | _SOFTMAX_LOSSES
-    | {
-        "categorical_accuracy",
-        "categorical_hinge",
-        "top_k_categorical_accuracy",
-    }
+# Not class-aware: each entry is right or wrong.
+_BINARY = _SIGMOID_LOSSES | set(
+    "hinge squared_hinge auc binary_accuracy binary_io_u precision precision_at_recall recall "
+    "recall_at_precision sensitivity_at_specificity specificity_at_sensitivity "
+    "true_positives true_negatives false_positives false_negatives".split()
 )
+_ONE_HOT = {"categorical_accuracy", "categorical_hinge", "top_k_categorical_accuracy"}
+_ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | _ONE_HOT
+_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
 _OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
@@ -148,13 +130,10 @@ class _View:
 class TaskLoss(keras.losses.Loss):
     """Wrapper that computes a Keras loss from the logits and labels of a task model.
 
-    Args:
-        loss: as in `keras.Model.compile`: a name, a `keras.losses.Loss`, or a function of labels
-            and predictions.
+    `loss` is as in `keras.Model.compile`.
 
     Raises:
-        InputError: the loss is unknown or cannot be computed from these outputs; the message
-            gives the line to write.
+        InputError: the loss is unknown or cannot be computed from these outputs.
     """
 
     def __init__(self, loss: Any, outputs: Outputs) -> None:
@@ -191,12 +170,7 @@ class TaskLoss(keras.losses.Loss):
 class TaskMetric(keras.metrics.Metric):
     """Wrapper that computes a Keras metric from the logits and labels of a task model.
 
-    Args:
-        metric: as in `keras.Model.compile`: a name, a `keras.metrics.Metric`, or a function of
-            labels and predictions.
-
-    Raises:
-        InputError: see `TaskLoss`.
+    `metric` is as in `keras.Model.compile`; see `TaskLoss`.
     """
 
     def __init__(self, metric: Any, outputs: Outputs) -> None:
@@ -223,11 +197,7 @@ class TaskMetric(keras.metrics.Metric):
 
 
 def as_list(metrics: Any) -> list:
-    """Converts the metrics passed to `compile` to a list.
-
-    Raises:
-        InputError: a dict was given, which is for models with several outputs.
-    """
+    """Converts the metrics passed to `compile` to a list; a dict is an error."""
     if metrics is None:
         return []
     if isinstance(metrics, dict):
@@ -248,11 +218,8 @@ def _as_loss(loss, outputs):
         raise InputError("the model has one output: pass one loss.")
     if isinstance(loss, str):
         if loss.lower() in ("crossentropy", "ce"):
-            loss = (
-                "binary_crossentropy"
-                if outputs.problem_type == MULTI
-                else ("sparse_categorical_crossentropy")
-            )
+            is_binary = outputs.problem_type == MULTI
+            loss = "binary_crossentropy" if is_binary else "sparse_categorical_crossentropy"
         loss = _named(keras.losses, loss, "loss")
     if inspect.isclass(loss):
         loss = loss()
@@ -270,10 +237,9 @@ def _as_metric(metric, outputs):
     name = None
     if isinstance(metric, str):
         name = metric
+        is_accuracy = name in ("accuracy", "acc")
         metric = (
-            _default_accuracy(outputs)
-            if name in ("accuracy", "acc")
-            else _named(keras.metrics, name, "metric")
+            _default_accuracy(outputs) if is_accuracy else _named(keras.metrics, name, "metric")
         )
     if inspect.isclass(metric):
         metric = metric()
@@ -357,11 +323,8 @@ def _view(given, name, outputs):
     if name == "accuracy":
         return _View(outputs, "numbers", "numbers")
     if hasattr(given, "sparse_y_pred"):  # intersection over union
-        return _View(
-            outputs,
-            "numbers" if given.sparse_y_true else "one_hot",
-            "numbers" if given.sparse_y_pred else predictions,
-        )
+        labels = "numbers" if given.sparse_y_true else "one_hot"
+        return _View(outputs, labels, "numbers" if given.sparse_y_pred else predictions)
     if name in _NUMBERS:
         return _View(outputs, "numbers", predictions)
     by_class = ("class_id", "multi_label", "top_k")
@@ -376,9 +339,7 @@ def _keras_name(given):
     for cls in type(given).__mro__:
         if _is_of_keras(cls):
             name = _snake(cls.__name__)
-            return (
-                None if name in ("loss", "metric", "mean", "sum", "mean_metric_wrapper") else name
-            )
+            return None if name in _BASES else name
     return None
 
 

@@ -120,7 +120,7 @@ class LongTexts:
     def tokenize(self, model: Any, texts: list) -> TokenizedTexts | GroupedTexts:
         """Tokenizes texts or pairs to `TokenizedTexts`, or to `GroupedTexts` with windows."""
         if self.has_windows:
-            return text_windows.tokenize_documents(texts, **self._windows(model))
+            return self._windows(model).tokenize(texts)
         return batching.tokenize_texts(
             texts, model.tokenizer, model.max_length, model.widths(), model.pack
         )
@@ -128,7 +128,7 @@ class LongTexts:
     def features(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of a batch of texts, in any graph; see `text_features`."""
         if self.has_windows:
-            return text_windows.window_features(texts, **self._windows(model))
+            return self._windows(model).features(texts)
         features = model.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = batching.least_of(model.widths(), longest)
@@ -142,15 +142,15 @@ class LongTexts:
             counts = [most]
         elif model.compiled and model.jit_compile:
             counts = batching.doublings(most, first=1)
-        return {
-            "tokenizer": model.tokenizer,
-            "max_length": model.max_length,
-            "stride": self.doc_stride or model.max_length // 2,
-            "max_windows": most,
-            "long_part": model.long_part,
-            "widths": widths,
-            "window_counts": counts,
-        }
+        return text_windows.DocumentWindows(
+            model.tokenizer,
+            model.max_length,
+            stride=self.doc_stride or model.max_length // 2,
+            max_windows=most,
+            long_part=model.long_part,
+            widths=widths,
+            counts=counts,
+        )
 
     # === The network ===
 

@@ -29,12 +29,7 @@ from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
-from keras_bert_impl.models.weights import (
-    added_names,
-    load_weights,
-    tensors_of,
-    values_deferred,
-)
+from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
 from keras_bert_impl.serving.network.networks import Network

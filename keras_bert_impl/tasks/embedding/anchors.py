@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.embedding.search import unit_length
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
 
 if TYPE_CHECKING:
@@ -63,7 +62,9 @@ def anchor_scores(
     cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
     ranks = _ranks(vectors, examples.texts)
     if directory is not None:
-        _write_ranks(directory / "predictions.tsv", cosines, ranks)
+        columns = ["positive", "negative"][: cosines.shape[1]] + ["rank"]
+        rows = ([*cells(row), rank] for row, rank in zip(cosines, ranks))
+        write_predictions_table(directory / "predictions.tsv", columns, rows)
     scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
     if cosines.shape[1] > 1:
         is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
@@ -93,13 +94,3 @@ def _ranks(vectors, texts):
         # Not `cosines >= ...`: comparisons with NaN are False, which would give rank 0.
         ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)
-
-
-def _write_ranks(path, cosines, ranks):
-    columns = ["index", "positive", "negative"][: 1 + cosines.shape[1]] + ["rank"]
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(columns)
-        # Nine significant digits round-trip a float32.
-        for i, (row, rank) in enumerate(zip(cosines, ranks)):
-            writer.writerow([i, *(f"{cosine:.9g}" for cosine in row), rank])

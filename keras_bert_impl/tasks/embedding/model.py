@@ -279,12 +279,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         return losses.compares_examples(self.loss_name)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """See `ReplicatedTrainer`."""
         self._check_group(data)
         return super().train_step(data)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """See `ReplicatedTrainer`."""
         self._check_group(data)
         return super().test_step(data)
 

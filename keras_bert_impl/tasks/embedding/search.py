@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import recover
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
 
 if TYPE_CHECKING:
@@ -114,17 +115,6 @@ def _finite(vectors, what, start=0):
     if len(wrong):
         raise InputError(f"{what} {start + wrong[0]} has NaN or infinite values.")
     return vectors
-
-
-def unit_length(vectors: Any) -> np.ndarray:
-    """Scales vectors `[..., dim]` to unit length, as float32.
-
-    Zero vectors are unchanged; vectors with infinite values become NaN.
-    """
-    vectors = np.asarray(vectors, "float32")
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # infinite values become NaN
-        return vectors / np.maximum(lengths, 1e-12)
 
 
 def read_vectors(path: str | Path) -> np.ndarray:

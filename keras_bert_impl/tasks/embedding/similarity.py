@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
@@ -67,7 +66,8 @@ def score_similarities(
     """Computes the scores of `SimilarityExamples`; see `Task.score`."""
     cosines = model.similarities(examples.texts)
     if directory is not None:
-        _write_cosines(directory / "predictions.tsv", cosines)
+        path = directory / "predictions.tsv"
+        write_predictions_table(path, ["cosine"], ([cell] for cell in cells(cosines)))
     return _scores(examples, cosines)
 
 
@@ -78,11 +78,3 @@ def _scores(examples, cosines):
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
     }
-
-
-def _write_cosines(path, cosines):
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(["index", "cosine"])
-        # Nine significant digits round-trip a float32.
-        writer.writerows([i, f"{cosine:.9g}"] for i, cosine in enumerate(cosines))

@@ -32,11 +32,8 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
     labels = set(labels)
     for batch in itertools.islice(_epoch(x), steps):
         texts, second, _ = _parts(batch)
-        if (
-            _are_texts(texts)
-            and _are_texts(second)
-            and not set(user_input.values(second)) <= labels
-        ):
+        are_texts = _are_texts(texts) and _are_texts(second)
+        if are_texts and not set(user_input.values(second)) <= labels:
             raise InputError(
                 "a batch is (texts, texts), which means texts and labels; pairs of segments must "
                 "be ((first, second),)."

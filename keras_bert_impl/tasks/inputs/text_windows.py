@@ -3,6 +3,7 @@
 Shape legend: texts = examples; windows = rows of one text; length = tokens of a row.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -82,93 +83,68 @@ def other_length(tokenizer: Tokenizer, length: int) -> int:
     return (length - 2 - tokenizer.num_separators) // 2
 
 
-def document_windows(
-    tokenizer: Tokenizer, texts: Any, length: int, stride: int, max_windows: int, long_part: str
-) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Splits texts into windows, in eager mode and in any graph.
+@dataclasses.dataclass(frozen=True)
+class DocumentWindows:
+    """Splits texts into windows that start `stride` tokens apart.
 
     For a pair, windows slide over one text; the other is in each window, truncated to half of the
     row.
 
-    Args:
-        texts: see `one_kind`.
-        length: maximum tokens of a window.
-        stride: tokens from the start of one window to the start of the next.
+    Attributes:
+        max_length: maximum tokens of a window.
         max_windows: maximum number of windows per text; the rest of the text is left out.
         long_part: see `pack_windows`.
-
-    Returns:
-        (features, counts): dict of int32 [windows of all texts, length]; int64 [texts], the number
-        of windows of each text.
+        widths: see `tokenize_texts`.
+        counts: the window counts that batches may be padded to, ascending, up to `max_windows`.
     """
-    short = other_length(tokenizer, length)
-    made = pack_windows(tokenizer, one_kind(texts), length, stride, short, long_part)
-    ones = tf.ones_like(made.texts)
-    counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
-    begins = tf.cumsum(counts, exclusive=True)
-    counts = tf.minimum(counts, max_windows)
-    kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
-    return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
 
+    tokenizer: Tokenizer
+    max_length: int
+    stride: int
+    max_windows: int
+    long_part: str
+    widths: list[int]
+    counts: list[int]
 
-def window_features(
-    texts: Any,
-    tokenizer: Tokenizer,
-    max_length: int,
-    stride: int,
-    max_windows: int,
-    long_part: str,
-    widths: list[int],
-    window_counts: list[int],
-) -> dict[str, tf.Tensor]:
-    """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
+    def tokenize(self, texts: list) -> GroupedTexts:
+        """Tokenizes texts once, in graph mode, chunk by chunk."""
+        counts = []
 
-    Args:
-        texts: string tensor [texts], or a tuple of two for pairs.
-        The others: see `tokenize_documents`.
-    """
-    features, counts = document_windows(
-        tokenizer, texts, max_length, stride, max_windows, long_part
-    )
-    length = tf.shape(features["token_ids"])[1]
-    more = [[0, 0], [0, least_of(widths, length) - length]]
-    pad_id = tokenizer.pad_id
+        def windows(chunk):
+            features, of_chunk = self._windows(chunk)
+            counts.append(of_chunk.numpy())
+            return features
 
-    def padded(name, rows):
-        rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
-        return tf.ensure_shape(rows, [None, static_size(widths)])
+        rows = tokenize_texts(texts, self.tokenizer, self.max_length, self.widths, windows)
+        return grouped(rows, np.concatenate(counts), self.counts)
 
-    features = {name: padded(name, rows) for name, rows in features.items()}
-    return stack_groups(features, counts, window_counts, pad_id)
+    def features(self, texts: Any) -> dict[str, tf.Tensor]:
+        """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
 
+        Args:
+            texts: string tensor [texts], or a tuple of two for pairs.
+        """
+        features, counts = self._windows(texts)
+        length = tf.shape(features["token_ids"])[1]
+        more = [[0, 0], [0, least_of(self.widths, length) - length]]
+        pad_id = self.tokenizer.pad_id
 
-def tokenize_documents(
-    texts: list,
-    tokenizer: Tokenizer,
-    max_length: int,
-    stride: int,
-    max_windows: int,
-    long_part: str,
-    widths: list[int],
-    window_counts: list[int],
-) -> GroupedTexts:
-    """Tokenizes texts once, in graph mode, chunk by chunk.
+        def padded(name, rows):
+            rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
+            return tf.ensure_shape(rows, [None, static_size(self.widths)])
 
-    Args:
-        texts: see `user_input.as_list`.
-        tokenizer, stride, max_windows, long_part: see `document_windows`.
-        max_length: maximum tokens of a window.
-        widths: list of int; see `tokenize_texts`.
-        window_counts: counts that batches may be padded to, ascending, up to `max_windows`.
-    """
-    counts = []
+        features = {name: padded(name, rows) for name, rows in features.items()}
+        return stack_groups(features, counts, self.counts, pad_id)
 
-    def windows(chunk):
-        features, of_chunk = document_windows(
-            tokenizer, chunk, max_length, stride, max_windows, long_part
+    def _windows(self, texts):
+        """Returns (dict of int32 [windows of all texts, length], window counts int64 [texts])."""
+        short = other_length(self.tokenizer, self.max_length)
+        made = pack_windows(
+            self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
         )
-        counts.append(of_chunk.numpy())
-        return features
-
-    rows = tokenize_texts(texts, tokenizer, max_length, widths, windows)
-    return grouped(rows, np.concatenate(counts), window_counts)
+        ones = tf.ones_like(made.texts)
+        counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
+        begins = tf.cumsum(counts, exclusive=True)
+        counts = tf.minimum(counts, self.max_windows)
+        kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
+        return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts

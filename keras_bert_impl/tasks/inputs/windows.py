@@ -13,8 +13,8 @@ from keras_bert_impl.tasks.inputs.batching import (
     padding,
     splits_of,
 )
+from keras_bert_impl.tasks.inputs.text_windows import one_kind
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.windows import pack_windows
 
 
@@ -75,7 +75,7 @@ def tokenize_windows(
     """
     rows, windows = [], []
     for start, chunk in chunks_of(texts):
-        made = pack_windows(tokenizer, _segments(chunk), max_length, stride, first_length)
+        made = pack_windows(tokenizer, one_kind(chunk), max_length, stride, first_length)
         rows.append(flat_rows(made.features))
         windows.append(_flat_windows(made, start))
     parts: dict[str, Any] = {
@@ -83,14 +83,6 @@ def tokenize_windows(
     }
     parts["text_splits"] = splits_of(parts.pop("text_lengths"))
     return TokenizedWindows(**in_one(rows), **padding(tokenizer, max_length, widths), **parts)
-
-
-def _segments(texts):
-    """Converts texts to a string tensor [texts], or a tuple of two for pairs."""
-    if texts and isinstance(texts[0], tuple):
-        first, second = zip(*texts)
-        return as_strings(list(first)), as_strings(list(second))
-    return as_strings(texts)
 
 
 def _flat_windows(windows, first_text):

@@ -11,9 +11,10 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
-from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
 _CHUNK = 1024  # words compared with the vocabulary at once
@@ -197,7 +198,7 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
         ids: int array, candidate tokens.
     """
     table = model.encoder.embeddings.token_embeddings.numpy().astype("float32")
-    targets = _of_length_one(table[ids])
+    targets = unit_length(table[ids])
     tokens = np.flatnonzero(np.isin(words_of_tokens, words))
     begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens are adjacent
     found = []
@@ -205,10 +206,6 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
         ends = np.append(begins, len(tokens))[first : first + _CHUNK + 1]
         part = table[token_ids[tokens[ends[0] : ends[-1]]]]
         sums = np.add.reduceat(part, ends[:-1] - ends[0], axis=0)
-        cosines = _of_length_one(sums) @ targets.T  # [words of the chunk, ids]
+        cosines = unit_length(sums) @ targets.T  # [words of the chunk, ids]
         found.append(np.argsort(-cosines, axis=1, kind="stable")[:, :top_k])
     return np.concatenate(found)
-
-
-def _of_length_one(vectors):
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -9,7 +9,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 

@@ -1,6 +1,5 @@
 """Multiple-choice examples, scores and prediction files."""
 
-import csv
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
@@ -67,11 +66,10 @@ def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarra
             example has fewer endings than another, its last cells are empty.
     """
     most = max(map(len, probabilities), default=0)
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(["index", "choice", *(f"ending{number}" for number in range(most))])
-        for number, row in enumerate(probabilities):
-            choice = "" if np.isnan(row).any() else row.argmax()
-            # Nine significant digits round-trip a float32.
-            cells = [f"{probability:.9g}" for probability in row]
-            writer.writerow([number, choice, *cells, *[""] * (most - len(cells))])
+
+    def line(row):
+        choice = "" if np.isnan(row).any() else row.argmax()
+        return [choice, *cells(row), *[""] * (most - len(row))]
+
+    columns = ["choice", *(f"ending{number}" for number in range(most))]
+    write_predictions_table(path, columns, map(line, probabilities))

@@ -215,12 +215,6 @@ class MultipleChoice(TaskModel):
         tokenized = tokenize_groups(pairs, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self) -> list[keras.metrics.Metric]:
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
     # === Files ===
 
     @staticmethod

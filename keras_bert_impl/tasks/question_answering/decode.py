@@ -77,7 +77,7 @@ def n_best_answers(
 
 
 def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
-    """The `Answer`s of a block of questions; see `n_best_answers`."""
+    """Returns the `Answer`s to a block of questions; see `n_best_answers`."""
     rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
     tokens, can_start = _places(windows, columns, rows, logits.shape[2])
     splits = windows.text_splits[block.start : block.stop + 1]
@@ -121,8 +121,8 @@ def _check_logits(logits, windows):
 
 
 def _places(windows, columns, own, length):
-    """(tokens, can_start): int32 and bool [rows, length] of some rows: the number of each
-    position's token in its context, -1 elsewhere, and whether it has most context in this window."""
+    """Returns (tokens, can_start), int32 and bool [rows, length]: the number of each position's
+    token in its context, -1 elsewhere, and whether it has the most context in this window."""
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
     at = rows[flat] - own.start, columns[flat]
@@ -199,7 +199,7 @@ class Spans(NamedTuple):
         return self.start_logits + self.end_logits
 
     def at(self, numbers: tf.Tensor) -> "Spans":
-        """The spans with these numbers."""
+        """Returns the spans with these numbers."""
         return Spans(*(tf.gather(values, numbers) for values in self))
 
 
@@ -216,8 +216,8 @@ def ranked_spans(
     White space around a span does not belong to it; a span of nothing else is left out.
 
     Args:
-        candidates: dict, of `candidate_spans`.
-        texts_of_rows: int64 [rows]. The context of each window.
+        candidates: from `candidate_spans`.
+        texts_of_rows: int64 [rows], the context of each window.
         token_starts, token_ends: int32 ragged [contexts, (tokens)], in characters.
         num_best: spans of a context.
 
@@ -259,7 +259,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Of each context the first `count` spans whose texts differ."""
+    """Returns the first `count` spans of each context whose texts differ."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -273,10 +273,10 @@ def _distinct(spans, contexts, count):
 def lowest_nulls(
     candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
 ) -> tf.Tensor:
-    """The logits of `[CLS]`, in the window of each text where their sum is lowest.
+    """Returns the logits of `[CLS]`, in the window of each text where their sum is lowest.
 
     Args:
-        candidates: dict, of `candidate_spans`.
+        candidates: from `candidate_spans`.
         texts_of_rows: int64 [rows]. The text of each window.
         num_texts: every text has a window.
 
@@ -299,16 +299,16 @@ def answer_table(
     num_best: int,
     nulls: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """The answers of each context, padded to one number.
+    """Returns the answers of each context, padded to one number.
 
     Args:
         spans: `Spans`, ranked.
         num_best: answers of a context.
-        nulls: float64 [num_texts, 2], of `lowest_nulls`, if there may be no answer: "" is then
+        nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer: "" is then
             among the answers, after equal ones; if it is not among the best, after them.
 
     Returns:
-        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers] each: `answers`,
+        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers]: `answers`,
         string, `starts` and `ends`, int32, in characters of the context, `scores`, float64, a
         softmax over the answers, and `start_logits` and `end_logits`, float64.
     """
@@ -338,7 +338,7 @@ def answer_table(
 
 
 def _with_null(table, counts, nulls, num_best):
-    """Puts no answer among the answers; see `answer_table`.
+    """Inserts the null answer among the answers; see `answer_table`.
 
     Returns:
         (dict of tensors [texts, num_best + 1], counts).
@@ -362,15 +362,11 @@ def _with_null(table, counts, nulls, num_best):
     return made, tf.where(is_among, tf.minimum(counts + 1, num_best), num_best + 1)
 
 
-# === The best of the answers ===
+# === The best answer ===
 
 
 def null_odds(answers: list[Answer]) -> float:
-    """How much no answer is preferred: its score less that of the best answer with a text.
-
-    Args:
-        answers: list of `Answer` of one question, with "" among them.
-    """
+    """Returns the score of the null answer, one of the answers, minus the best one with a text."""
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
     score = null.start_logit + null.end_logit
@@ -378,11 +374,9 @@ def null_odds(answers: list[Answer]) -> float:
 
 
 def best_text(answers: list[Answer], null_threshold: float | None = None) -> str:
-    """The text of the best answer to one question.
+    """Returns the text of the best answer to one question.
 
-    Args:
-        null_threshold: "" where `null_odds` is above it; None for never, unless there is nothing
-            else.
+    It is "" if `null_odds` exceeds the threshold, or if there is no answer with a text.
     """
     if null_threshold is not None and null_odds(answers) > null_threshold:
         return ""

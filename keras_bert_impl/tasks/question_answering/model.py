@@ -251,12 +251,6 @@ class QuestionAnswerer(TaskModel):
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         return {"exact_match": ExactMatch, "f1": SpanF1}
 
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self) -> list[keras.metrics.Metric]:
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
 
 def _decoded(text):
     return text.decode("utf-8") if isinstance(text, bytes) else text

@@ -90,11 +90,11 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """The outputs of the signature: those of `answer_table`, and which answer is chosen.
+    """Returns the outputs of the signature: those of `answer_table`, and the chosen answer.
 
     Args:
-        table: dict, of `answer_table`.
-        nulls: float64 [batch, 2], of `lowest_nulls`; None where there always is an answer.
+        table: from `answer_table`.
+        nulls: float64 [batch, 2], from `lowest_nulls`; None if there always is an answer.
         null_threshold: float or None.
     """
     totals = table["start_logits"] + table["end_logits"]

@@ -49,25 +49,12 @@ class QuestionAnswering(Task):
     def score(
         model: QuestionAnswerer, examples: QuestionExamples, directory: Path | None = None
     ) -> dict[str, float]:
-        try:
-            predictions = model.predict(examples.pairs, verbose=0)
-        except UndefinedScoresError:
-            return _undefined_answers(model, examples)
-        return _score_predictions(model, examples, predictions, directory)
+        return _score(model, examples, directory)
 
     def finish(
         self, model: QuestionAnswerer, dev: QuestionExamples, directory: Path | None = None
     ) -> dict[str, float]:
-        if not self._has_nulls:
-            return self.score(model, dev, directory)
-        try:
-            predictions = model.predict(dev.pairs, verbose=0)
-        except UndefinedScoresError:
-            return _undefined_answers(model, dev)
-        model.null_threshold = search_null_threshold(dev, predictions)
-        if directory is not None:
-            model.save_settings(directory / "model")
-        return _score_predictions(model, dev, predictions, directory)
+        return _score(model, dev, directory, search_threshold=self._has_nulls)
 
     @classmethod
     def read(cls, source: ExampleSource, split: str) -> QuestionExamples:
@@ -83,16 +70,20 @@ class QuestionAnswering(Task):
             yield answer, [text, f"{best.score:.4f}"]
 
 
-def _score_predictions(model, examples, predictions, directory):
+def _score(model, examples, directory, search_threshold=False):
+    """Scores a model, after selecting its null threshold if wanted; NaN if its scores are."""
+    try:
+        predictions = model.predict(examples.pairs, verbose=0)
+    except UndefinedScoresError:
+        nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
+        return undefined(score_answers(examples, nothing, model.null_threshold))
+    if search_threshold:
+        model.null_threshold = search_null_threshold(examples, predictions)
+        if directory is not None:
+            model.save_settings(directory / "model")
     if directory is not None:
         write_answer_files(directory, examples, predictions, model.null_threshold)
     return score_answers(examples, predictions, model.null_threshold)
-
-
-def _undefined_answers(model, examples):
-    """Returns a dict of the model's score names with NaN values."""
-    nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
-    return undefined(score_answers(examples, nothing, model.null_threshold))
 
 
 TASKS = (QuestionAnswering,)

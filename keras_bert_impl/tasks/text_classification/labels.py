@@ -97,11 +97,9 @@ class TextLabels:
             return self._distributions(numbers.astype("float32"), allow_soft)
         wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
         if numbers.ndim != 1 or wrong.any():
-            received = (
-                f"shape {numbers.shape}"
-                if numbers.ndim != 1
-                else f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
-            )
+            received = f"shape {numbers.shape}"
+            if numbers.ndim == 1:
+                received = f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
             raise InputError(
                 f"labels must be class numbers from 0 to {self.num_classes - 1}. "
                 f"Received: {received}"
@@ -139,10 +137,8 @@ class TextLabels:
 
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
-            rows, places = (
-                np.zeros((len(labels), self.num_classes), "float32"),
-                places_of(self.labels),
-            )
+            rows = np.zeros((len(labels), self.num_classes), "float32")
+            places = places_of(self.labels)
             for position, names in enumerate(labels):
                 rows[position, [number_of(name, position, places) for name in names]] = 1
             return rows

@@ -118,12 +118,6 @@ class NextSentencePredictor(TaskModel):
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         return score_metrics(2, positive_class=0)
 
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self) -> list[keras.metrics.Metric]:
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
     def scores(self, outputs: Any) -> Any:
         return ops.softmax(outputs)[:, 0]
 

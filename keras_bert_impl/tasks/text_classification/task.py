@@ -1,6 +1,5 @@
 """The text classification task for training runs and commands."""
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.labels import join_names
@@ -91,9 +90,9 @@ class TextClassification(Task):
         check_scores(rows)
         for row in rows.tolist():
             scores = dict(zip(model.labels, row))
-            if model.problem_type == "regression":
+            if model.problem_type == REGRESSION:
                 yield {"values": row}, [f"{value:.6g}" for value in row]
-            elif model.problem_type == "multi_label_classification":
+            elif model.problem_type == MULTI:
                 chosen = [name for name, score in scores.items() if score >= 0.5]
                 yield {"labels": chosen, "scores": scores}, [join_names(chosen)]
             else:
@@ -134,16 +133,11 @@ def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.n
         path: the `.tsv` file.
         scores: float32 `[texts, num_classes]`, from `predict`.
     """
-    columns = ["index", "label", *classifier.labels]
     if classifier.problem_type == REGRESSION:
-        columns = ["index", *classifier.labels]
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(columns)
-        for number, row in enumerate(scores):
-            label = [join_names(names_of(classifier, row))] if "label" in columns[:2] else []
-            # Nine significant digits round-trip a float32.
-            writer.writerow([number, *label, *(f"{score:.9g}" for score in row)])
+        write_predictions_table(path, classifier.labels, map(cells, scores))
+        return
+    rows = ([join_names(names_of(classifier, row)), *cells(row)] for row in scores)
+    write_predictions_table(path, ["label", *classifier.labels], rows)
 
 
 TASKS = (TextClassification,)

@@ -20,11 +20,7 @@ class StepWatch:
         self._norm = keras.metrics.Mean(name="gradient_norm")
         # The value is the same on every replica, so the mean is exact.
         self._highest = keras.Variable(
-            0.0,
-            trainable=False,
-            name="highest_loss",
-            aggregation="mean",
-            synchronization="on_read",
+            0.0, trainable=False, name="highest_loss", aggregation="mean", synchronization="on_read"
         )
         with tf.device("CPU:0"):
             self._waited = tf.Variable(0.0, dtype=tf.float64, trainable=False)  # seconds

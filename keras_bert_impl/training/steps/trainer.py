@@ -83,6 +83,8 @@ class ReplicatedTrainer(_Step):
         model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
     """
 
+    _compiled = SimpleNamespace(arguments={}, lost=None)
+
     def compile(
         self,
         *args: Any,

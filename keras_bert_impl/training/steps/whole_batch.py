@@ -46,7 +46,6 @@ class WholeBatchTrainer(_Mixin):
         raise NotImplementedError
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """See `ReplicatedTrainer`."""
         if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
             return super().train_step(data)
         x, y, sample_weight = unpack(data)
@@ -57,7 +56,6 @@ class WholeBatchTrainer(_Mixin):
         return super().train_step((x, self._linearized(y, y_pred), sample_weight))
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """See `ReplicatedTrainer`."""
         if not self.compares_examples or num_replicas() == 1:
             return super().test_step(data)
         x, y, sample_weight = unpack(data)
@@ -65,7 +63,6 @@ class WholeBatchTrainer(_Mixin):
         return super().test_step((x, self._linearized(y, y_pred), sample_weight))
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> tf.Tensor:
-        """See `ReplicatedTrainer`."""
         if not self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if sample_weight is not None:
@@ -76,7 +73,6 @@ class WholeBatchTrainer(_Mixin):
         return tf.reduce_sum(y.losses) / totals + linear - tf.stop_gradient(linear)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """See `keras.Model`."""
         y = y.labels if isinstance(y, _Linearized) else y
         return super().compute_metrics(x, y, y_pred, sample_weight)
 

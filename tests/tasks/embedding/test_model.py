@@ -283,7 +283,7 @@ def test_rejects_invalid_arguments(arguments, message):
         ("cosent", PAIRS, [float("nan")] * 17, r"text 0 has no label \(nan\)"),
         ("cosine", PAIRS, None, "labels are missing"),
         ("cosine", PAIRS, SCORES[:3], "17 texts, but 3 labels"),
-        ("triplet", PAIRS, SCORES, "the loss 'triplet' has no labels"),
+        ("triplet", PAIRS, SCORES, "the loss 'triplet' takes no labels"),
         ("triplet", PAIRS, None, "takes examples of three texts"),
         ("cosine", TEXTS, SCORES, "takes examples of two texts. Received: 1 text"),
         ("cosine", [*PAIRS[:2], TEXTS[0]], [1, 1, 1], "example 2 has 1 text"),

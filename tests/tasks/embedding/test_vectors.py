@@ -197,7 +197,7 @@ def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     np.save(file, np.zeros(3))
     with pytest.raises(InputError, match="must hold float vectors"):
         read_vectors(file)
-    with pytest.raises(InputError, match="has 11 lines, for 12 vectors"):
+    with pytest.raises(InputError, match="has 11 lines for 12 vectors"):
         read_places(written, [0], 12)
     (tmp_path / "objects.jsonl").write_text('{"path": 1}\n')
     with pytest.raises(InputError, match="line 1: expected an object with path, line and text"):
