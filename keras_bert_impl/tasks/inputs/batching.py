@@ -6,7 +6,7 @@ row, including padding.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,11 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import beginning
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
-# Limits of a chunk that is tokenized at once: number of texts, and total number of characters.
-CHUNK = 1024
-CHARACTERS = 1 << 20
 # Batches in a window that is sorted by length: at most this number, and at most a share of an
 # epoch, so that the next epoch groups texts differently; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
@@ -113,7 +111,7 @@ def tokenize_texts(
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
-    """Tokenizes texts once, in graph mode, chunk by chunk.
+    """Tokenizes texts once, in graph mode, block by block.
 
     Args:
         texts: see `user_input.as_list`.
@@ -124,33 +122,8 @@ def tokenize_texts(
     """
     texts = user_input.as_list(texts)
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
-    chunks = [flat_rows(pack(chunk)) for _, chunk in chunks_of(texts)]
+    chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
-
-
-def chunks_of(
-    texts: Iterable, chunk: int = CHUNK, characters: int = CHARACTERS
-) -> Iterator[tuple[int, list]]:
-    """Splits texts into chunks that are tokenized at once.
-
-    Args:
-        texts: list of str, bytes and pairs of those.
-        chunk: maximum number of texts per chunk.
-        characters: a chunk ends with the text that reaches this number of characters.
-
-    Yields:
-        (int, list): the index of the first text, and the texts. One empty list if there are none.
-    """
-    part, size, first = [], 0, 0
-    for text in texts:
-        part.append(text)
-        size += sum(map(len, text)) if isinstance(text, tuple) else len(text)
-        if len(part) == chunk or size >= characters:
-            yield first, part
-            first += len(part)
-            part, size = [], 0
-    if part or not first:
-        yield first, part
 
 
 def _beginnings(tokenizer, max_length, texts):

@@ -1,6 +1,6 @@
 """Processes texts in blocks, so that memory beside the result does not grow with their number."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
 
 
 def blocks(
-    texts: Sequence, most_texts: int | None = None, most_characters: int | None = None
-) -> Iterator[Sequence]:
+    texts: list, most_texts: int | None = None, most_characters: int | None = None
+) -> Iterator[list]:
     """Splits a list of texts into blocks, in order.
 
     Args:
@@ -37,8 +37,8 @@ def blocks(
 
 
 def in_blocks(
-    function: Callable[[Sequence], Any],
-    texts: Sequence,
+    function: Callable[[list], Any],
+    texts: list,
     most_texts: int | None = None,
     most_characters: int | None = None,
     done: Callable[[int], Any] = lambda count: None,

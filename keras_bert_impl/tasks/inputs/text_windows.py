@@ -107,12 +107,12 @@ class DocumentWindows:
     counts: list[int]
 
     def tokenize(self, texts: list) -> GroupedTexts:
-        """Tokenizes texts once, in graph mode, chunk by chunk."""
+        """Tokenizes texts once, in graph mode, block by block."""
         counts = []
 
-        def windows(chunk):
-            features, of_chunk = self._windows(chunk)
-            counts.append(of_chunk.numpy())
+        def windows(block):
+            features, of_block = self._windows(block)
+            counts.append(of_block.numpy())
             return features
 
         rows = tokenize_texts(texts, self.tokenizer, self.max_length, self.widths, windows)

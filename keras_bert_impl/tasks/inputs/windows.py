@@ -7,12 +7,12 @@ import numpy as np
 
 from keras_bert_impl.tasks.inputs.batching import (
     TokenizedTexts,
-    chunks_of,
     flat_rows,
     in_one,
     padding,
     splits_of,
 )
+from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.inputs.text_windows import one_kind
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.windows import pack_windows
@@ -63,7 +63,7 @@ def tokenize_windows(
     first_length: int = 64,
     widths: list[int] | None = None,
 ) -> TokenizedWindows:
-    """Tokenizes texts once, in graph mode, chunk by chunk.
+    """Tokenizes texts once, in graph mode, block by block.
 
     Args:
         texts: list of str, or of (first, second) tuples, all of one kind; windows slide over the
@@ -73,11 +73,12 @@ def tokenize_windows(
         first_length: the first text of a pair is truncated to this number of tokens. Default 64.
         widths: list of int; see `tokenize_texts`.
     """
-    rows, windows = [], []
-    for start, chunk in chunks_of(texts):
-        made = pack_windows(tokenizer, one_kind(chunk), max_length, stride, first_length)
+    rows, windows, start = [], [], 0
+    for block in blocks(texts):
+        made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)
         rows.append(flat_rows(made.features))
         windows.append(_flat_windows(made, start))
+        start += len(block)
     parts: dict[str, Any] = {
         name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]
     }

@@ -144,6 +144,8 @@ def test_blocks_are_limited_by_texts_and_characters():
     assert [len(block) for block in blocks.blocks(texts, 4, 1000)] == [4, 4]
     assert [len(block) for block in blocks.blocks(texts, 100, 60)] == [6, 1, 1]
     assert sum(blocks.blocks(texts, 3, 60), []) == texts
+    texts = ["a"] * 5 + ["b" * 9, ("c" * 4, "c" * 5), "d"]
+    assert [len(block) for block in blocks.blocks(texts, 4, 9)] == [4, 2, 1, 1]
     assert list(blocks.blocks([])) == [[]]
 
 

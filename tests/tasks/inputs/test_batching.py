@@ -36,13 +36,6 @@ def test_long_texts_are_cut_to_max_length():
     np.testing.assert_array_equal(lengths, [7, 3])
 
 
-def test_a_chunk_ends_with_some_texts_or_some_characters():
-    texts = ["a"] * 5 + ["b" * 9, ("c" * 4, "c" * 5), "d"]
-    sizes = [(first, len(part)) for first, part in batching.chunks_of(texts, 4, 9)]
-    assert sizes == [(0, 4), (4, 2), (6, 1), (7, 1)]
-    assert list(batching.chunks_of([])) == [(0, [])]
-
-
 class _Counting:
     """A tokenizer that counts the characters of the texts it is given."""
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.tasks.inputs import batching
-from keras_bert_impl.tasks.inputs.batching import chunks_of
+from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tokenizers.windows import pack_windows
 from tests.tasks.helpers import WORDS, tokenizer
@@ -19,11 +19,11 @@ def texts(count, most=30, seed=0):
 
 
 @pytest.mark.parametrize("paired", [False, True])
-def test_chunks_do_not_change_the_result(monkeypatch, paired):
+def test_blocks_do_not_change_the_result(monkeypatch, paired):
     given = list(zip(texts(25, 5), texts(25, seed=1))) if paired else texts(25)
     whole = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
-    by_seven = functools.partial(chunks_of, chunk=7)
-    monkeypatch.setattr("keras_bert_impl.tasks.inputs.windows.chunks_of", by_seven)
+    by_seven = functools.partial(blocks, most_texts=7)
+    monkeypatch.setattr("keras_bert_impl.tasks.inputs.windows.blocks", by_seven)
     parts = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
     for name in ("token_ids", "row_splits", "second_starts", "texts", "tokens", "text_splits"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
