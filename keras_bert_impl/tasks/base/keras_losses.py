@@ -161,8 +161,8 @@ class TaskLoss(keras.losses.Loss):
         losses = self._loss.call(*self._view(y_true, y_pred))
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
-                f"the loss {self.name!r} returns one value for the whole batch: reduce over axis=-1, "
-                "so that it returns one per example."
+                f"the loss {self.name!r} returns one value for the whole batch: reduce over "
+                "axis=-1, so that it returns one per example."
             )
         return losses
 

@@ -64,14 +64,10 @@ class TaskModel(RawTextTrainer, keras.Model):
         InputError: encoder, tokenizer and `max_length` do not match.
     """
 
-    head: str | None = (
-        None  # name of the head, see `interop.head_tensors`; None for an encoder alone
-    )
+    head: str | None = None  # see `interop.head_tensors`; None for an encoder alone
     signature_class: type[Signatures] | None = None
     network: type[Network] | None = None
-    settings: tuple[
-        str, ...
-    ] = ()  # names of attributes, also arguments, saved in files besides `max_length`
+    settings: tuple[str, ...] = ()  # arguments saved in files besides `max_length`
     _is_quantized = False
 
     def __init__(

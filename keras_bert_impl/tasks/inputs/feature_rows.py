@@ -85,7 +85,8 @@ def complete(
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
-            f"features must be among {listed(names)}. Received: {listed(unknown)}.{renamed(unknown)}"
+            f"features must be among {listed(names)}. "
+            f"Received: {listed(unknown)}.{renamed(unknown)}"
         )
     features = {name: _as_array(name, value) for name, value in features.items()}
     if config is not None:

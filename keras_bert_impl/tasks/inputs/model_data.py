@@ -1,4 +1,4 @@
-"""Converts what a user gives to `fit`, `evaluate` and `predict` to rows and data sets for a model."""
+"""Converts a user's data for `fit`, `evaluate` and `predict` to rows and data sets."""
 
 from typing import Any
 
