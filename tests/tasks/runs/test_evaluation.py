@@ -153,7 +153,7 @@ def test_labels_are_found_by_name(base):
     [
         (Examples(["a"], ["odd"], source="d.csv", lines=[7]), "d.csv, line 7: the label 'odd' is"),
         (Examples(["a"], [1.5], source="d.csv"), "d.csv has labels for regression, but the model"),
-        (Examples(["a"], [["negative"]], source="d.csv"), "labels of multi_label_class"),
+        (Examples(["a"], [["negative"]], source="d.csv"), "labels for multi_label_class"),
         (Examples(["a"], None, source="d.csv"), "d.csv has no labeled texts"),
         (
             TaggedExamples([["a"]], [["O"]], ["O"], source="d.txt"),

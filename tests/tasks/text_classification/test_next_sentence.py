@@ -90,7 +90,7 @@ def test_rejects_invalid_input(directory, tmp_path):
     model = NextSentencePredictor.from_pretrained(directory)
     with pytest.raises(InputError, match="text 0 must be a .first, second. tuple"):
         model.predict(["a film"])
-    with pytest.raises(InputError, match="labels must be 1 numbers, 0 or 1"):
+    with pytest.raises(InputError, match="labels must be 2 numbers, 0 or 1"):
         model.fit(PAIRS[:2], [0, 2], verbose=0)
     with pytest.raises(InputError, match="needs the pooler of bert or albert. Received: roberta"):
         NextSentencePredictor(encoder(architecture="roberta", num_segments=1), tokenizer())
