@@ -132,7 +132,7 @@ def test_quantize_is_that_of_keras(classifier, tmp_path):
         lambda: model.save_pretrained(tmp_path / "x"),
         lambda: model.save(tmp_path / "x.keras"),
     ):
-        with pytest.raises(InputError, match="a quantized model .*write export"):
+        with pytest.raises(InputError, match="a quantized model .*call export"):
             refused()
 
 

@@ -139,7 +139,7 @@ def read_config(directory):
     try:
         model_class_of(directory)
     except InputError as error:
-        if "holds no fine-tuned model" not in str(error):
+        if "is not a fine-tuned model" not in str(error):
             raise
 
 

@@ -4,13 +4,14 @@ import functools
 import importlib.util
 import pkgutil
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.interop import OWN_SETTINGS, open_model
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
+from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
 
-_registered = []
+_registered: list[type[Task]] = []
 
 
 def register_task(task: type[Task]) -> type[Task]:
@@ -21,9 +22,9 @@ def register_task(task: type[Task]) -> type[Task]:
     """
     for other in all_tasks():
         if task.name is not None and task.name == other.name:
-            raise InputError(f"a task named {task.name!r} is registered already.")
+            raise InputError(f"a task named {task.name!r} is already registered.")
         if task.example_class is not None and task.example_class is other.example_class:
-            raise InputError(f"{task.example_class.__name__} belongs to {other.__name__} already.")
+            raise InputError(f"{task.example_class.__name__} already belongs to {other.__name__}.")
     _registered.append(task)
     return task
 
@@ -47,10 +48,11 @@ def task_named(name: str | None) -> type[Task]:
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
-    raise InputError(f"there is no task {name!r}: {listed(t.name for t in all_tasks() if t.name)}.")
+    names = listed(task.name for task in all_tasks() if task.name)
+    raise InputError(f"there is no task {name!r}. The tasks are {names}.")
 
 
-def task_of_model(model) -> type[Task]:
+def task_of_model(model: TaskModel) -> type[Task]:
     """Returns the task that a model belongs to.
 
     Raises:
@@ -60,10 +62,10 @@ def task_of_model(model) -> type[Task]:
         for task in all_tasks():
             if model_class in task.model_classes:
                 return task
-    raise InputError(f"a {type(model).__name__} belongs to no task.")
+    raise InputError(f"no task has models of class {type(model).__name__}.")
 
 
-def task_of(train, dev) -> Task:
+def task_of(train: Any, dev: Any) -> Task:
     """Creates the task for two sets of labelled examples.
 
     Raises:
@@ -79,17 +81,17 @@ def task_of(train, dev) -> Task:
 def _check_labelled(examples):
     needs_labels = _task_of_examples(examples).needs_labels
     if not len(examples) or (needs_labels and not examples.has_labels):
-        raise InputError(f"{examples.source} has no labelled texts.")
+        raise InputError(f"{examples.source} has no labeled texts.")
 
 
 def _task_of_examples(examples):
     for task in all_tasks():
         if task.example_class is type(examples):
             return task
-    raise InputError(f"{type(examples).__name__} are examples of no task.")
+    raise InputError(f"no task takes examples of class {type(examples).__name__}.")
 
 
-def score(model, examples, directory=None):
+def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dict[str, float]:
     """Scores a model on labelled examples of its task; see `Task.score`.
 
     Raises:
@@ -99,22 +101,23 @@ def score(model, examples, directory=None):
     task = _task_of_examples(examples)
     if not isinstance(model, task.model_classes):
         raise InputError(
-            f"{examples.source} was read for a {task.model_classes[0].__name__}, and the model "
-            f"is a {type(model).__name__}: read it for that task."
+            f"{examples.source} was read for a {task.model_classes[0].__name__}, but the model "
+            f"is a {type(model).__name__}. Read the file for the task of this model."
         )
     return task.score(model, examples, directory)
 
 
-def score_more(model, more, directory=None):
+def score_more(
+    model: TaskModel, more: dict[str, Any], directory: Path | None = None
+) -> dict[str, float]:
     """Scores a model on further example sets; prefixes each score with the name of its set.
 
     Args:
-        model: `TaskModel`.
         more: dict of name -> examples.
         directory: `Path` of an existing folder. Predictions are written to subfolders named after
             the sets.
     """
-    scores = {}
+    scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
         if folder is not None:
@@ -124,7 +127,7 @@ def score_more(model, more, directory=None):
     return scores
 
 
-def model_class_of(directory, base=None):
+def model_class_of(directory: str | Path, base: str | Path | None = None) -> type[TaskModel]:
     """Returns the task model class that the `config.json` of a model directory names.
 
     For directories of other libraries, each task recognizes its own; see `Task.recognize`.
@@ -147,6 +150,6 @@ def model_class_of(directory, base=None):
     found = source.config.list_of("architectures", str, [])
     known = [end for task in all_tasks() for end in task.architectures]
     raise InputError(
-        f"{directory} holds no fine-tuned model: its config.json names {listed(found)}, "
-        f"which ends in none of {', '.join(known)}."
+        f"{directory} is not a fine-tuned model: none of the architectures in its config.json "
+        f"ends in {', '.join(known)}. Received: {listed(found)}"
     )

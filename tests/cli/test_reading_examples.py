@@ -67,9 +67,9 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     assert threes.texts == [("a", "b", "c")] and threes.labels is None
     assert read(*files, "--pair", "two", "--label", "score").labels == [1.0]
     for more, message in (
-        (["--pair", "two", "--negative", "three", "--label", "score"], "leave --label"),
+        (["--pair", "two", "--negative", "three", "--label", "score"], "leave out --label"),
         (["--pair", "two", "--negative", "four"], "no column named 'four'"),
-        ([], "--pair is missing"),
+        ([], "--pair, the column of the second text, is missing"),
     ):
         with pytest.raises(InputError, match=message):
             read(*files, *more)

@@ -36,7 +36,7 @@ def tagged(base, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_tagger_is_scored_as_it_was_saved(tagged):
+def test_saved_tagger_has_the_same_scores(tagged):
     gold = read_columns(tagged / "b.txt")
     predicted = read_columns(tagged / "run" / "predictions.tsv")
     model = load_tuned(tagged / "run")
@@ -50,7 +50,7 @@ def test_a_tagger_is_scored_as_it_was_saved(tagged):
 
 
 @pytest.mark.slow
-def test_a_tagger_is_asked(tagged, capsys):
+def test_predicts_with_a_tagger(tagged, capsys):
     (tagged / "asked.txt").write_text(f"{TEXT}\nfilm\n")
     command = ["predict", "--model", str(tagged / "run"), "--input", str(tagged / "asked.txt")]
     assert main([*command, "--json"]) == 0
@@ -68,7 +68,7 @@ def test_a_tagger_is_asked(tagged, capsys):
 
 
 @pytest.mark.slow
-def test_a_tagger_is_exported_and_checked(tagged, capsys):
+def test_exports_and_checks_a_tagger(tagged, capsys):
     run, folder = str(tagged / "run"), tagged / "saved"
     assert main(["export", "--model", run, "--out", str(folder), "--check"]) == 0
     written = capsys.readouterr()
@@ -97,7 +97,7 @@ def asked(base, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_an_answerer_is_scored_as_it_was_saved(asked):
+def test_saved_answerer_has_the_same_scores(asked):
     run = asked / "run"
     names = "predictions", "null_odds"
     texts, odds = (json.loads((run / f"{name}.json").read_text()) for name in names)
@@ -112,7 +112,7 @@ def test_an_answerer_is_scored_as_it_was_saved(asked):
 
 
 @pytest.mark.slow
-def test_an_answerer_is_asked(asked, capsys):
+def test_predicts_with_an_answerer(asked, capsys):
     row = {"question": "what?", "context": TEXT}
     (asked / "asked.jsonl").write_text(json.dumps(row) + "\n")
     command = ["predict", "--model", str(asked / "run"), "--input", str(asked / "asked.jsonl")]
@@ -135,19 +135,19 @@ def test_an_answerer_is_asked(asked, capsys):
         ("mrpc", [], "--task needs --data (its folder) instead of --train and --dev"),
     ],
 )
-def test_what_is_refused(base, tagged, asked, tmp_path, capsys, task, more, message):
+def test_rejects_invalid_input(base, tagged, asked, tmp_path, capsys, task, more, message):
     file = asked / "questions.json" if task == "squad" else tagged / "a.txt"
     assert finetune(base, task, file, file, tmp_path / "run", *more) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_directory_without_a_head(base, tagged, capsys):
+def test_rejects_a_model_directory_without_a_head(base, tagged, capsys):
     assert main(["predict", "--model", str(base), "--input", str(tagged / "a.txt")]) == 2
-    assert "holds no fine-tuned model" in capsys.readouterr().err
+    assert "is not a fine-tuned model" in capsys.readouterr().err
 
 
-def test_the_recipe_has_the_settings_of_the_task(tagged):
+def test_recipe_has_the_settings_of_the_task(tagged):
     recipe = yaml.safe_load((tagged / "run" / "recipe.yaml").read_text())
     assert (recipe["doc_stride"], recipe["crf"], recipe["max_length"]) == (3, False, 8)
 
@@ -164,7 +164,7 @@ def test_the_recipe_has_the_settings_of_the_task(tagged):
         ({"model_class": "Mine"}, "BertForTokenClassification", "TokenClassifier"),
     ],
 )
-def test_the_class_of_a_directory(base, tmp_path, own, architecture, name):
+def test_finds_the_class_of_a_directory(base, tmp_path, own, architecture, name):
     shutil.copytree(base, tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text()) | {"architectures": [architecture], OWN_SETTINGS: own}
@@ -172,7 +172,7 @@ def test_the_class_of_a_directory(base, tmp_path, own, architecture, name):
     assert model_class_of(tmp_path / "model").__name__ == name
 
 
-def test_models_name_their_class(tmp_path):
+def test_saved_models_name_their_class(tmp_path):
     classifier().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config[OWN_SETTINGS]["model_class"] == "TextClassifier"

@@ -51,7 +51,7 @@ def praise(monkeypatch):
     return registry.register_task(Praise)
 
 
-def test_a_task_is_one_description(praise, tmp_path, capsys):
+def test_description_is_enough_for_a_task(praise, tmp_path, capsys):
     base = helpers.save_base(tmp_path / "base")
     train, dev = (ToyExamples(*helpers.examples(32, seed), source="toy") for seed in range(2))
     model = finetune(base, train, dev, tmp_path / "run", epochs=2, batch_size=16, verbose=0)
@@ -76,8 +76,8 @@ def test_a_task_is_one_description(praise, tmp_path, capsys):
     assert found == load_tuned(tmp_path / "run").classify(dev.texts)
 
 
-def test_two_tasks_cannot_have_one_name_or_one_class_of_examples(praise):
-    with pytest.raises(InputError, match="'praise' is registered already"):
+def test_rejects_duplicate_names_and_example_classes(praise):
+    with pytest.raises(InputError, match="'praise' is already registered"):
         registry.register_task(type("Other", (Task,), {"name": "praise"}))
-    with pytest.raises(InputError, match="ToyExamples belongs to Praise already"):
+    with pytest.raises(InputError, match="ToyExamples already belongs to Praise"):
         registry.register_task(type("Other", (Task,), {"example_class": ToyExamples}))

@@ -60,7 +60,7 @@ def test_lora_is_restored_for_further_tuning(base, lora):
     assert loaded.config.adapter == model.config.adapter
     np.testing.assert_array_equal(loaded(FEATURES), model(FEATURES))
     assert [w.path for w in loaded.trainable_weights] == [w.path for w in model.trainable_weights]
-    with pytest.raises(InputError, match="has an adapter already, lora"):
+    with pytest.raises(InputError, match="already has an adapter, lora"):
         TextClassifier.from_pretrained(directory, adapter=Adapter("prefix"))
 
 

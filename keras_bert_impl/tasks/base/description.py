@@ -20,8 +20,8 @@ class Task:
         InputError: the labels cannot be learned, or only one of the two sets has them.
 
     Attributes:
-        name: str or None. Value of `--task` on the command line; None for the task used for a
-            table when `--task` is not given.
+        name: value of `--task` on the command line; None for the task used for a table when
+            `--task` is not given.
         model_classes: `TaskModel` classes that the task trains; the first is the default.
         example_class: class of its labelled examples; None if `finetune` does not take them.
         architectures: suffixes of the class names in the `config.json` of other libraries.
@@ -39,8 +39,8 @@ class Task:
     losses: tuple[str, ...] = ()
     needs_labels: bool = True
 
-    def __init__(self, train, dev):
-        self.arguments = {}
+    def __init__(self, train: Any, dev: Any) -> None:
+        self.arguments: dict[str, Any] = {}
 
     def model_class(self, settings: dict[str, Any]) -> type:
         """Returns the model class for a run with these settings of the task."""
@@ -56,12 +56,12 @@ class Task:
             others["long_texts"] = {"way": fields.pop("long_texts", None), **fields}
         return self.arguments | others
 
-    def inputs(self, examples) -> tuple:
+    def inputs(self, examples: Any) -> tuple:
         """Converts examples to the arguments of `fit`: (x, y)."""
         return examples.texts, examples.labels
 
     @staticmethod
-    def score(model, examples, directory: Path | None = None) -> dict[str, float]:
+    def score(model: Any, examples: Any, directory: Path | None = None) -> dict[str, float]:
         """Scores a model.
 
         Args:
@@ -77,7 +77,7 @@ class Task:
         """
         raise NotImplementedError
 
-    def finish(self, model, dev, directory: Path | None = None) -> dict[str, float]:
+    def finish(self, model: Any, dev: Any, directory: Path | None = None) -> dict[str, float]:
         """Scores a model after selecting the task's decision settings on the development set.
 
         Args:
@@ -89,7 +89,7 @@ class Task:
         return self.score(model, dev, directory)
 
     @classmethod
-    def recognize(cls, source) -> type | None:
+    def recognize(cls, source: Any) -> type | None:
         """Returns the model class for a model directory of another library, or None.
 
         Args:
@@ -101,7 +101,7 @@ class Task:
         return None
 
     @classmethod
-    def read(cls, source, split: str):
+    def read(cls, source: Any, split: str) -> Any:
         """Reads labelled examples.
 
         Args:
@@ -116,6 +116,6 @@ class Task:
         return None
 
     @staticmethod
-    def predictions(model, texts: list) -> Iterator[tuple[dict, list[str]]]:
+    def predictions(model: Any, texts: list) -> Iterator[tuple[dict, list[str]]]:
         """Predicts; yields a dict for JSON and the cells of an output line for each text."""
         raise NotImplementedError

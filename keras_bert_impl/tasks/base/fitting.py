@@ -39,11 +39,10 @@ class FitSizes:
     def __post_init__(self):
         validate(self)
         frequency = self.validation_freq
+        size = self.batch_size or DEFAULT_BATCH_SIZE
         for name, value in {
-            "batch_size": self.batch_size or DEFAULT_BATCH_SIZE,
-            "validation_batch_size": (
-                self.validation_batch_size or self.batch_size or DEFAULT_BATCH_SIZE
-            ),
+            "batch_size": size,
+            "validation_batch_size": self.validation_batch_size or size,
             # Keras takes a list.
             "validation_freq": list(frequency) if isinstance(frequency, tuple) else frequency,
         }.items():
@@ -74,7 +73,7 @@ def fit_arguments(
     Raises:
         InputError: an argument is invalid.
     """
-    _check_callbacks(callbacks, model.optimizer)
+    callbacks = _checked_callbacks(callbacks, model.optimizer)
     first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
     if is_batched(x):
         split = sizes.validation_split or None
@@ -82,10 +81,8 @@ def fit_arguments(
         data = model_data.read(model, x, shuffle)
         x, labels = encode_dataset(model, model.completed_dataset(data, is_training=True)), None
         # A repeating dataset is infinite.
-        steps, steps_per_epoch = (
-            sizes.steps_per_epoch or int(x.cardinality()),
-            sizes.steps_per_epoch,
-        )
+        steps_per_epoch = sizes.steps_per_epoch
+        steps = steps_per_epoch or int(x.cardinality())
     else:
         examples = model_data.examples_of(model, x, y, sample_weight)
         if sizes.validation_split and validation_data is None:
@@ -110,7 +107,7 @@ def fit_arguments(
     return {
         "x": x,
         "epochs": sizes.epochs,
-        "callbacks": _with(_StartOfData(first_batch, steps), callbacks),
+        "callbacks": [*callbacks, _StartOfData(first_batch, steps)],
         "validation_data": validation_data,
         "shuffle": False,  # the dataset determines the order
         "initial_epoch": sizes.initial_epoch,
@@ -120,12 +117,8 @@ def fit_arguments(
     }
 
 
-def _check_callbacks(callbacks: Any, optimizer: Any) -> None:
-    """Checks the callbacks of `fit` before training starts.
-
-    Args:
-        callbacks: see `keras.Model.fit`.
-        optimizer: optimizer of the model.
+def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks of `fit` as a list, checked before training starts.
 
     Raises:
         InputError: an entry is not a callback, or a callback sets the learning rate although the
@@ -134,18 +127,20 @@ def _check_callbacks(callbacks: Any, optimizer: Any) -> None:
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     rate = learning_rate_of(getattr(optimizer, "inner_optimizer", optimizer))
-    for callback in keras.tree.flatten(callbacks or []):
+    callbacks = keras.tree.flatten(callbacks or [])
+    for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
             name = getattr(callback, "__name__", None)
             line = f" Write {name}(...)." if isinstance(callback, type) else ""
             raise InputError(
-                f"callbacks must be keras.callbacks. Received: {callback!r:.60}.{line}"
+                f"callbacks must be of keras.callbacks. Received: {callback!r:.60}.{line}"
             )
         if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
             raise InputError(
-                f"{type(callback).__name__} sets the learning rate, which a schedule decides here: "
-                "write compile(optimizer=AdamW(3e-5)), with a number, first."
+                f"{type(callback).__name__} sets the learning rate, but the optimizer has a "
+                "schedule. Write compile(optimizer=AdamW(3e-5)), with a constant rate, first."
             )
+    return callbacks
 
 
 def _restart_schedule(model, steps, epochs):
@@ -155,7 +150,7 @@ def _restart_schedule(model, steps, epochs):
     if steps < 1:
         raise InputError(
             "the length of the data set is unknown, and the default learning rate depends on "
-            "it; give steps_per_epoch, or compile with an optimizer."
+            "it: pass steps_per_epoch, or compile with an optimizer."
         )
     if model.trains_other_variables:
         model.compile(**model.compile_arguments())
@@ -165,20 +160,13 @@ def _restart_schedule(model, steps, epochs):
 class _StartOfData(keras.callbacks.Callback):
     """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
 
-    def __init__(self, first_batch, steps_per_epoch):
+    def __init__(self, first_batch: tf.Variable, steps_per_epoch: int) -> None:
         super().__init__()
         self._first_batch = first_batch
         self._steps_per_epoch = steps_per_epoch
         self._has_begun = False
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if not self._has_begun:
             self._first_batch.assign(epoch * self._steps_per_epoch)
             self._has_begun = True
-
-
-def _with(callback, callbacks):
-    """Adds a callback to the callbacks of `fit`."""
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks = callbacks.callbacks
-    return [*keras.tree.flatten(callbacks or []), callback]

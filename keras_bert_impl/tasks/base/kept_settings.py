@@ -1,7 +1,11 @@
 """Readers of the task model settings kept in `config.json` under this package's key."""
 
 import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.tasks.base.long_texts import LongTexts
@@ -11,18 +15,6 @@ _LOG = logging.getLogger(__name__)
 
 def _count(own, name):
     return own.integer(name, None, least=1, most=1 << 20)
-
-
-def _number(own, name):
-    return own.number(name, None)
-
-
-def _text(own, name):
-    return own.text(name, None)
-
-
-def _flag(own, name):
-    return own.flag(name, None)
 
 
 def _features(own, name):
@@ -37,10 +29,6 @@ def _weights(own, name):
     return values and [weights.number(place) for place in weights]
 
 
-def _projections(own, name):
-    return [dict(one) for one in own.list_of(name, dict, [])]
-
-
 def _prompts(own, name):
     prompts = own.mapping(name, {})
     return {key: prompts.text(key) for key in prompts}
@@ -51,40 +39,28 @@ def _long_texts(own, name):
     return LongTexts().changed({"way": own.text(name, None), **fields})
 
 
+_COUNTS = (
+    "truncate_dim max_length doc_stride max_question_length max_answer_length num_best lstm_dim "
+    "num_layers"
+).split()
+_FLAGS = ("do_lower_case", "label_all_pieces", "crf", "learn_layer_weights", "normalize")
+_TEXTS = "default_prompt_name similarity_fn_name mask_unit aggregation pooling loss".split()
 _READ = {
-    "projections": _projections,
-    "truncate_dim": _count,
-    "do_lower_case": _flag,
-    "prompts": _prompts,
-    "default_prompt_name": _text,
-    "similarity_fn_name": _text,
+    **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(_FLAGS, lambda own, name: own.flag(name, None)),
+    **dict.fromkeys(_TEXTS, lambda own, name: own.text(name, None)),
+    **dict.fromkeys(("null_threshold", "scale", "margin"), lambda own, n: own.number(n, None)),
     "mask_rate": lambda own, name: own.number(name, None, above=0, below=1),
-    "mask_unit": _text,
-    "max_length": _count,
-    "doc_stride": _count,
-    "max_question_length": _count,
-    "max_answer_length": _count,
-    "num_best": _count,
-    "null_threshold": _number,
     "head_dropout": lambda own, name: own.number(name, None, least=0, below=1),
-    "label_all_pieces": _flag,
-    "aggregation": _text,
-    "crf": _flag,
     "features": _features,
-    "lstm_dim": _count,
-    "pooling": _text,
-    "num_layers": _count,
     "layer_weights": _weights,
-    "learn_layer_weights": _flag,
-    "normalize": _flag,
-    "loss": _text,
-    "scale": _number,
-    "margin": _number,
     "long_texts": _long_texts,
+    "projections": lambda own, name: [dict(one) for one in own.list_of(name, dict, [])],
+    "prompts": _prompts,
 }
 
 
-def kept_settings(config, names):
+def kept_settings(config: Document, names: Iterable[str]) -> dict[str, Any]:
     """Reads arguments of a task model from the directory of a saved one.
 
     Args:
@@ -101,7 +77,9 @@ def kept_settings(config, names):
     return {name: _READ[name](own, name) for name in names if name in own}
 
 
-def within_positions(kept, config, name):
+def within_positions(
+    kept: dict[str, Any], config: EncoderConfig, name: str | Path
+) -> dict[str, Any]:
     """Limits the `max_length` of such arguments to the encoder's number of positions.
 
     Files of `sentence-transformers` may state more than the encoder has; the encoder's number is
@@ -109,14 +87,13 @@ def within_positions(kept, config, name):
 
     Args:
         kept: dict of arguments.
-        config: `EncoderConfig`.
         name: name of the directory in the warning.
     """
     length = kept.get("max_length")
     if length is None or length <= config.max_length:
         return kept
     _LOG.warning(
-        "%s: max_length is %d, but the encoder has %d positions: texts are cut to these",
+        "%s: max_length is %d, but the encoder has %d positions; longer texts are truncated",
         *(name, length, config.max_length),
     )
     return kept | {"max_length": config.max_length}

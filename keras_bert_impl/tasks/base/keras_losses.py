@@ -11,6 +11,7 @@ import difflib
 import functools
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -32,33 +33,15 @@ _SOFTMAX_LOSSES = {
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
 _MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # of unbounded scores
-_BINARY = {  # not class-aware: each entry is right or wrong
-    *_SIGMOID_LOSSES,
-    "hinge",
-    "squared_hinge",
-    "auc",
-    "binary_accuracy",
-    "binary_io_u",
-    "false_negatives",
-    "false_positives",
-    "precision",
-    "precision_at_recall",
-    "recall",
-    "recall_at_precision",
-    "sensitivity_at_specificity",
-    "specificity_at_sensitivity",
-    "true_negatives",
-    "true_positives",
-}
-_ONE_CLASS = (
-    _NUMBERS
-    | _SOFTMAX_LOSSES
-    | {
-        "categorical_accuracy",
-        "categorical_hinge",
-        "top_k_categorical_accuracy",
-    }
+# Not class-aware: each entry is right or wrong.
+_BINARY = _SIGMOID_LOSSES | set(
+    "hinge squared_hinge auc binary_accuracy binary_io_u precision precision_at_recall recall "
+    "recall_at_precision sensitivity_at_specificity specificity_at_sensitivity "
+    "true_positives true_negatives false_positives false_negatives".split()
 )
+_ONE_HOT = {"categorical_accuracy", "categorical_hinge", "top_k_categorical_accuracy"}
+_ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | _ONE_HOT
+_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
 _OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
@@ -79,8 +62,8 @@ class Outputs:
 
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
-        num_classes: int. Size of the last dimension; None if it differs between batches.
-        positive_class: int. The class of two that binary metrics such as `AUC` count as positive.
+        num_classes: size of the last dimension; None if it differs between batches.
+        positive_class: the class of two that binary metrics such as `AUC` count as positive.
     """
 
     problem_type: str = SINGLE
@@ -113,7 +96,7 @@ class _View:
     labels: str
     predictions: str
 
-    def __call__(self, labels, logits):
+    def __call__(self, labels: Any, logits: Any) -> tuple[Any, Any]:
         return self._labels(labels, logits), self._predictions(logits)
 
     def _labels(self, labels, logits):
@@ -147,17 +130,13 @@ class _View:
 class TaskLoss(keras.losses.Loss):
     """Wrapper that computes a Keras loss from the logits and labels of a task model.
 
-    Args:
-        loss: as in `keras.Model.compile`: a name, a `keras.losses.Loss`, or a function of labels
-            and predictions.
-        outputs: `Outputs`.
+    `loss` is as in `keras.Model.compile`.
 
     Raises:
-        InputError: the loss is unknown or cannot be computed from these outputs; the message
-            gives the line to write.
+        InputError: the loss is unknown or cannot be computed from these outputs.
     """
 
-    def __init__(self, loss: Any, outputs: Outputs):
+    def __init__(self, loss: Any, outputs: Outputs) -> None:
         loss = _as_loss(loss, outputs)
         name = _keras_name(loss)
         _check(name, outputs, "loss")
@@ -178,12 +157,12 @@ class TaskLoss(keras.losses.Loss):
         """Whether the loss takes a distribution over the classes instead of one class."""
         return self._view.labels in ("one_hot", "positive")
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         losses = self._loss.call(*self._view(y_true, y_pred))
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
-                f"the loss {self.name!r} gives one value for a whole batch; give it an axis=-1, so "
-                "that it has one for each example."
+                f"the loss {self.name!r} returns one value for the whole batch: reduce over "
+                "axis=-1, so that it returns one per example."
             )
         return losses
 
@@ -191,16 +170,10 @@ class TaskLoss(keras.losses.Loss):
 class TaskMetric(keras.metrics.Metric):
     """Wrapper that computes a Keras metric from the logits and labels of a task model.
 
-    Args:
-        metric: as in `keras.Model.compile`: a name, a `keras.metrics.Metric`, or a function of
-            labels and predictions.
-        outputs: `Outputs`.
-
-    Raises:
-        InputError: see `TaskLoss`.
+    `metric` is as in `keras.Model.compile`; see `TaskLoss`.
     """
 
-    def __init__(self, metric: Any, outputs: Outputs):
+    def __init__(self, metric: Any, outputs: Outputs) -> None:
         metric = _as_metric(metric, outputs)
         name = _keras_name(metric)
         _check(name, outputs, "metric")
@@ -208,7 +181,7 @@ class TaskMetric(keras.metrics.Metric):
         self.metric = metric
         self._view = _view(metric, name, outputs)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if len(y_pred.shape) > len(y_true.shape) > 1:
             y_true = ops.maximum(y_true, 0)  # tokens without a label are negative, with weight 0
         y_true, predictions = self._view(y_true, y_pred)
@@ -216,23 +189,19 @@ class TaskMetric(keras.metrics.Metric):
             y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
         self.metric.update_state(y_true, predictions, sample_weight=sample_weight)
 
-    def result(self):
+    def result(self) -> Any:
         return self.metric.result()
 
-    def reset_state(self):
+    def reset_state(self) -> None:
         self.metric.reset_state()
 
 
 def as_list(metrics: Any) -> list:
-    """Converts the metrics passed to `compile` to a list.
-
-    Raises:
-        InputError: a dict was given, which is for models with several outputs.
-    """
+    """Converts the metrics passed to `compile` to a list; a dict is an error."""
     if metrics is None:
         return []
     if isinstance(metrics, dict):
-        raise InputError("the model has one output: give metrics as a list, not a dict.")
+        raise InputError("the model has one output: pass metrics as a list, not a dict.")
     if not isinstance(metrics, (list, tuple)):
         return [metrics]
     return [metric for given in metrics for metric in as_list(given)]
@@ -246,14 +215,11 @@ def _as_loss(loss, outputs):
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, (dict, list, tuple)):
-        raise InputError("the model has one output: give one loss.")
+        raise InputError("the model has one output: pass one loss.")
     if isinstance(loss, str):
         if loss.lower() in ("crossentropy", "ce"):
-            loss = (
-                "binary_crossentropy"
-                if outputs.problem_type == MULTI
-                else ("sparse_categorical_crossentropy")
-            )
+            is_binary = outputs.problem_type == MULTI
+            loss = "binary_crossentropy" if is_binary else "sparse_categorical_crossentropy"
         loss = _named(keras.losses, loss, "loss")
     if inspect.isclass(loss):
         loss = loss()
@@ -271,10 +237,9 @@ def _as_metric(metric, outputs):
     name = None
     if isinstance(metric, str):
         name = metric
+        is_accuracy = name in ("accuracy", "acc")
         metric = (
-            _default_accuracy(outputs)
-            if name in ("accuracy", "acc")
-            else _named(keras.metrics, name, "metric")
+            _default_accuracy(outputs) if is_accuracy else _named(keras.metrics, name, "metric")
         )
     if inspect.isclass(metric):
         metric = metric()
@@ -304,18 +269,18 @@ def _default_accuracy(outputs):
 class _FunctionLoss(keras.losses.Loss):
     """Per-example loss computed by a function of labels and predictions."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable) -> None:
         super().__init__(name=getattr(_parts(function)[0], "__name__", "loss"))
         self.function = function
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         return self.function(y_true, y_pred)
 
 
 class _FunctionMetric(keras.metrics.MeanMetricWrapper):
     """Mean of a function of labels and predictions."""
 
-    def __init__(self, function, name):
+    def __init__(self, function: Callable, name: str) -> None:
         super().__init__(function, name=name)
         self.function = function
 
@@ -358,11 +323,8 @@ def _view(given, name, outputs):
     if name == "accuracy":
         return _View(outputs, "numbers", "numbers")
     if hasattr(given, "sparse_y_pred"):  # intersection over union
-        return _View(
-            outputs,
-            "numbers" if given.sparse_y_true else "one_hot",
-            "numbers" if given.sparse_y_pred else predictions,
-        )
+        labels = "numbers" if given.sparse_y_true else "one_hot"
+        return _View(outputs, labels, "numbers" if given.sparse_y_pred else predictions)
     if name in _NUMBERS:
         return _View(outputs, "numbers", predictions)
     by_class = ("class_id", "multi_label", "top_k")
@@ -377,9 +339,7 @@ def _keras_name(given):
     for cls in type(given).__mro__:
         if _is_of_keras(cls):
             name = _snake(cls.__name__)
-            return (
-                None if name in ("loss", "metric", "mean", "sum", "mean_metric_wrapper") else name
-            )
+            return None if name in _BASES else name
     return None
 
 

@@ -13,8 +13,9 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
 from keras_bert_impl.tasks.inputs import batching, text_windows
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.grouped import merged
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, merged
 
 # The ways for which a field is valid.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
@@ -109,7 +110,7 @@ class LongTexts:
 
     # === From texts to rows ===
 
-    def pack(self, model, texts) -> dict[str, tf.Tensor]:
+    def pack(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of texts in one row each, in eager mode and in any graph."""
         if self.way != "head_tail":
             return model.tokenizer(texts, length=model.max_length)
@@ -117,18 +118,18 @@ class LongTexts:
             model.tokenizer, texts, model.max_length, self.head_tokens, model.long_part
         )
 
-    def tokenize(self, model, texts: list):
+    def tokenize(self, model: Any, texts: list) -> TokenizedTexts | GroupedTexts:
         """Tokenizes texts or pairs to `TokenizedTexts`, or to `GroupedTexts` with windows."""
         if self.has_windows:
-            return text_windows.tokenize_documents(texts, **self._windows(model))
+            return self._windows(model).tokenize(texts)
         return batching.tokenize_texts(
             texts, model.tokenizer, model.max_length, model.widths(), model.pack
         )
 
-    def features(self, model, texts) -> dict[str, tf.Tensor]:
+    def features(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of a batch of texts, in any graph; see `text_features`."""
         if self.has_windows:
-            return text_windows.window_features(texts, **self._windows(model))
+            return self._windows(model).features(texts)
         features = model.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = batching.least_of(model.widths(), longest)
@@ -142,15 +143,15 @@ class LongTexts:
             counts = [most]
         elif model.compiled and model.jit_compile:
             counts = batching.doublings(most, first=1)
-        return {
-            "tokenizer": model.tokenizer,
-            "max_length": model.max_length,
-            "stride": self.doc_stride or model.max_length // 2,
-            "max_windows": most,
-            "long_part": model.long_part,
-            "widths": widths,
-            "window_counts": counts,
-        }
+        return text_windows.DocumentWindows(
+            model.tokenizer,
+            model.max_length,
+            stride=self.doc_stride or model.max_length // 2,
+            max_windows=most,
+            long_part=model.long_part,
+            widths=widths,
+            counts=counts,
+        )
 
     # === The network ===
 

@@ -1,6 +1,7 @@
 """`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings for networks that take token ids."""
 
-from types import SimpleNamespace
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,15 +30,14 @@ class RawTextTrainer(ReplicatedTrainer):
     - texts: a list, array or column of str, of (first, second) tuples for pairs of segments, or a
       tuple of two such lists, the first and the second segments; labels are a separate argument;
     - a table with one column of texts, or two for pairs, see `user_input.from_columns`;
+    - a dict of features as numpy arrays or tensors;
     - a generator or `keras.utils.PyDataset` of batches `(x, labels)` or
       `(x, labels, sample_weight)`, where x is one of these; a generator needs `steps_per_epoch`;
-    - a dict of features as numpy arrays or tensors;
-    - a `tf.data.Dataset` of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
-      string tensor `[batch]`, a tuple of two, or a dict of features.
+    - a `tf.data.Dataset` of such batches, where x is a string tensor `[batch]`, a tuple of two, or
+      a dict of features.
 
-    Texts are truncated to `max_length` tokens, the longer segment first; see `LongTexts` for other
-    ways. They are tokenized once, and batches hold texts of similar length. Random choices depend
-    only on `(seed, epoch)`.
+    Texts are truncated to `max_length` tokens, the longer segment first, unless `LongTexts` is set,
+    and tokenized once. Random choices depend only on `(seed, epoch)`.
 
     Subclasses have the attributes `tokenizer` and `max_length` and define the labels
     (`encode_labels`, `label_tensor`) and the objective (`outputs_are`, `default_loss`,
@@ -48,98 +48,79 @@ class RawTextTrainer(ReplicatedTrainer):
     needs_labels = True  # whether the loss uses labels
     has_token_labels = False  # whether each token has a label
     text_rank = 1  # rank of string tensors in a dataset: [batch]
-    text_columns = ()  # table columns known by name, see `user_input.from_columns`
+    text_columns: tuple[str, ...] = ()  # table columns known by name, see `user_input.from_columns`
     most_columns = 2
     long_texts = LongTexts()
     long_part = "second"  # the text of a pair that may be long
     block_texts = block_characters = None  # for `predict`, see `blocks`; None for its defaults
 
-    default_learning_rate = 3e-5
-    default_rates = ()  # factors of the learning rate for some weights, see `AdamW`
     outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
-    _given = SimpleNamespace(arguments={})  # arguments of `compile`
 
     # === Labels and objective, for subclasses ===
 
-    def encode_labels(self, labels, count):
-        """Checks a user's labels and converts them to an array for the loss.
-
-        Args:
-            labels: list or array of `count` labels.
-            count: int. Number of texts.
+    def encode_labels(self, labels: Any, count: int) -> Any:
+        """Checks a user's labels of `count` texts and converts them to an array for the loss.
 
         Raises:
             InputError: the number of labels differs, or a label is unknown to the model.
         """
         raise NotImplementedError
 
-    def check_labels(self, labels, features, sample_weight):
+    def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         """Raises `InputError` if labels do not match features that are given as a dict."""
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: Any) -> Any:
         """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
         raise NotImplementedError
 
-    def class_factors(self, class_weight, labels):
+    def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         """Computes the factor of each class in the loss, in the order of the network's outputs.
 
-        Args:
-            class_weight: see `class_weights.class_weights`.
-            labels: return value of `encode_labels`; None if labels come in batches.
-
-        Returns:
-            list of float.
+        `labels` are from `encode_labels`; None if they come in batches.
 
         Raises:
             InputError: the labels of this model are not classes.
         """
         raise InputError(
-            "class_weight is for labels that are classes, which those of a "
-            f"{type(self).__name__} are not; give sample_weight, a number for each example."
+            f"class_weight needs labels that are classes, which a {type(self).__name__} does not "
+            "have: use sample_weight, a number for each example."
         )
 
-    def default_loss(self):
-        """Returns the loss used when `compile` is given none."""
-        raise NotImplementedError
+    def default_loss(self) -> keras.losses.Loss | None:
+        """Returns the loss used when `compile` is given none; here cross-entropy over classes."""
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def default_metrics(self):
-        """Returns the list of metrics used when `compile` is given none."""
-        raise NotImplementedError
+    def default_metrics(self) -> list[keras.metrics.Metric]:
+        """Returns the metrics used when `compile` is given none; here accuracy over classes."""
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
-    def named_metrics(self):
-        """Returns the task's scores that `compile(metrics=...)` accepts by name: dict of name ->
-        function that creates the metric."""
+    def named_metrics(self) -> dict[str, Callable[[], Any]]:
+        """Returns the scores that `compile` accepts by name, and functions that create them."""
         return {}
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         """Converts the network's outputs to the values that `predict` returns."""
         return outputs
 
     # === From texts to rows ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list:
         """Converts user input to a list of texts for `rows`."""
         return user_input.as_list(x, self.text_columns, self.most_columns)
 
-    def pack(self, texts):
-        """Computes the features of texts, one row each, truncated to `max_length` tokens.
-
-        Args:
-            texts: input of a `Tokenizer`, in eager mode and in any graph.
-        """
+    def pack(self, texts: Any) -> dict[str, tf.Tensor]:
+        """Computes the features of a tokenizer's input, one row per text, also in any graph."""
         return self.long_texts.pack(self, texts)
 
-    def tokenized(self, texts):
-        """Tokenizes a list of texts or pairs to `TokenizedTexts`, or `GroupedTexts` of windows."""
+    def tokenized(self, texts: list) -> Any:
+        """Tokenizes texts or pairs to `TokenizedTexts`, or `GroupedTexts` of windows."""
         return self.long_texts.tokenize(self, texts)
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(self, texts: list, labels: Any = None, weights: Any = None) -> tuple[Any, tuple]:
         """Tokenizes texts to rows of the network; here one example per text.
 
         Args:
-            texts: list, from `as_texts`.
-            labels: return value of `encode_labels`, or None.
-            weights: float32 array [texts], or None.
+            texts, labels, weights: from `as_texts` and `encode_labels`; float32 [texts].
 
         Returns:
             (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).
@@ -147,61 +128,52 @@ class RawTextTrainer(ReplicatedTrainer):
         targets = tuple(target for target in (labels, weights) if target is not None)
         return self.tokenized(texts), targets
 
-    def joined(self, outputs, texts, tokenized):
-        """Converts the scores of all rows to the return value of `predict`.
+    def joined(self, outputs: Any, texts: list, tokenized: Any) -> Any:
+        """Converts the scores of all rows, arrays [rows, ...], to the return value of `predict`.
 
         Args:
-            outputs: numpy arrays [rows, ...], return value of `scores`.
-            texts: list, from `as_texts`.
-            tokenized: `TokenizedTexts` of their rows, from `rows`.
+            texts, tokenized: from `as_texts` and `rows`.
         """
         return outputs
 
-    def completed(self, batches, first_batch=None):
+    def completed(
+        self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
+    ) -> tf.data.Dataset:
         """Adds randomly drawn features or targets to batches of rows; here returns them unchanged.
 
         Args:
-            batches: `tf.data.Dataset` of `(features, *targets)`.
-            first_batch: int64 variable, the index of the first training batch; None to draw the
-                same each time.
+            batches: batches of `(features, *targets)`.
+            first_batch: index of the first training batch; None to draw the same each time.
         """
         return batches
 
-    def completed_dataset(self, dataset, is_training):
+    def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
         """Same as `completed`, for a user's `tf.data.Dataset`."""
         return dataset
 
-    def text_features(self, texts):
-        """Computes the features of a batch of texts, in any graph.
+    def text_features(self, texts: Any) -> dict[str, tf.Tensor]:
+        """Computes int32 `[batch, length]` features of texts, in any graph; see `LongTexts`.
 
         Args:
             texts: string tensor `[batch]`, or a tuple of two for pairs.
-
-        Returns:
-            dict of int32 `[batch, length]`, or with windows `[batch, windows, length]`; the length
-            is at most `max_length`.
         """
         return self.long_texts.features(self, texts)
 
-    def features_in_graph(self, texts):
+    def features_in_graph(self, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of a batch of examples, for datasets and exported models."""
         return self.text_features(texts)
 
-    def widths(self, longest=None):
-        """Returns the lengths that batches are padded to on the devices of this model.
-
-        Args:
-            longest: int. Default: `max_length`.
-        """
+    def widths(self, longest: int | None = None) -> list[int]:
+        """Returns the lengths up to `longest`, or `max_length`, that batches are padded to."""
         return batching.widths(self, longest or self.max_length)
 
     @property
-    def feature_names(self):
-        """tuple of str. The features that the network takes."""
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that the network takes."""
         return tuple(self.input)
 
-    def steps_per_epoch(self, x, batch_size):
-        """int. Number of batches of one pass over texts, some of which may have several rows."""
+    def steps_per_epoch(self, x: Any, batch_size: int) -> int:
+        """Number of batches of one pass over texts, some of which may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
     # === Keras ===
@@ -209,14 +181,14 @@ class RawTextTrainer(ReplicatedTrainer):
     @known_arguments("TaskModel.compile")
     def compile(
         self,
-        optimizer=None,
-        loss=None,
-        metrics=None,
-        weighted_metrics=None,
-        learning_rate=None,
-        seed=0,
-        **kwargs,
-    ):
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        learning_rate: float | None = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
         """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
         The network returns logits. A Keras loss or metric, by name or as an object, receives the
@@ -230,118 +202,90 @@ class RawTextTrainer(ReplicatedTrainer):
             optimizer: default: AdamW over the steps of each `fit`, with 10 % warm-up, linear decay
                 to 0 and clipping to a global gradient norm of 1.0. Each `fit` restarts it.
             loss: default: the task's cross-entropy; squared error for regression.
-            metrics: list. Default: accuracy; absolute error for regression; `[]` for none. Besides
-                Keras metrics, accepts the task's own scores by name, such as `"macro_f1"`,
-                `"matthews"`, `"entity_f1"` or `"exact_match"`.
-            weighted_metrics: list, as in Keras.
-            learning_rate: float. Peak learning rate of the default optimizer. Default 3e-5, or the
-                default for the kind of adapter.
-            seed: int. Determines the order of the texts and the dropout masks.
+            metrics: default: accuracy; absolute error for regression; `[]` for none. Besides Keras
+                metrics, accepts the task's own scores by name, such as `"macro_f1"`.
+            learning_rate: peak learning rate of the default optimizer. Default 3e-5, or the default
+                for the kind of adapter.
+            seed: determines the order of the texts and the dropout masks.
             **kwargs: arguments of `ReplicatedTrainer.compile` and `keras.Model.compile`:
                 `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...
 
         Raises:
-            InputError: a loss or metric cannot be computed for the task; the message gives the
-                line to write.
+            InputError: a loss or metric cannot be computed for the task.
         """
         check_backend()
         check_arguments(optimizer, learning_rate, seed)
-        named, outputs_are = self.named_metrics(), self.outputs_are
+        given = {"optimizer": optimizer, "loss": loss, "learning_rate": learning_rate, "seed": seed}
+        given |= {"metrics": metrics, "weighted_metrics": weighted_metrics, **kwargs}
+        rate = self.default_learning_rate if learning_rate is None else learning_rate
+        names = self.named_metrics(), self.outputs_are
         with self.distribute_strategy.scope():
+            if optimizer is None:
+                optimizer = default_optimizer(None, rate, rates=self.default_rates)
             super().compile(
-                self._default_optimizer(learning_rate) if optimizer is None else optimizer,
-                loss=self.default_loss() if loss is None else TaskLoss(loss, outputs_are),
-                metrics=(
-                    self.default_metrics()
-                    if metrics is None
-                    else task_metrics(metrics, named, outputs_are)
-                ),
-                weighted_metrics=task_metrics(weighted_metrics, named, outputs_are),
+                optimizer,
+                loss=self.default_loss() if loss is None else TaskLoss(loss, self.outputs_are),
+                metrics=self.default_metrics()
+                if metrics is None
+                else task_metrics(metrics, *names),
+                weighted_metrics=task_metrics(weighted_metrics, *names),
                 dropout_seed=seed,
                 **kwargs,
             )
-        given = {
-            "optimizer": optimizer,
-            "loss": loss,
-            "metrics": metrics,
-            "weighted_metrics": weighted_metrics,
-            "learning_rate": learning_rate,
-            "seed": seed,
-            **kwargs,
-        }
-        # In a namespace, so that Keras does not find the metrics in it.
-        variables = [id(variable) for variable in self.trainable_variables]
-        self._given = SimpleNamespace(arguments=given, variables=variables)
+        self._compiled.arguments = given
+        self._compiled.variables = [id(variable) for variable in self.trainable_variables]
 
-    def compile_arguments(self):
-        return self._given.arguments
-
-    def compile_if_needed(self):
+    def compile_if_needed(self) -> None:
         """Compiles the model with the task's defaults if the user has not compiled it."""
         if not self.compiled:
             self.compile()
 
     @property
-    def uses_default_optimizer(self):
-        """bool. Whether `compile` was given no optimizer."""
-        return self._given.arguments.get("optimizer") is None
-
-    def _default_optimizer(self, learning_rate):
-        rate = self.default_learning_rate if learning_rate is None else learning_rate
-        return default_optimizer(None, rate, rates=self.default_rates)
+    def uses_default_optimizer(self) -> bool:
+        """Whether `compile` was given no optimizer."""
+        return self.compile_arguments().get("optimizer") is None
 
     @property
-    def trains_other_variables(self):
-        """bool. Whether layers were frozen or unfrozen since `compile`."""
-        return self._given.variables != [id(variable) for variable in self.trainable_variables]
+    def trains_other_variables(self) -> bool:
+        """Whether layers were frozen or unfrozen since `compile`."""
+        return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        verbose="auto",
-        callbacks=None,
-        validation_split=0.0,
-        validation_data=None,
-        shuffle=True,
-        class_weight=None,
-        sample_weight=None,
-        initial_epoch=0,
-        steps_per_epoch=None,
-        validation_steps=None,
-        validation_batch_size=None,
-        validation_freq=1,
-    ):
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: int | str = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> keras.callbacks.History:
         """Trains the model as in Keras; x may be raw texts.
 
-        A run resumed with `initial_epoch` or `keras.callbacks.BackupAndRestore` sees the batches
-        that the uninterrupted run would have seen.
+        A run resumed with `initial_epoch` or `BackupAndRestore` sees the batches that the
+        uninterrupted run would have seen.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
             class_weight: dict of label name or class index -> factor in the loss, 1 for missing
                 classes; a number for each class; or `"balanced"`: texts / (classes * texts of the
                 class), so that all classes count alike. Multiplied by `sample_weight`.
-            **kwargs: the other arguments of `keras.Model.fit`.
-
-        Returns:
-            `keras.callbacks.History`.
+            The others: see `keras.Model.fit`.
         """
-        self._check_not_quantized("does not train")
+        self._check_not_quantized("trained")
         self.compile_if_needed()
         self._check_objective()
-        sizes = FitSizes(
-            batch_size,
-            epochs,
-            initial_epoch,
-            validation_split,
-            steps_per_epoch,
-            validation_steps,
-            validation_batch_size,
-            validation_freq,
-        )
+        steps = steps_per_epoch, validation_steps, validation_batch_size, validation_freq
+        sizes = FitSizes(batch_size, epochs, initial_epoch, validation_split, *steps)
         self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it set
         arguments = fit_arguments(
             self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
@@ -351,20 +295,19 @@ class RawTextTrainer(ReplicatedTrainer):
 
     def evaluate(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        verbose="auto",
-        sample_weight=None,
-        steps=None,
-        **kwargs,
-    ):
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: int | str = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Computes loss and metrics as in Keras; x may be raw texts.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
-            steps: int. Number of batches to evaluate, from the first. Default: all.
-            **kwargs: the other arguments of `keras.Model.evaluate`.
+            steps: number of batches to evaluate, from the first. Default: all.
         """
         self.compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
@@ -378,46 +321,52 @@ class RawTextTrainer(ReplicatedTrainer):
         with readable_errors():
             return super().evaluate(x, verbose=verbose, steps=steps, **kwargs)
 
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
-        """Predicts the scores of texts, in the order given.
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: int | str = "auto",
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Predicts the `scores` of texts, as numpy arrays in the order given.
+
+        Texts are tokenized and predicted in blocks of 1,024 texts or 1,048,576 characters, so that
+        only the memory of the result grows with their number.
 
         Args:
-            x: texts or features, see the class; labels in a dataset are ignored. The default batch
-                size is 32. Texts are tokenized and predicted in blocks of 1,024 texts or 1,048,576
-                characters, so that only the memory of the result grows with their number.
-            steps: int. Number of batches to predict, from the first. Default: all.
-            **kwargs: the other arguments of `keras.Model.predict`.
-
-        Returns:
-            The network's outputs converted by `scores`, as numpy arrays.
+            x: see `RawTextTrainer`; labels in a dataset are ignored. The default batch size is 32.
+            steps: number of batches to predict, from the first. Default: all.
         """
         check_backend()
         batch_size, steps = model_data.checked_sizes(batch_size, steps)
         return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
-    def predict_features(self, data, **kwargs):
+    def predict_features(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
         """Predicts a `tf.data.Dataset` of features; returns the joined scores."""
         return super().predict(data, **kwargs)
 
-    def predict_batches(self, data, **kwargs):
+    def predict_batches(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
         """Same as `predict_features`, for the rows of texts."""
         return self.predict_features(data, **kwargs)
 
-    def predict_step(self, data):
+    def predict_step(self, data: Any) -> Any:
         """Predicts the scores of one replica's batch."""
         return self.scores(super().predict_step(data))
 
-    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
-        """Runs one training step on one batch, as in Keras; x may be raw texts.
-
-        Raises:
-            InputError: the model has the default optimizer, whose learning rate depends on the
-                number of steps.
-        """
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Runs one training step on one batch, as in Keras, with an optimizer of the user."""
         if self.uses_default_optimizer:
             raise InputError(
-                "the default learning rate depends on the number of steps, which train_on_batch "
-                "does not know: write compile(optimizer=AdamW(3e-5)) first."
+                "the default learning rate depends on the number of steps, which is unknown here: "
+                "write compile(optimizer=AdamW(3e-5)) first."
             )
         self._check_objective()
         x, y, sample_weight = model_data.one_batch(self, x, y, sample_weight)
@@ -426,16 +375,19 @@ class RawTextTrainer(ReplicatedTrainer):
             sample_weight = weighted(y, sample_weight, factors)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
-    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
         """Computes loss and metrics of one batch, as in Keras; x may be raw texts."""
         self.compile_if_needed()
         return super().test_on_batch(*model_data.one_batch(self, x, y, sample_weight), return_dict)
 
-    def predict_on_batch(self, x):
+    def predict_on_batch(self, x: Any) -> Any:
         """Predicts the scores of one batch: `predict` with all examples in one batch."""
-        return self.predict(x, batch_size=_num_rows(x), verbose=0)
+        rows = next(iter(x.values())) if isinstance(x, dict) else x
+        return self.predict(x, batch_size=len(rows) or 1, verbose=0)
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Computes the logits of features, or of texts in the forms that `predict` takes."""
         if isinstance(inputs, dict):
             inputs = model_data.completed_features(self, inputs)
@@ -445,7 +397,3 @@ class RawTextTrainer(ReplicatedTrainer):
                 raise InputError("there are no texts.")
             inputs = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
         return super().__call__(inputs, *args, **kwargs)
-
-
-def _num_rows(x):
-    return len(next(iter(x.values())) if isinstance(x, dict) else x) or 1

@@ -21,7 +21,7 @@ SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
 class ScoreMetric(keras.metrics.Metric):
     """Base class of metrics that take labels and the network's logits."""
 
-    def count_variable(self, name, shape=()):
+    def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> keras.Variable:
         return self.add_variable(shape, initializer="zeros", name=name)
 
 
@@ -31,21 +31,20 @@ class ConfusionScore(ScoreMetric):
     Args:
         name: `"f1"`, of the positive class of two; `"macro_f1"`, the mean over the classes that
             occur; or `"matthews"`.
-        num_classes: int.
-        positive_class: int. The class of `"f1"`. Default 1.
+        positive_class: the class of `"f1"`. Default 1.
 
     Source for several classes: Gorodkin 2004, "Comparing two K-category assignments by a
     K-category correlation coefficient", equation 8.
     """
 
-    def __init__(self, name: str, num_classes: int, positive_class: int = 1):
+    def __init__(self, name: str, num_classes: int, positive_class: int = 1) -> None:
         super().__init__(name=name)
         self._num_classes = num_classes
         self._positive = positive_class
         # [label, prediction]
         self._matrix = self.count_variable("matrix", (num_classes, num_classes))
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if len(y_true.shape) == len(y_pred.shape):
             y_true = ops.argmax(y_true, axis=-1)
         weights = sample_weight
@@ -59,7 +58,7 @@ class ConfusionScore(ScoreMetric):
         found = ops.matmul(ops.transpose(labels), ops.one_hot(predictions, self._num_classes))
         self._matrix.assign_add(found)
 
-    def result(self):
+    def result(self) -> Any:
         hits = ops.diagonal(self._matrix)
         labels, predictions = ops.sum(self._matrix, axis=1), ops.sum(self._matrix, axis=0)
         if self.name == "matthews":

@@ -29,11 +29,11 @@ def check_arguments(optimizer: Any, learning_rate: Any, seed: Any) -> None:
         InputError: one is invalid; the message gives the line to write.
     """
     if optimizer is not None and learning_rate is not None:
-        raise InputError("give an optimizer, or the learning_rate of the default one.")
+        raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
     if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
         raise InputError(
-            "learning_rate is a number, the highest of the default schedule: write "
-            "compile(optimizer=AdamW(schedule)) for another one."
+            "learning_rate must be a number, the peak of the default schedule. For another "
+            "schedule, write compile(optimizer=AdamW(schedule))."
         )
     check("learning_rate", learning_rate, NonNegativeFloat | None)
     check("seed", seed, _Int64)
@@ -77,6 +77,6 @@ def _task_metric(metric, named, outputs_are):
         return named[metric]()
     if isinstance(metric, str) and metric in SCORES:
         raise InputError(
-            f"{metric!r} is not a score of this model; it has {listed(named) or 'none by name'}."
+            f"{metric!r} is not a score of this model. Its scores are {listed(named) or 'none'}."
         )
     return TaskMetric(metric, outputs_are)

@@ -2,10 +2,13 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import keras
 
-from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES
+from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES, Adapter
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
@@ -17,6 +20,8 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory, replace_file
 from keras_bert_impl.io.reading import read_json
@@ -24,14 +29,11 @@ from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
-from keras_bert_impl.models.weights import (
-    added_names,
-    load_weights,
-    tensors_of,
-    values_deferred,
-)
+from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
+from keras_bert_impl.serving.network.networks import Network
+from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
@@ -52,38 +54,43 @@ class TaskModel(RawTextTrainer, keras.Model):
     `save_more`.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
         inputs: return value of `task_inputs()`.
         outputs: outputs of the head for `encoder(inputs)`.
-        max_length: int. Texts are truncated to this number of tokens. Default 128, or the
-            encoder's maximum if that is less.
+        max_length: texts are truncated to this number of tokens. Default 128, or the encoder's
+            maximum if that is less.
         long_texts: `LongTexts` that the network was built for. Default: truncate.
 
     Raises:
         InputError: encoder, tokenizer and `max_length` do not match.
     """
 
-    head = None  # name of the head, see `interop.head_tensors`; None for an encoder alone
-    signature_class = None  # a subclass of `serving.signatures.Signatures`
-    network = None  # a subclass of `serving.network.networks.Network`
-    settings = ()  # names of attributes, also arguments, saved in files besides `max_length`
+    head: str | None = None  # see `interop.head_tensors`; None for an encoder alone
+    signature_class: type[Signatures] | None = None
+    network: type[Network] | None = None
+    settings: tuple[str, ...] = ()  # arguments saved in files besides `max_length`
     _is_quantized = False
 
     def __init__(
-        self, encoder, tokenizer, inputs, outputs, max_length=None, long_texts=None, name=None
-    ):
+        self,
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        inputs: dict[str, Any],
+        outputs: Any,
+        max_length: int | None = None,
+        long_texts: LongTexts | str | dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
         limit = encoder.config.max_length
         max_length = min(128, limit) if max_length is None else max_length
         if not 3 <= check("max_length", max_length, int) <= limit:
             raise InputError(
-                f"max_length must be from 3 to {limit}, the positions of the encoder. "
+                f"max_length must be from 3 to {limit}, the number of positions of the encoder. "
                 f"Received: max_length={max_length}"
             )
         if tokenizer.vocabulary_size > encoder.config.vocabulary_size:
             raise InputError(
-                f"the tokenizer has {tokenizer.vocabulary_size} tokens, the encoder embeddings "
-                f"for {encoder.config.vocabulary_size}: they do not belong together."
+                f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the encoder has "
+                f"embeddings for {encoder.config.vocabulary_size}: they do not belong together."
             )
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
@@ -94,26 +101,26 @@ class TaskModel(RawTextTrainer, keras.Model):
         self.long_texts = self.long_texts.changed(long_texts)
 
     @property
-    def config(self):
+    def config(self) -> EncoderConfig:
         """The encoder's `EncoderConfig`."""
         return self.encoder.config
 
     @property
-    def default_learning_rate(self):
-        """float. Peak learning rate of the default optimizer."""
+    def default_learning_rate(self) -> float:
+        """Peak learning rate of the default optimizer."""
         adapter = self.config.adapter
-        return super().default_learning_rate if adapter is None else ADAPTER_RATES[adapter.kind]
+        return 3e-5 if adapter is None else ADAPTER_RATES[adapter.kind]
 
     @property
-    def default_rates(self):
+    def default_rates(self) -> list[tuple[str, float]]:
         """Factors of the learning rate for some weights; see `AdamW`."""
         kind = getattr(self.config.adapter, "kind", None)
         if kind not in HEAD_RATES:
             return []
         return [(ADDED, 1.0), ("", HEAD_RATES[kind] / ADAPTER_RATES[kind])]
 
-    def get_config(self):
-        self._check_not_quantized("is not saved")
+    def get_config(self) -> dict[str, Any]:
+        self._check_not_quantized("saved")
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
@@ -123,7 +130,9 @@ class TaskModel(RawTextTrainer, keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> "TaskModel":
         config = dict(config)
         state = config.pop("frozen", None)
         model = cls(
@@ -132,7 +141,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         set_frozen(model, state)
         return model
 
-    def own_settings(self):
+    def own_settings(self) -> dict[str, Any]:
         """Returns the arguments of the class that are saved in files: dict of name to value."""
         own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
         if "long_texts" in own:
@@ -141,20 +150,26 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     # === Serving ===
 
-    def signatures(self):
+    def signatures(self) -> Signatures:
         """Returns the `serving.signatures.Signatures` of the exported model."""
         return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
 
-    def export(self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, **settings):
+    def export(
+        self,
+        filepath: str | Path,
+        format: str = SAVED_MODEL,
+        verbose: Any = None,
+        ids_only: bool = False,
+        **settings: Any,
+    ) -> None:
         """Exports the model in a format that runs without this package.
 
         Args:
-            filepath: str or `Path` of the directory to write.
+            filepath: the directory to write.
             format: `"tf_saved_model"`, which takes raw strings, or `"onnx"`, `"litert"` or
                 `"openvino"`, which take token ids; see `docs/formats.md`.
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
-            ids_only: bool. Whether a SavedModel takes token ids only and does not need
-                `tensorflow_text`.
+            ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
                 `precision="int8"`.
 
@@ -163,14 +178,14 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         if format != SAVED_MODEL:
             if ids_only:
-                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others take ids alone.")
+                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
             exporter(format)(self, filepath, **settings)
             return
         if settings:
             raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(settings)}.")
         export_saved_model(self.signatures(), filepath, ids_only)
 
-    def quantize(self, mode="int8", config=None):
+    def quantize(self, mode: str = "int8", config: Any = None) -> None:
         """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.
 
         The quantized model can predict and be exported, but not trained or saved.
@@ -186,8 +201,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
         if self.config.adapter is not None:
             raise InputError(
-                "a model with an adapter is not quantized: write save_pretrained(directory), which "
-                "merges LoRA, and quantize what from_pretrained(directory) loads."
+                "a model with an adapter cannot be quantized: call save_pretrained(directory), "
+                "which merges LoRA, and quantize the model that from_pretrained(directory) loads."
             )
         for layer in all_layers(self):
             if isinstance(layer, keras.layers.Dense):
@@ -198,7 +213,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     def _check_not_quantized(self, what):
         if self._is_quantized:
             raise InputError(
-                f"a quantized model {what}: write export(directory), or quantize a copy."
+                f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
             )
 
     # === Files ===
@@ -207,25 +222,25 @@ class TaskModel(RawTextTrainer, keras.Model):
     @known_arguments("TaskModel.from_pretrained")
     def from_pretrained(
         cls,
-        name_or_path,
-        dtype=None,
-        dropout=None,
-        max_length=None,
-        adapter=None,
-        base=None,
-        **kwargs,
-    ):
+        name_or_path: str | Path,
+        dtype: Any = None,
+        dropout: float | None = None,
+        max_length: int | None = None,
+        adapter: Adapter | None = None,
+        base: str | Path | None = None,
+        **kwargs: Any,
+    ) -> "TaskModel":
         """Loads a task model from a model directory in the Hugging Face layout.
 
         If the directory has no head of this kind, as for a pretrained encoder, the head is newly
         initialized.
 
         Args:
-            name_or_path: str or `Path`. A directory or a name; see `interop.open_model`.
+            name_or_path: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
-            dropout: float. Replaces every dropout rate: in the encoder, on attention and before the
-                head. Default: the rates of the directory.
-            max_length: int. Default: the value of the directory, or 128.
+            dropout: replaces every dropout rate: in the encoder, on attention and before the head.
+                Default: the rates of the directory.
+            max_length: default: the value of the directory, or 128.
             adapter: `Adapter` to add; only if the directory has none.
             base: same as `name_or_path`. For a directory of `save_tuned`: the current location of
                 the model that was fine-tuned. Default: its original location.
@@ -242,7 +257,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
         if adapter is not None:
             if config.adapter is not None:
-                raise InputError(f"{name_or_path} has an adapter already, {config.adapter.kind}.")
+                raise InputError(f"{name_or_path} already has an adapter, {config.adapter.kind}.")
             config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
@@ -265,7 +280,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             _begin_as_words(model.encoder, tokenizer)
         return model
 
-    def order_classes(self, source):
+    def order_classes(self, source: ModelSource) -> None:
         """Reorders the classes of a loaded head to match this model's labels.
 
         Args:
@@ -273,7 +288,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
 
     @classmethod
-    def from_preset(cls, preset, **kwargs):
+    def from_preset(cls, preset: str, **kwargs: Any) -> "TaskModel":
         """Same as `from_pretrained`, under KerasHub's name, for KerasHub presets.
 
         Args:
@@ -283,17 +298,17 @@ class TaskModel(RawTextTrainer, keras.Model):
         return cls.from_pretrained(preset, **kwargs)
 
     @classmethod
-    def encoder_config(cls, config, arguments):
+    def encoder_config(cls, config: EncoderConfig, arguments: dict[str, Any]) -> EncoderConfig:
         """Returns the `EncoderConfig` for arguments of the class."""
         return config
 
     @staticmethod
-    def uses_pooler(config):
+    def uses_pooler(config: EncoderConfig) -> bool:
         """Whether the head uses the pooler of an encoder with `config`."""
         return False
 
     @classmethod
-    def saved_settings(cls, source, given):
+    def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         """Reads the arguments of the class that a `ModelSource` keeps from the saved model.
 
         Arguments in `given`, a dict, take precedence.
@@ -301,29 +316,32 @@ class TaskModel(RawTextTrainer, keras.Model):
         return kept_settings(source.config, ("max_length", *cls.settings))
 
     @classmethod
-    def pretrained_arguments(cls, source, config, arguments):
+    def pretrained_arguments(
+        cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         """Returns the arguments of the class: those given, the rest from a `ModelSource`."""
         return dict(arguments)
 
-    def head_names(self):
+    def head_names(self) -> list[TensorName]:
         """List of `TensorName` of the head and of the layers that pool tokens or windows."""
-        head = [] if self.head is None else head_tensors(self.config, self.head)
-        return head + self.pooling_names()
+        if self.head is None:
+            return self.pooling_names()
+        return head_tensors(self.config, self.head) + self.pooling_names()
 
-    def pooling_names(self):
+    def pooling_names(self) -> list[TensorName]:
         """List of `TensorName` of the layers that pool tokens or windows."""
         return self.long_texts.tensors()
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         """Returns the head tensors to read from a `ModelSource`."""
         return self.head_names()
 
-    def task_config(self):
+    def task_config(self) -> dict[str, Any]:
         """Returns the task's entries of `config.json`."""
         return {}
 
-    def file_config(self):
-        """dict. Contents of `config.json`."""
+    def file_config(self) -> dict[str, Any]:
+        """Contents of `config.json`."""
         return huggingface_config(
             dataclasses.replace(self.config, adapter=None),
             self.head,
@@ -335,18 +353,18 @@ class TaskModel(RawTextTrainer, keras.Model):
         own = self.own_settings()
         return own | (self.long_texts.settings() if "long_texts" in own else {})
 
-    def save_pretrained(self, directory):
+    def save_pretrained(self, directory: str | Path) -> None:
         """Saves the model, tokenizer and head as a directory that `transformers` also loads.
 
         LoRA is merged into the encoder's matrices.
 
         Args:
-            directory: str or `Path`. Files of the same names are replaced.
+            directory: files of the same names are replaced.
 
         Raises:
             InputError: the encoder has an adapter of another kind; use `save_tuned` for it.
         """
-        self._check_not_quantized("is not saved")
+        self._check_not_quantized("saved")
         prefix = "" if self.head is None else tensor_prefix(self.config)
         _, tensors = self.encoder.without_adapter(prefix)
         tensors |= tensors_of(self, self.head_names())
@@ -355,19 +373,11 @@ class TaskModel(RawTextTrainer, keras.Model):
             self.tokenizer.save_pretrained(temporary)
             self.save_more(temporary)
 
-    def save_more(self, directory):
-        """Writes the files that only this task has into a model directory.
+    def save_more(self, directory: Path) -> None:
+        """Writes the files that only this task has into a model directory."""
 
-        Args:
-            directory: `Path`.
-        """
-
-    def save_settings(self, directory):
-        """Writes the task's settings into the `config.json` of this model's directory.
-
-        Args:
-            directory: `Path`.
-        """
+    def save_settings(self, directory: Path) -> None:
+        """Writes the task's settings into the `config.json` of this model's directory."""
         path = directory / "config.json"
         config = read_json(path)
         config[OWN_SETTINGS] |= self._settings_in_files()

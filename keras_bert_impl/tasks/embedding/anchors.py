@@ -1,14 +1,20 @@
 """Anchor, positive and optional negative texts, and retrieval scores on them."""
 
-import csv
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.embedding.search import unit_length
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _CHUNK = 1024  # anchors compared with all candidates at once
 
@@ -22,25 +28,25 @@ class AnchorExamples(Examples):
     """
 
     @classmethod
-    def of(cls, examples):
+    def of(cls, examples: Examples) -> AnchorExamples:
         """Converts `Examples` to anchor examples.
 
         Raises:
             InputError: single texts, or texts with labels.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
-            raise InputError(f"{examples.source}: an anchor needs a text that is near to it.")
+            raise InputError(f"{examples.source}: anchor examples must be tuples of texts.")
         if examples.labels is not None:
-            raise InputError(f"{examples.source}: texts with labels are no anchors; leave those.")
+            raise InputError(f"{examples.source}: anchor examples must not have labels.")
         return cls(**vars(examples))
 
 
-def anchor_scores(embedder, examples, directory=None):
+def anchor_scores(
+    embedder: TextEmbedder, examples: AnchorExamples, directory: Path | None = None
+) -> dict[str, float]:
     """Scores how well the positive of each anchor is retrieved by cosine similarity.
 
     Args:
-        embedder: `TextEmbedder`.
-        examples: `AnchorExamples`.
         directory: `Path` of an existing folder to write the ranks to; None to not write them.
 
     Returns:
@@ -58,7 +64,9 @@ def anchor_scores(embedder, examples, directory=None):
     cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
     ranks = _ranks(vectors, examples.texts)
     if directory is not None:
-        _write_ranks(directory / "predictions.tsv", cosines, ranks)
+        columns = ["positive", "negative"][: cosines.shape[1]] + ["rank"]
+        rows = ([*cells(row), rank] for row, rank in zip(cosines, ranks))
+        write_predictions_table(directory / "predictions.tsv", columns, rows)
     scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
     if cosines.shape[1] > 1:
         is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
@@ -88,13 +96,3 @@ def _ranks(vectors, texts):
         # Not `cosines >= ...`: comparisons with NaN are False, which would give rank 0.
         ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)
-
-
-def _write_ranks(path, cosines, ranks):
-    columns = ["index", "positive", "negative"][: 1 + cosines.shape[1]] + ["rank"]
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(columns)
-        # Nine significant digits round-trip a float32.
-        for i, (row, rank) in enumerate(zip(cosines, ranks)):
-            writer.writerow([i, *(f"{cosine:.9g}" for cosine in row), rank])

@@ -1,25 +1,30 @@
 """The network of `TextEmbedder`: pools groups of texts to vectors."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 
 from keras_bert_impl.interop.sentence_transformers import POOLINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.inputs.grouped import merged
 
 
 def embedding_network(
-    encoder,
-    pooling,
-    num_layers,
-    layer_weights,
-    learn_layer_weights,
-    normalize,
-    long_texts,
-    projections=(),
-    truncate_dim=None,
-):
+    encoder: Encoder,
+    pooling: str,
+    num_layers: int,
+    layer_weights: Sequence[float] | None,
+    learn_layer_weights: bool,
+    normalize: bool,
+    long_texts: LongTexts,
+    projections: Sequence[keras.layers.Layer] = (),
+    truncate_dim: int | None = None,
+) -> tuple[dict[str, Any], Any, LayerMix | None]:
     """Builds the network of a `TextEmbedder`; see there for the other arguments.
 
     Args:
@@ -62,7 +67,7 @@ def embedding_network(
 def _checked_dim(dim, limit):
     if type(dim) is not int or not 1 <= dim <= limit:
         raise InputError(
-            f"truncate_dim must be from 1 to {limit}, the numbers of a vector. "
+            f"truncate_dim must be from 1 to {limit}, the size of a vector. "
             f"Received: truncate_dim={dim!r}"
         )
     return dim
@@ -74,11 +79,11 @@ def _checked_weights(weights, learned, num_layers, limit):
         raise InputError(f"num_layers must be an int. Received: num_layers={num_layers!r}")
     if not 1 <= num_layers <= limit:
         raise InputError(
-            f"num_layers must be from 1 to {limit}, the layers of the encoder and its embeddings. "
+            f"num_layers must be from 1 to {limit}, the encoder layers and the embeddings. "
             f"Received: num_layers={num_layers}"
         )
     if num_layers == 1 and (learned or weights is not None):
-        raise InputError("weights of layers need num_layers of 2 or more.")
+        raise InputError("layer weights need num_layers of 2 or more.")
     if weights is None:
         return [1.0] * num_layers if learned else None
     array = np.asarray(weights)

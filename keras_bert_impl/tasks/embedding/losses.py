@@ -4,6 +4,8 @@ Shape legend: batch = examples; group = texts of an example; dim = embedding siz
 float32 `[batch, group, dim]`.
 """
 
+from typing import Any
+
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
@@ -13,18 +15,18 @@ SCORED = ("cosine", "cosent")  # losses with labels
 _COMPARING = ("cosent", "multiple_negatives")  # losses over the whole batch
 
 
-def compares_examples(name):
+def compares_examples(name: str) -> bool:
     """Returns whether a loss compares the examples of a batch with each other."""
     return name in _COMPARING
 
 
-def check_loss(name):
+def check_loss(name: str) -> None:
     """Raises an `InputError` for an unknown loss."""
     if name not in LOSSES:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}. Received: loss={name!r}")
 
 
-def check_group(name, group):
+def check_group(name: str, group: int) -> None:
     """Raises an `InputError` if examples have the wrong number of texts for the loss."""
     wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
     fits = group == (3 if name == "triplet" else 2)
@@ -34,12 +36,12 @@ def check_group(name, group):
         raise InputError(f"the loss {name!r} takes examples of {wanted}. Received: {group} text(s)")
 
 
-def cosine_similarities(first, second):
+def cosine_similarities(first: Any, second: Any) -> Any:
     """Returns the cosine similarities of vectors `[..., dim]`, as `[...]`; 0 for zero vectors."""
     return ops.sum(_normalized(first) * _normalized(second), axis=-1)
 
 
-def cosine_losses(vectors, labels):
+def cosine_losses(vectors: Any, labels: Any) -> Any:
     """Returns the squared differences of text-pair cosines and labels, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the regression objective.
@@ -47,7 +49,7 @@ def cosine_losses(vectors, labels):
     return ops.square(cosine_similarities(vectors[:, 0], vectors[:, 1]) - labels)
 
 
-def triplet_losses(vectors, margin):
+def triplet_losses(vectors: Any, margin: float) -> Any:
     """Returns `max(|anchor - positive| - |anchor - negative| + margin, 0)`, Euclidean, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the triplet objective.
@@ -56,7 +58,7 @@ def triplet_losses(vectors, margin):
     return ops.relu(_distances(anchor, positive) - _distances(anchor, negative) + margin)
 
 
-def cosent_loss(vectors, labels, scale):
+def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
     """Returns `log(1 + sum(exp(scale * (cosine_i - cosine_j))))` over all i labeled lower than j.
 
     Source: Su 2022, "CoSENT: a more efficient sentence vector scheme than Sentence-BERT".
@@ -68,7 +70,7 @@ def cosent_loss(vectors, labels, scale):
     return ops.logsumexp(ops.concatenate([ops.zeros(1), ops.reshape(differences, (-1,))]))
 
 
-def multiple_negatives_loss(vectors, scale):
+def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
     """Returns the mean cross-entropy of each anchor's positive among all positives and negatives.
 
     The logits are `scale` times the cosines of the anchor and all non-anchor texts.

@@ -1,6 +1,9 @@
 """`TextEmbedder`: sentence embeddings."""
 
 import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,13 +11,16 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import read_encoder_config
+from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.sentence_transformers import (
     SIMILARITIES,
     read_projections,
     read_sentence_settings,
 )
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, check
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -31,6 +37,7 @@ from keras_bert_impl.tasks.embedding.projections import (
 )
 from keras_bert_impl.tasks.embedding.signature import VectorSignatures
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.micro_batches import unpack
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
 
@@ -64,29 +71,28 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     Args:
         encoder: `Encoder`; its pooler is not used.
-        tokenizer: `Tokenizer`.
         pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens. Default `"mean"`.
-        num_layers: int. Number of last layers to use. Default 1.
+        num_layers: number of last layers to use. Default 1.
         layer_weights: list of `num_layers` floats, the weights of the mean of the layers. None: the
             layers are concatenated.
-        learn_layer_weights: bool. Whether to train these weights; they start at 1 if not given.
+        learn_layer_weights: whether to train these weights; they start at 1 if not given.
         projections: list of dicts, layers after the pooling, including that of windows:
             `{"kind": "dense", "dim": 256, "activation": "tanh", "use_bias": True}`, with the
             activation `"tanh"`, `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`.
             Default: none.
-        normalize: bool. Whether to scale vectors to unit length.
-        truncate_dim: int. Number of leading dimensions to keep, after normalization. Default: all.
-        do_lower_case: bool. Whether to lower-case texts before tokenization, independent of the
+        normalize: whether to scale vectors to unit length.
+        truncate_dim: number of leading dimensions to keep, after normalization. Default: all.
+        do_lower_case: whether to lower-case texts before tokenization, independent of the
             tokenizer's own setting.
         prompts: dict of name -> text to prepend to texts, such as `{"query": "query: "}`.
-        default_prompt_name: str. Key of the prompt that is prepended to all texts, also in
-            training. Default: none.
+        default_prompt_name: key of the prompt that is prepended to all texts, also in training.
+            Default: none.
         similarity_fn_name: `"cosine"` (the default), `"dot"`, `"euclidean"` or `"manhattan"`: what
             `similarity` computes.
-        loss: str, see the table. Default `"cosine"`. `compile` can override it.
-        scale: float. Factor of the cosines in `"cosent"` and `"multiple_negatives"`.
-        margin: float. Distance margin of `"triplet"`.
-        max_length: int. Sequence length in tokens. Default 128.
+        loss: see the table. Default `"cosine"`. `compile` can override it.
+        scale: factor of the cosines in `"cosent"` and `"multiple_negatives"`.
+        margin: distance margin of `"triplet"`.
+        max_length: sequence length in tokens. Default 128.
         long_texts: `LongTexts`, or its `way`: how longer texts are handled. The vectors of a text's
             windows are pooled before normalization. Default: truncate.
 
@@ -123,26 +129,26 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @known_arguments("A model with long_texts")
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        pooling="mean",
-        num_layers=1,
-        layer_weights=None,
-        learn_layer_weights=False,
-        projections=None,
-        normalize=False,
-        truncate_dim=None,
-        do_lower_case=False,
-        prompts=None,
-        default_prompt_name=None,
-        similarity_fn_name="cosine",
-        loss="cosine",
-        scale=20.0,
-        margin=5.0,
-        max_length=None,
-        long_texts=None,
-        name="text_embedder",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        pooling: str = "mean",
+        num_layers: int = 1,
+        layer_weights: Sequence[float] | None = None,
+        learn_layer_weights: bool = False,
+        projections: Sequence[dict[str, Any]] | None = None,
+        normalize: bool = False,
+        truncate_dim: int | None = None,
+        do_lower_case: bool = False,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        similarity_fn_name: str = "cosine",
+        loss: str = "cosine",
+        scale: float = 20.0,
+        margin: float = 5.0,
+        max_length: int | None = None,
+        long_texts: LongTexts | str | dict[str, Any] | None = None,
+        name: str = "text_embedder",
+    ) -> None:
         losses.check_loss(loss)
         long_texts = LongTexts().changed(long_texts)
         projections = checked_projections(projections)
@@ -190,25 +196,25 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         self.margin = check("margin", margin, NonNegativeFloat)
 
     @property
-    def dim(self):
-        """int. Size of a vector."""
+    def dim(self) -> int:
+        """Size of a vector."""
         return self.output_shape[-1]
 
     @property
-    def layer_weights(self):
-        """list of float. Current weights of the last layers; None if there are none."""
+    def layer_weights(self) -> list[float] | None:
+        """Current weights of the last layers; None if there are none."""
         return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
 
     # === Labels ===
 
     @property
-    def needs_labels(self):
-        """bool. Whether the loss needs labels."""
+    def needs_labels(self) -> bool:  # type: ignore[override]
+        """Whether the loss needs labels."""
         return self.loss_name in losses.SCORED
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         if not self.needs_labels:
-            raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
+            raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
         labels = np.asarray(label_values(labels, count))
         if labels.dtype.kind not in "biuf" or labels.size != count or labels.shape[0] != count:
             raise InputError(
@@ -222,9 +228,9 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
         return labels
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: Any) -> tf.Tensor:
         if not self.needs_labels:
-            raise InputError(f"the loss {self.loss_name!r} has no labels; give examples alone.")
+            raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
         check_numbers(labels, "a number for each example")
         labels = tf.reshape(tf.cast(labels, tf.float32), [-1])
         what = "cosines, from -1 to 1: scale them" if self._limit == 1 else "finite"
@@ -238,11 +244,13 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     # === Loss ===
 
-    def compile(self, optimizer=None, loss=None, metrics=None, **kwargs):
+    def compile(  # type: ignore[override]
+        self, optimizer: Any = None, loss: str | None = None, metrics: Any = None, **kwargs: Any
+    ) -> None:
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            loss: str, see the table in `TextEmbedder`. Default: the model's.
+            loss: see the table in `TextEmbedder`. Default: the model's.
             metrics: None or `[]`: Keras metrics compare predictions with labels, but the outputs
                 here are vectors.
 
@@ -259,24 +267,22 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             self.loss_name = loss
         super().compile(optimizer, **kwargs)
 
-    def default_loss(self):
+    def default_loss(self) -> None:
         return None
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         return []
 
     @property
-    def compares_examples(self):
-        """bool. Whether the loss compares the examples of a batch with each other."""
+    def compares_examples(self) -> bool:
+        """Whether the loss compares the examples of a batch with each other."""
         return losses.compares_examples(self.loss_name)
 
-    def train_step(self, data):
-        """See `ReplicatedTrainer`."""
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         self._check_group(data)
         return super().train_step(data)
 
-    def test_step(self, data):
-        """See `ReplicatedTrainer`."""
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         self._check_group(data)
         return super().test_step(data)
 
@@ -284,12 +290,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         x, _, _ = unpack(data)
         losses.check_group(self.loss_name, x["token_ids"].shape[1])
 
-    def batch_loss(self, y, y_pred):
+    def batch_loss(self, y: Any, y_pred: Any) -> tf.Tensor:
         if self.loss_name == "cosent":
             return losses.cosent_loss(y_pred, y, self.scale)
         return losses.multiple_negatives_loss(y_pred, self.scale)
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> tf.Tensor:
         if self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if self.loss_name == "cosine":
@@ -302,19 +308,19 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     # === Files ===
 
-    def own_settings(self):
+    def own_settings(self) -> dict[str, Any]:
         return super().own_settings() | {"loss": self.loss_name}
 
     @classmethod
-    def saved_settings(cls, source, given):
+    def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         found = read_sentence_settings(source.task_path)
         if found:
             limit = read_encoder_config(source, with_adapter=True).max_length
             length = found["max_length"] or limit
             if length > limit and "max_length" not in given:
                 _LOG.warning(
-                    "%s: max_seq_length is %d, and the encoder has %d positions: texts are cut to "
-                    "these",
+                    "%s: max_seq_length is %d, but the encoder has %d positions; longer texts are "
+                    "truncated",
                     source.task_path,
                     length,
                     limit,
@@ -322,17 +328,17 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             found["max_length"] = min(length, limit)
         return super().saved_settings(source, given) | found
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         tensors = read_projections(source.task_path)
         if tensors or self.projections:
             set_tensors(self.projection_layers, tensors, source.task_path)
         return super().pretrained_head(source)
 
-    def task_config(self):
+    def task_config(self) -> dict[str, Any]:
         # `sentence-transformers` takes the states of all layers from this output.
         return {} if self.layer_mix is None else {"output_hidden_states": True}
 
-    def save_more(self, directory):
+    def save_more(self, directory: Path) -> None:
         write_sentence_settings(
             directory,
             self.own_settings(),

@@ -1,5 +1,7 @@
 """Text embedding network for export to other runtimes."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.serving.network import layers, parts
@@ -10,10 +12,10 @@ class TextEmbedderNetwork(Network):
     """Outputs `sentence_embedding` `[batch, dim]`; inputs have no group axis, only single texts."""
 
     @property
-    def groups(self):
+    def groups(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("windows",) if self.model.long_texts.has_windows else ()
 
-    def write(self, graph):
+    def write(self, graph: Any) -> None:
         def of_rows(rows):
             states = parts.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
             states = _mixed(graph, states, self.model)
@@ -41,11 +43,11 @@ class TextEmbedderNetwork(Network):
             vectors = graph.add("Slice", vectors, [0], [self.model.truncate_dim], [1])
         graph.output("sentence_embedding", vectors, ["batch", self.model.dim])
 
-    def outputs_of_model(self, features):
+    def outputs_of_model(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
         groups = {name: feature[:, None] for name, feature in features.items()}
         return {"sentence_embedding": to_numpy(self.model(groups, training=False))[:, 0]}
 
-    def as_model_outputs(self, session, features):
+    def as_model_outputs(self, session: Any, features: dict[str, Any]) -> np.ndarray:
         batch, group, *rest = features["token_ids"].shape
         rows = {n: np.reshape(feature, (batch * group, *rest)) for n, feature in features.items()}
         return session(rows)["sentence_embedding"].reshape(batch, group, -1)

@@ -1,6 +1,11 @@
 """Projection layers of a `TextEmbedder`, applied to the pooled vector."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import keras
+import numpy as np
 
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS
 from keras_bert_impl.io.errors import InputError
@@ -11,7 +16,7 @@ _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
 _LAYER_NORM_EPSILON = 1e-5  # default of PyTorch, and thus of `sentence-transformers`
 
 
-def checked_projections(projections):
+def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
     """Checks projections and fills in their defaults.
 
     Args:
@@ -46,7 +51,7 @@ def _checked(projection):
     return projection
 
 
-def projection_layers(projections):
+def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.Layer]:
     """Returns the Keras layers, in float32, for the result of `checked_projections`."""
     layers = []
     for number, projection in enumerate(projections):
@@ -67,7 +72,9 @@ def projection_layers(projections):
     return layers
 
 
-def set_tensors(layers, tensors, where):
+def set_tensors(
+    layers: list[keras.layers.Layer], tensors: list[dict[str, np.ndarray]], where: Path
+) -> None:
     """Sets the weights of projections.
 
     Args:
@@ -79,7 +86,9 @@ def set_tensors(layers, tensors, where):
         InputError: the number of projections differs, or a tensor is missing or has another shape.
     """
     if len(layers) != len(tensors):
-        raise InputError(f"{where} has {len(tensors)} projections, the model {len(layers)}.")
+        raise InputError(
+            f"{where} has {len(tensors)} projections, but the model has {len(layers)}."
+        )
     for layer, arrays in zip(layers, tensors):
         for weight in layer.weights:
             array = arrays.get(weight.name)
@@ -92,6 +101,6 @@ def set_tensors(layers, tensors, where):
             assign(weight, array)
 
 
-def tensors_of_layers(layers):
+def tensors_of_layers(layers: list[keras.layers.Layer]) -> list[dict[str, np.ndarray]]:
     """Returns a list of dicts of NumPy arrays, in the format of `set_tensors`."""
     return [{weight.name: weight.numpy() for weight in layer.weights} for layer in layers]

@@ -1,6 +1,10 @@
 """Semantic search: nearest neighbors of queries among vectors."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,12 +13,18 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import recover
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _VECTORS, _QUERIES = 1 << 13, 256  # compared at once
 
 
-def search(embedder, queries, vectors, k=5):
+def search(
+    embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray, k: int = 5
+) -> tuple[np.ndarray, np.ndarray]:
     """Finds the vectors with the highest cosine to each query by exhaustive search.
 
     Apart from the result, memory use does not depend on the number of queries and vectors.
@@ -24,7 +34,7 @@ def search(embedder, queries, vectors, k=5):
         queries: list of str, or a single str. The embedder's prompt `"query"`, if any, is
             prepended.
         vectors: array `[texts, dim]`, from `encode` or `read_vectors`; may be memory-mapped.
-        k: int. Maximum number of results per query.
+        k: maximum number of results per query.
 
     Returns:
         (rows, scores): int64 and float32 `[queries, k]`, vector numbers and cosines, best first; on
@@ -39,7 +49,7 @@ def search(embedder, queries, vectors, k=5):
     """
     if vectors.ndim != 2 or vectors.shape[1] != embedder.dim:
         raise InputError(
-            f"vectors must be [texts, {embedder.dim}], as this model makes them. Received: shape "
+            f"vectors must be [texts, {embedder.dim}] for this model. Received: shape "
             f"{tuple(vectors.shape)}"
         )
     if not isinstance(k, (int, np.integer)) or k < 1:
@@ -103,22 +113,11 @@ def _finite(vectors, what, start=0):
     """
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
-        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite numbers.")
+        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite values.")
     return vectors
 
 
-def unit_length(vectors):
-    """Scales vectors `[..., dim]` to unit length, as float32.
-
-    Zero vectors are unchanged; vectors with infinite values become NaN.
-    """
-    vectors = np.asarray(vectors, "float32")
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # infinite values become NaN
-        return vectors / np.maximum(lengths, 1e-12)
-
-
-def read_vectors(path):
+def read_vectors(path: str | Path) -> np.ndarray:
     """Opens the vectors of a `.npy` file, float `[texts, dim]`, memory-mapped.
 
     Raises:
@@ -130,17 +129,17 @@ def read_vectors(path):
     except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{path} cannot be read as a .npy file of vectors: {error}.") from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise InputError(f"{path} holds no vectors, float [texts, dim].")
+        raise InputError(f"{path} must hold float vectors [texts, dim].")
     return vectors
 
 
-def read_places(path, rows, count):
+def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
     """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it.
 
     Args:
-        path: str or `Path` of the `.npy` file.
+        path: the `.npy` file.
         rows: vector numbers.
-        count: int. Total number of vectors.
+        count: total number of vectors.
 
     Returns:
         dict of number to `PlacedText`, with the beginning of the text.
@@ -156,7 +155,7 @@ def read_places(path, rows, count):
             found[line - 1] = _place(content, f"{path}, line {line}")
     if line != count:
         raise InputError(
-            f"{path} has {line} lines, for {count} vectors: they do not belong together."
+            f"{path} has {line} lines for {count} vectors: the files do not belong together."
         )
     return found
 

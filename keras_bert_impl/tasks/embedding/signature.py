@@ -1,29 +1,33 @@
 """Serving signatures of text embedders and of plain encoders."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.serving.signatures import Signatures
+from keras_bert_impl.tokenizers import Tokenizer
 
 
 class VectorSignatures(Signatures):
     """Signatures with output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
 
-    def __init__(self, model, *parts):
+    def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
         self.features_rank = len(model.input["token_ids"].shape) - 1  # for single texts
 
-    def reference(self, text):
+    def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         return [{"vectors": vector} for vector in self.model.encode(text)]
 
-    def tokenize(self, text):
+    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.model.text_features(text)
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         groups = {name: feature[:, tf.newaxis] for name, feature in features.items()}
         return {"vectors": self.model(groups, training=False)[:, 0]}
 
-    def embed(self, text):
+    def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.answers_of_strings(text)
 
 
@@ -35,20 +39,20 @@ class EncoderSignatures(Signatures):
     signature `embed` returns the mean of `sequence_output` over the tokens.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Texts are truncated to this many tokens. Default: the encoder's maximum.
+        max_length: texts are truncated to this many tokens. Default: the encoder's maximum.
     """
 
-    def __init__(self, encoder, tokenizer, max_length=None):
+    def __init__(
+        self, encoder: Encoder, tokenizer: Tokenizer, max_length: int | None = None
+    ) -> None:
         super().__init__(encoder, encoder, tokenizer, max_length or encoder.config.max_length)
 
-    def more(self):
+    def more(self) -> dict[str, tuple]:
         if not self.takes_pairs():
             return {}
         return {"pairs": (self.answers_of_strings, {"first": 1, "second": 1})}
 
-    def reference(self, text):
+    def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         features = self.tokenizer(text, length=self.max_length)
         outputs = self.encoder(features, training=False)
         counts = np.sum(features["padding_mask"], axis=1)
@@ -59,10 +63,10 @@ class EncoderSignatures(Signatures):
             )
         ]
 
-    def tokenize(self, *texts):
+    def tokenize(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.cut(texts[0] if len(texts) == 1 else texts)
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         outputs = self.encoder(features, training=False)
         num_tokens = tf.reduce_sum(features["padding_mask"], axis=1)
         outputs = {name: tf.cast(output, tf.float32) for name, output in outputs.items()}

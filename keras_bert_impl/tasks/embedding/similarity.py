@@ -1,14 +1,20 @@
 """Semantic textual similarity: labeled text pairs and scores on them."""
 
-import csv
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 
 class SimilarityExamples(Examples):
@@ -20,26 +26,29 @@ class SimilarityExamples(Examples):
     """
 
     @classmethod
-    def of(cls, examples):
+    def of(cls, examples: Examples) -> SimilarityExamples:
         """Converts `Examples` to similarity examples.
 
         Raises:
             InputError: texts are not pairs, or labels are not numbers.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
-            raise InputError(f"{examples.source}: similarity is of pairs of texts.")
+            raise InputError(f"{examples.source}: similarity examples must be pairs of texts.")
         if not examples.is_numeric:
-            raise InputError(f"{examples.source}: similarity is learned from numbers as labels.")
+            raise InputError(
+                f"{examples.source}: the labels of similarity examples must be numbers."
+            )
         return cls(**vars(examples))
 
 
-def sts_scores(embedder, examples, batch_size=None):
+def sts_scores(
+    embedder: TextEmbedder, examples: Examples, batch_size: int | None = None
+) -> dict[str, float]:
     """Computes the correlation of embedding cosines with human similarity ratings.
 
     Args:
-        embedder: `TextEmbedder`.
         examples: `Examples` of pairs with numbers, from `read_glue("stsb", ...)` or `read_table`.
-        batch_size: int. Default 32.
+        batch_size: default 32.
 
     Returns:
         dict of `pearson` and `spearman`, of cosines and labels; NaN if all cosines are equal, up to
@@ -53,11 +62,14 @@ def sts_scores(embedder, examples, batch_size=None):
     return _scores(examples, embedder.similarities(examples.texts, batch_size))
 
 
-def score_similarities(embedder, examples, directory=None):
+def score_similarities(
+    model: TextEmbedder, examples: SimilarityExamples, directory: Path | None = None
+) -> dict[str, float]:
     """Computes the scores of `SimilarityExamples`; see `Task.score`."""
-    cosines = embedder.similarities(examples.texts)
+    cosines = model.similarities(examples.texts)
     if directory is not None:
-        _write_cosines(directory / "predictions.tsv", cosines)
+        path = directory / "predictions.tsv"
+        write_predictions_table(path, ["cosine"], ([cell] for cell in cells(cosines)))
     return _scores(examples, cosines)
 
 
@@ -68,11 +80,3 @@ def _scores(examples, cosines):
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
     }
-
-
-def _write_cosines(path, cosines):
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(["index", "cosine"])
-        # Nine significant digits round-trip a float32.
-        writer.writerows([i, f"{cosine:.9g}"] for i, cosine in enumerate(cosines))

@@ -1,9 +1,13 @@
 """The embedding tasks for training runs and commands: similarity, and anchors with positives."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.embedding import TASK_NAME
 from keras_bert_impl.tasks.embedding.anchors import AnchorExamples, anchor_scores
 from keras_bert_impl.tasks.embedding.losses import SCORED
@@ -20,27 +24,29 @@ class _Embedding(Task):
     settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
 
     @classmethod
-    def recognize(cls, source):
+    def recognize(cls, source: ModelSource) -> type | None:
         has_modules = (source.task_path / "modules.json").is_file()  # file of sentence-transformers
         return TextEmbedder if has_modules else None
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: TextEmbedder, texts: list) -> Iterator[tuple[dict, list[str]]]:
         cosines = model.similarities(texts)
         check_scores(cosines, "pair")
         for cosine in cosines.tolist():
             yield {"cosine": cosine}, [f"{cosine:.4f}"]
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> SimilarityExamples | AnchorExamples:
         if source.data:
             return SimilarityExamples.of(source.published("stsb", split))
         if not source.pair:
-            raise InputError("--pair is missing, the column of the second text; or give --data.")
+            raise InputError(
+                "--pair, the column of the second text, is missing; pass it or --data."
+            )
         if not source.label:
             return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
         if source.negative:
-            raise InputError("--negative is for texts without numbers: leave --label.")
+            raise InputError("--negative is for texts without labels: leave out --label.")
         return SimilarityExamples.of(source.table(split, numeric=True))
 
 
@@ -53,7 +59,7 @@ class Similarity(_Embedding):
     example_class = SimilarityExamples
     losses = SCORED
 
-    def __init__(self, train, dev):
+    def __init__(self, train: SimilarityExamples, dev: SimilarityExamples) -> None:
         values = np.array(train.labels)
         self._low, self._range = 0.0, 1.0
         if np.abs(np.concatenate([values, dev.labels])).max() > 1:
@@ -62,7 +68,7 @@ class Similarity(_Embedding):
             raise InputError(f"{train.source}: all pairs have the label {values[0]}.")
         self.arguments = {"loss": SCORED[0]}
 
-    def inputs(self, examples):
+    def inputs(self, examples: SimilarityExamples) -> tuple:
         labels = (np.array(examples.labels) - self._low) / self._range
         return examples.texts, np.clip(labels, -1, 1).astype("float32")
 
@@ -74,22 +80,22 @@ class Anchors(_Embedding):
 
     example_class = AnchorExamples
     needs_labels = False
-    losses = ("multiple_negatives", "triplet")
+    losses: tuple[str, ...] = ("multiple_negatives", "triplet")
 
-    def __init__(self, train, dev):
+    def __init__(self, train: AnchorExamples, dev: AnchorExamples) -> None:
         groups = [len(examples.texts[0]) for examples in (train, dev)]
         if groups[0] != groups[1]:
             raise InputError(
-                f"{train.source} has {groups[0]} texts in a row, and {dev.source} {groups[1]}."
+                f"{train.source} has {groups[0]} texts in a row, but {dev.source} has {groups[1]}."
             )
         self.arguments = {"loss": self.losses[0]}
         if groups[0] == 2:
-            self.losses = self.losses[:1]  # a triplet needs three texts
+            self.losses = ("multiple_negatives",)  # a triplet needs three texts
 
-    def inputs(self, examples):
+    def inputs(self, examples: AnchorExamples) -> tuple:
         return examples.texts, None
 
-    score = staticmethod(anchor_scores)
+    score = staticmethod(anchor_scores)  # type: ignore[assignment]
 
 
 TASKS = (Similarity, Anchors)

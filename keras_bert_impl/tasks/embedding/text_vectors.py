@@ -1,5 +1,7 @@
 """Encoding of texts to vectors, and similarities, for `TextEmbedder`."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -8,12 +10,15 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.grouped import tokenize_groups
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
+_Mixin: Any = object  # the methods use attributes of the `TaskModel` that follows in the bases
 
-class TextVectors:
+
+class TextVectors(_Mixin):
     """Mixin that encodes texts with a `TaskModel`.
 
     The model has attributes `prompts`, `default_prompt_name`, `do_lower_case` and
@@ -23,15 +28,22 @@ class TextVectors:
     _prompt = None  # replaces the default prompt during `encode`
 
     @known_arguments("TextEmbedder.encode")
-    def encode(self, texts, prompt_name=None, prompt=None, batch_size=None, verbose=0):
+    def encode(
+        self,
+        texts: Any,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        verbose: int | str = 0,
+    ) -> np.ndarray:
         """Encodes texts to vectors.
 
         Args:
             texts: list or array of str, or a single str.
-            prompt_name: str. Key of the prompt in `prompts` to prepend. Default: the model's
+            prompt_name: key of the prompt in `prompts` to prepend. Default: the model's
                 `default_prompt_name`.
-            prompt: str. The prompt itself, instead of `prompt_name`; "" for none.
-            batch_size: int. Default 32.
+            prompt: the prompt itself, instead of `prompt_name`; "" for none.
+            batch_size: default 32.
             verbose: see `predict`.
 
         Returns:
@@ -44,7 +56,7 @@ class TextVectors:
             return self.encode([texts], prompt_name, prompt, batch_size, verbose)[0]
         texts = self.as_texts(texts)
         if texts and not isinstance(texts[0], (str, bytes)):
-            raise InputError("encode() takes texts; predict() takes examples of several texts.")
+            raise InputError("encode() takes single texts; for tuples of texts call predict().")
         if prompt is None and prompt_name is not None:
             if prompt_name not in self.prompts:
                 names = listed(self.prompts) or "none"
@@ -56,7 +68,7 @@ class TextVectors:
         finally:
             self._prompt = None
 
-    def similarity(self, first, second):
+    def similarity(self, first: Any, second: Any) -> np.ndarray:
         """Computes pairwise similarities with `similarity_fn_name`.
 
         Args:
@@ -69,7 +81,8 @@ class TextVectors:
         Example:
             embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # float32 [1, 2]
         """
-        return similarity(*map(self._as_vectors, (first, second)), self.similarity_fn_name)
+        vectors = self._as_vectors(first), self._as_vectors(second)
+        return similarity(*vectors, kind=self.similarity_fn_name)
 
     def _as_vectors(self, given):
         is_text = isinstance(given, (str, bytes))
@@ -77,7 +90,9 @@ class TextVectors:
             given = self.encode([given] if is_text else list(given))
         return np.asarray(given, "float32")
 
-    def similarities(self, pairs, batch_size=None, verbose=0):
+    def similarities(
+        self, pairs: Any, batch_size: int | None = None, verbose: int | str = 0
+    ) -> np.ndarray:
         """Computes the cosine similarity of each pair of texts, float32 `[pairs]`.
 
         Args:
@@ -87,14 +102,14 @@ class TextVectors:
         def cosines(pairs):
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             if vectors.ndim != 3 or vectors.shape[1] != 2:
-                raise InputError("similarities are of pairs: give (first, second) tuples.")
+                raise InputError("similarities() takes (first, second) tuples.")
             return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
 
         return in_blocks(cosines, self.as_texts(pairs))
 
     # === Texts and labels ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list:
         """Returns a list of str, or of tuples of str of equal length."""
         x = from_columns(x, most=self.most_columns)
         if isinstance(x, (str, bytes)):
@@ -112,17 +127,17 @@ class TextVectors:
                     raise InputError(f"example {number}: a text {not_a_text(text)}")
             if _group(example) != _group(examples[0]):
                 raise InputError(
-                    f"example {number} has {_group(example)} text(s), those before it have "
+                    f"example {number} has {_group(example)} text(s), but the first one has "
                     f"{_group(examples[0])}."
                 )
         return examples
 
-    def tokenized(self, texts):
+    def tokenized(self, texts: list) -> TokenizedTexts | GroupedTexts:
         if self._prepares:
             texts = self._prepared(as_strings(texts)).numpy().tolist()
         return super().tokenized(texts)
 
-    def text_features(self, texts):
+    def text_features(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return super().text_features(self._prepared(texts))
 
     @property
@@ -143,15 +158,17 @@ class TextVectors:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(
+        self, texts: list, labels: Any = None, weights: Any = None
+    ) -> tuple[GroupedTexts, tuple]:
         examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
         tokenized = tokenize_groups(examples, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
-    def joined(self, outputs, texts, tokenized):
+    def joined(self, outputs: Any, texts: list, tokenized: Any) -> np.ndarray:
         return outputs if texts and isinstance(texts[0], tuple) else outputs[:, 0]
 
-    def features_in_graph(self, texts):
+    def features_in_graph(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self.text_features(tf.reshape(texts, [-1]))
         group = texts.shape[1] or tf.shape(texts)[1]
 

@@ -7,7 +7,7 @@ from keras_bert_impl.io.errors import InputError
 _VALUES = 1 << 22  # differences in memory at once
 
 
-def similarity(first, second, kind="cosine"):
+def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> np.ndarray:
     """Computes the similarity of each vector in `first` to each in `second`.
 
     Args:
@@ -23,12 +23,12 @@ def similarity(first, second, kind="cosine"):
     first, second = np.atleast_2d(first), np.atleast_2d(second)
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise InputError(
-            "similarity is of vectors [n, dim] and [m, dim]. Received: shapes "
+            "similarity takes vectors [n, dim] and [m, dim]. Received: shapes "
             f"{first.shape} and {second.shape}"
         )
     if kind in ("cosine", "dot"):
         if kind == "cosine":
-            first, second = _unit_length(first), _unit_length(second)
+            first, second = unit_length(first), unit_length(second)
         return first @ second.T
     order = {"euclidean": 2, "manhattan": 1}[kind]
     rows = max(1, _VALUES // max(1, second.size))
@@ -39,5 +39,12 @@ def similarity(first, second, kind="cosine"):
     return np.concatenate(parts) if parts else np.zeros((0, len(second)), "float32")
 
 
-def _unit_length(vectors):
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Scales vectors `[..., dim]` to unit length, as float32.
+
+    Zero vectors are unchanged; vectors with infinite values become NaN.
+    """
+    vectors = np.asarray(vectors, "float32")
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # infinite values become NaN
+        return vectors / np.maximum(lengths, 1e-12)

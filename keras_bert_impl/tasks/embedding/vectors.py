@@ -1,9 +1,12 @@
 """Embedding of texts in files and folders, written as a vector file with an index of the texts."""
 
+from __future__ import annotations
+
 import contextlib
 import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -15,6 +18,9 @@ from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.tasks.data.examples import Layout
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table
 
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
+
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
 _PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
@@ -25,9 +31,8 @@ class PlacedText(NamedTuple):
     """A text and its location.
 
     Attributes:
-        path: str. File name.
-        line: int, from 1; for a table, the last line of the row.
-        text: str.
+        path: file name.
+        line: from 1; for a table, the last line of the row.
     """
 
     path: str
@@ -35,7 +40,9 @@ class PlacedText(NamedTuple):
     text: str
 
 
-def read_texts(paths, column="text", unit="line"):
+def read_texts(
+    paths: str | Path | Iterable[str | Path], column: str = "text", unit: str = "line"
+) -> Iterator[PlacedText]:
     """Iterates over the texts of files and folders, in order; blank texts are skipped.
 
     Folders are searched recursively in sorted order, without hidden files, for `.txt` and the
@@ -43,7 +50,7 @@ def read_texts(paths, column="text", unit="line"):
 
     Args:
         paths: str or `Path`, or a list of them.
-        column: str. Column or field of tables that holds the text.
+        column: column or field of tables that holds the text.
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
 
     Returns:
@@ -101,22 +108,28 @@ def _column(path, column):
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
 
-def write_vectors(embedder, texts, path, batch_size=None, progress=None):
+def write_vectors(
+    embedder: TextEmbedder,
+    texts: Iterable[PlacedText],
+    path: str | Path,
+    batch_size: int | None = None,
+    progress: Callable[[int], Any] | None = None,
+) -> int:
     """Embeds texts in chunks and writes them to a vector file.
 
     `.npy` holds float32 `[texts, dim]`; a `.jsonl` file of the same name has a line with path, line
     and the beginning of the text for each vector. `.parquet` has these as columns.
 
     Args:
-        embedder: `TextEmbedder`. The first of the prompts `"document"`, `"passage"` and `"corpus"`
-            that it has is prepended to the texts.
+        embedder: the first of the prompts `"document"`, `"passage"` and `"corpus"` that it has is
+            prepended to the texts.
         texts: iterable of `PlacedText`, from `read_texts`.
         path: str or `Path` that ends in `.npy` or `.parquet`.
-        batch_size: int. Default 32.
+        batch_size: default 32.
         progress: function called with the number of finished texts, or None.
 
     Returns:
-        int. Number of texts.
+        Number of texts.
 
     Raises:
         InputError: another suffix, or no texts.
@@ -205,6 +218,6 @@ def _parquet(path, dim):
 _WRITERS = {".npy": _npy, ".parquet": _parquet}
 
 
-def places_of(path):
+def places_of(path: str | Path) -> Path:
     """Returns the `Path` of the index of a `.npy` file of vectors."""
     return Path(path).with_suffix(".jsonl")

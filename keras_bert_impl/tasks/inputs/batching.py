@@ -6,18 +6,19 @@ row, including padding.
 
 import dataclasses
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.tasks.inputs.blocks import blocks
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import beginning
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
-# Limits of a chunk that is tokenized at once: number of texts, and total number of characters.
-CHUNK = 1024
-CHARACTERS = 1 << 20
 # Batches in a window that is sorted by length: at most this number, and at most a share of an
 # epoch, so that the next epoch groups texts differently; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
@@ -29,28 +30,28 @@ class FlatRows:
 
     Attributes:
         row_splits: int64 [texts + 1]. Row i is from `row_splits[i]` to `row_splits[i + 1]`.
-        widths: tuple of int, ascending. The lengths that a batch may be padded to.
+        widths: the lengths that a batch may be padded to, ascending.
     """
 
     row_splits: tf.Tensor
     widths: tuple
 
     @property
-    def num_texts(self):
-        """int. Number of rows."""
+    def num_texts(self) -> int:
+        """Number of rows."""
         return self.row_splits.shape[0] - 1
 
     @property
-    def longest(self):
-        """int. Upper limit of the row lengths."""
+    def longest(self) -> int:
+        """Upper limit of the row lengths."""
         return self.widths[-1]
 
     @property
-    def lengths(self):
+    def lengths(self) -> tf.Tensor:
         """int32 [texts]. Length of each row."""
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
-    def places(self, rows):
+    def places(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Finds the positions of the rows of a batch, in eager mode and in any graph.
 
         Args:
@@ -75,14 +76,13 @@ class TokenizedTexts(FlatRows):
     Attributes:
         token_ids: int32 [tokens], including the special tokens.
         second_starts: int32 [texts]. Position in its row where the second segment begins.
-        pad_id: int.
     """
 
     token_ids: tf.Tensor
     second_starts: tf.Tensor
     pad_id: int
 
-    def features(self, rows):
+    def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes the features of a batch, in eager mode and in any graph.
 
         Args:
@@ -104,48 +104,26 @@ class TokenizedTexts(FlatRows):
         return {name: tf.ensure_shape(f, shape) for name, f in features.items()}
 
 
-def tokenize_texts(texts, tokenizer, max_length, widths=None, pack=None):
-    """Tokenizes texts once, in graph mode, chunk by chunk.
+def tokenize_texts(
+    texts: Any,
+    tokenizer: Tokenizer,
+    max_length: int,
+    widths: list[int] | None = None,
+    pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
+) -> TokenizedTexts:
+    """Tokenizes texts once, in graph mode, block by block.
 
     Args:
         texts: see `user_input.as_list`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Longer rows are truncated, the longer segment first.
-        widths: list of int, ascending. The lengths to pad batches to. Default: any up to
-            `max_length`.
+        max_length: longer rows are truncated, the longer segment first.
+        widths: the lengths to pad batches to, ascending. Default: any up to `max_length`.
         pack: function of a list of texts that returns their features. Default: the tokenizer, with
             rows of `max_length`.
-
-    Returns:
-        `TokenizedTexts`.
     """
     texts = user_input.as_list(texts)
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
-    chunks = [flat_rows(pack(chunk)) for _, chunk in chunks_of(texts)]
+    chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
-
-
-def chunks_of(texts, chunk=CHUNK, characters=CHARACTERS):
-    """Splits texts into chunks that are tokenized at once.
-
-    Args:
-        texts: list of str, bytes and pairs of those.
-        chunk: int. Maximum number of texts per chunk.
-        characters: int. A chunk ends with the text that reaches this number of characters.
-
-    Yields:
-        (int, list): the index of the first text, and the texts. One empty list if there are none.
-    """
-    part, size, first = [], 0, 0
-    for text in texts:
-        part.append(text)
-        size += sum(map(len, text)) if isinstance(text, tuple) else len(text)
-        if len(part) == chunk or size >= characters:
-            yield first, part
-            first += len(part)
-            part, size = [], 0
-    if part or not first:
-        yield first, part
 
 
 def _beginnings(tokenizer, max_length, texts):
@@ -161,7 +139,7 @@ def _beginnings(tokenizer, max_length, texts):
     return features
 
 
-def flat_rows(features):
+def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
     """Returns the rows of features as a dict of numpy arrays: `token_ids` without padding, int32
     [tokens]; `lengths` and `second_starts`, int32 [rows]."""
     ids, segments, mask = (
@@ -172,7 +150,7 @@ def flat_rows(features):
     return {"token_ids": ids[mask == 1], "lengths": lengths, "second_starts": second_starts}
 
 
-def in_one(chunks):
+def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
     """Concatenates the return values of `flat_rows` to the row fields of `TokenizedTexts`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
@@ -181,21 +159,23 @@ def in_one(chunks):
         return {name: tf.constant(part) for name, part in parts.items()}
 
 
-def splits_of(lengths):
+def splits_of(lengths: Any) -> np.ndarray:
     """Converts row lengths to an int64 array [rows + 1] of row starts and the end."""
     return np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
 
 
-def padding(tokenizer, max_length, widths=None):
+def padding(
+    tokenizer: Tokenizer, max_length: int, widths: list[int] | None = None
+) -> dict[str, Any]:
     """Returns the padding fields of `TokenizedTexts`."""
     return {"pad_id": tokenizer.pad_id, "widths": tuple(widths or multiples(max_length, 1))}
 
 
-def least_of(sizes, needed):
+def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
     """Finds the smallest of some sizes that is at least a number.
 
     Args:
-        sizes: list of int, ascending.
+        sizes: ascending.
         needed: int scalar tensor, at most the last size.
 
     Returns:
@@ -205,23 +185,23 @@ def least_of(sizes, needed):
     return sizes[tf.searchsorted(sizes, tf.cast(needed, tf.int32)[tf.newaxis])[0]]
 
 
-def static_size(sizes):
+def static_size(sizes: Sequence[int]) -> int | None:
     """Returns a single size as int, a static shape as TPUs need it; None for several sizes."""
     return sizes[0] if len(sizes) == 1 else None
 
 
-def multiples(max_length, of):
+def multiples(max_length: int, of: int) -> list[int]:
     """Returns `[of, 2 * of, ..., max_length]`: little padding, many shapes."""
     return [*range(of, max_length, of), max_length]
 
 
-def doublings(max_length, first=32):
+def doublings(max_length: int, first: int = 32) -> list[int]:
     """Returns `[32, 64, 128, ..., max_length]`: few shapes, for compilation per shape."""
     widths = [first << power for power in range(max_length) if first << power < max_length]
     return [*widths, max_length]
 
 
-def widths(model, longest):
+def widths(model: Any, longest: int) -> list[int]:
     """Returns the lengths up to `longest` that batches are padded to on the devices of a model."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
@@ -232,7 +212,14 @@ def widths(model, longest):
     return multiples(longest, 8 if on_gpu else 1)
 
 
-def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_batch=0):
+def training_batches(
+    tokenized: Any,
+    targets: tuple,
+    batch_size: int,
+    seed: int,
+    shuffle: bool = True,
+    first_batch: int | tf.Variable = 0,
+) -> tf.data.Dataset:
     """Creates an infinite dataset of batches; each epoch is a function of (seed, epoch).
 
     An epoch permutes the texts, splits them into windows of a quarter of its batches, 16 at most,
@@ -240,12 +227,10 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
     have similar lengths, every text is seen once, and few texts meet again in the next epoch.
 
     Args:
-        tokenized: `TokenizedTexts`.
         targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
             `tf.RaggedTensor`s [texts, (tokens)].
-        batch_size: int. The last batch of an epoch's permutation may be smaller.
-        seed: int.
-        shuffle: bool. False keeps the given order.
+        batch_size: the last batch of an epoch's permutation may be smaller.
+        shuffle: False keeps the given order.
         first_batch: int, or an int64 variable that is read when the dataset is iterated. Number of
             batches that a resumed run has already done.
 
@@ -277,13 +262,13 @@ def training_batches(tokenized, targets, batch_size, seed, shuffle=True, first_b
     return _with_features(rows, tokenized, targets)
 
 
-def sorted_batches(tokenized, targets, batch_size):
+def sorted_batches(
+    tokenized: Any, targets: tuple, batch_size: int
+) -> tuple[tf.data.Dataset, np.ndarray]:
     """Creates batches of all texts, shortest first, which need hardly any padding.
 
     Args:
-        tokenized: `TokenizedTexts`.
         targets: tuple of arrays [texts, ...], may be empty.
-        batch_size: int.
 
     Returns:
         (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
@@ -294,15 +279,14 @@ def sorted_batches(tokenized, targets, batch_size):
     return _with_features(rows, tokenized, targets), order
 
 
-def split(examples, share):
+def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
     """Holds out the last `share` of the examples, like Keras's `validation_split`.
 
     Args:
         examples: tuple of sequences of the same length; parts may be None.
-        share: float.
 
     Returns:
-        (list of the parts that are kept, list of the parts that are held out).
+        (the parts that are kept, the parts that are held out).
 
     Raises:
         InputError: one of the two would be empty.
@@ -310,24 +294,24 @@ def split(examples, share):
     count = len(examples[0])
     kept = int(count * (1 - share))
     if not 0 < kept < count:
-        raise InputError(f"validation_split={share} of {count} texts leaves a part without any.")
+        raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
     return (
-        [None if part is None else part[:kept] for part in examples],
-        [None if part is None else part[kept:] for part in examples],
+        tuple(None if part is None else part[:kept] for part in examples),
+        tuple(None if part is None else part[kept:] for part in examples),
     )
 
 
-def window_batches(per_epoch):
-    """int. Number of batches in a window that is sorted by length.
+def window_batches(per_epoch: int) -> int:
+    """Number of batches in a window that is sorted by length.
 
     Args:
-        per_epoch: int. Batches of an epoch.
+        per_epoch: batches of an epoch.
     """
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
-def num_batches(tokenized, batch_size):
-    """int. Number of batches of one pass over the texts."""
+def num_batches(tokenized: Any, batch_size: int) -> int:
+    """Number of batches of one pass over the texts."""
     return -(-tokenized.num_texts // batch_size)
 
 
@@ -357,7 +341,7 @@ def _with_features(rows, tokenized, targets):
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
 
-def batch_of(tokenized, targets, numbers=None):
+def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -> tuple:
     """Returns (features, *targets) of a batch, in eager mode and in any graph.
 
     Args:

@@ -1,5 +1,8 @@
 """Processes texts in blocks, so that memory beside the result does not grow with their number."""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
@@ -7,14 +10,16 @@ from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
 
 
-def blocks(texts, most_texts=None, most_characters=None):
+def blocks(
+    texts: list, most_texts: int | None = None, most_characters: int | None = None
+) -> Iterator[list]:
     """Splits a list of texts into blocks, in order.
 
     Args:
         texts: list of str or bytes, `Words`, or tuples and lists of these.
-        most_texts: int. Maximum number of texts per block. Default 1,024.
-        most_characters: int. A block ends at the text that reaches this number of characters.
-            Default 1,048,576.
+        most_texts: maximum number of texts per block. Default 1,024.
+        most_characters: a block ends at the text that reaches this number of characters. Default
+            1,048,576.
 
     Returns:
         Iterator of lists; one empty list if there are no texts.
@@ -31,7 +36,13 @@ def blocks(texts, most_texts=None, most_characters=None):
         yield texts[start:]
 
 
-def in_blocks(function, texts, most_texts=None, most_characters=None, done=lambda count: None):
+def in_blocks(
+    function: Callable[[list], Any],
+    texts: list,
+    most_texts: int | None = None,
+    most_characters: int | None = None,
+    done: Callable[[int], Any] = lambda count: None,
+) -> Any:
     """Calls a function on one block of texts at a time and joins the results.
 
     Args:

@@ -32,7 +32,7 @@ class FeatureRows:
         features: dict of int arrays `[rows, ...]`.
     """
 
-    def __init__(self, features: Mapping[str, Any]):
+    def __init__(self, features: Mapping[str, Any]) -> None:
         self._features = {name: np.asarray(value) for name, value in features.items()}
         sizes = {name: len(value) for name, value in self._features.items()}
         if len(set(sizes.values())) > 1:
@@ -75,7 +75,6 @@ def complete(
 
     Args:
         features: features by name.
-        pad_id: int.
         names: names of the features that the network takes.
         config: config of the encoder; None to leave the values unchecked.
 
@@ -86,7 +85,8 @@ def complete(
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
-            f"features are {listed(names)}. Received: {listed(unknown)}.{renamed(unknown)}"
+            f"features must be among {listed(names)}. "
+            f"Received: {listed(unknown)}.{renamed(unknown)}"
         )
     features = {name: _as_array(name, value) for name, value in features.items()}
     if config is not None:
@@ -115,7 +115,9 @@ def _as_array(name, feature):
     try:
         array = np.asarray(feature)
     except ValueError as error:
-        raise InputError(f"{name}: rows differ in length; pad them, as tokenizer does.") from error
+        raise InputError(
+            f"{name}: rows differ in length; pad them, as the tokenizer does."
+        ) from error
     if name not in _INTEGERS:
         return array
     if array.ndim < 2 or array.dtype.kind not in "biuf":
@@ -135,7 +137,7 @@ def _as_array(name, feature):
 def _check_length(token_ids, limit):
     length = None if token_ids is None else token_ids.shape[-1]
     if length is not None and length > limit:
-        raise InputError(f"token_ids may be up to {limit} long. Received: length {length}")
+        raise InputError(f"token_ids must have at most {limit} columns. Received: {length}")
 
 
 def _as_int32(feature):

@@ -4,6 +4,8 @@ Shape legend: group = rows of an example, including padding rows; length = token
 """
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +23,7 @@ class GroupedTexts:
             row has windows.
         splits: int64 tensor [examples + 1]. Example i has the rows from `splits[i]` to
             `splits[i + 1]`, at least one.
-        sizes: tuple of int, ascending. The group sizes that a batch may be padded to.
+        sizes: the group sizes that a batch may be padded to, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -29,34 +31,34 @@ class GroupedTexts:
     sizes: tuple
 
     @property
-    def num_texts(self):
-        """int. Number of examples."""
+    def num_texts(self) -> int:
+        """Number of examples."""
         return self.splits.shape[0] - 1
 
     @property
-    def widths(self):
-        """tuple of int. Widths of the rows."""
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the rows."""
         return self.rows.widths
 
     @property
-    def pad_id(self):
-        """int. Pad id of the rows."""
+    def pad_id(self) -> int:
+        """Pad id of the rows."""
         return self.rows.pad_id
 
     @property
-    def longest(self):
-        """int. Upper limit of `lengths`."""
+    def longest(self) -> int:
+        """Upper limit of `lengths`."""
         return (self.sizes[-1] + 1) * self.rows.longest
 
     @property
-    def lengths(self):
+    def lengths(self) -> tf.Tensor:
         """int32 [examples]. Sort key for batches with the least padding: first the number of rows,
         then the length of the longest one."""
         of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
         counts = tf.cast(of_rows.row_lengths(), tf.int32)
         return counts * self.rows.longest + tf.reduce_max(of_rows, axis=1)
 
-    def features(self, numbers):
+    def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes the features of a batch, in eager mode and in any graph.
 
         Args:
@@ -72,14 +74,16 @@ class GroupedTexts:
         return stack_groups(features, ends - begins, self.sizes, self.pad_id)
 
 
-def grouped(rows, counts, sizes=None):
+def grouped(
+    rows: TokenizedTexts | GroupedTexts, counts: Any, sizes: Sequence[int] | None = None
+) -> GroupedTexts:
     """Groups rows to `GroupedTexts`.
 
     Args:
         rows: `TokenizedTexts` or `GroupedTexts`.
         counts: list or array of int [examples]. Number of rows of each example, at least one.
-        sizes: list of int, ascending; see `GroupedTexts`. Default: the counts that occur, or only
-            the largest if rows are padded to one length.
+        sizes: see `GroupedTexts`. Default: the counts that occur, or only the largest if
+            rows are padded to one length.
     """
     if sizes is None:
         sizes = np.unique(counts).tolist()
@@ -89,28 +93,28 @@ def grouped(rows, counts, sizes=None):
         return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
 
-def tokenize_groups(examples, tokenize):
+def tokenize_groups(
+    examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
+) -> GroupedTexts:
     """Tokenizes examples of several texts each, once.
 
     Args:
         examples: list of lists of texts.
         tokenize: function of a list of texts to their `TokenizedTexts` or `GroupedTexts`.
-
-    Returns:
-        `GroupedTexts`.
     """
     texts = [text for example in examples for text in example]
     return grouped(tokenize(texts), [len(example) for example in examples])
 
 
-def stack_groups(features, counts, sizes, pad_id):
+def stack_groups(
+    features: dict[str, tf.Tensor], counts: tf.Tensor, sizes: Sequence[int], pad_id: int
+) -> dict[str, tf.Tensor]:
     """Stacks the features of rows by example, in eager mode and in any graph.
 
     Args:
         features: dict of int32 [rows of all examples, ..., length].
         counts: int64 [batch]. Number of rows of each example.
-        sizes: list of int, ascending. Group sizes; the smallest that holds all examples is used.
-        pad_id: int.
+        sizes: group sizes, ascending; the smallest that holds all examples is used.
 
     Returns:
         dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:
@@ -130,12 +134,12 @@ def stack_groups(features, counts, sizes, pad_id):
     return {name: stacked(name, feature) for name, feature in features.items()}
 
 
-def padding_of(name, pad_id):
-    """int. Padding value of a feature, one of `FEATURES`."""
+def padding_of(name: str, pad_id: int) -> int:
+    """Padding value of a feature, one of `FEATURES`."""
     return pad_id if name == "token_ids" else 0
 
 
-def merged(groups):
+def merged(groups: dict[str, Any]) -> dict[str, Any]:
     """Merges groups to their rows: dict by name, `[batch * group, ..., length]`."""
     merge = MergeGroups()
     return {name: merge(symbol) for name, symbol in groups.items()}

@@ -1,4 +1,4 @@
-"""Converts what a user gives to `fit`, `evaluate` and `predict` to rows and data sets for a model."""
+"""Converts a user's data for `fit`, `evaluate` and `predict` to rows and data sets."""
 
 from typing import Any
 
@@ -50,8 +50,8 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
     if not given:
         return
     raise InputError(
-        f"x is a {type(x).__name__}, whose batches hold labels and weights: leave out "
-        f"{listed(given)}, and give batches of (texts, labels) or (texts, labels, sample_weight)."
+        f"x is a {type(x).__name__}, whose batches contain labels and weights: leave out "
+        f"{listed(given)}, and yield batches of (texts, labels) or (texts, labels, sample_weight)."
     )
 
 
@@ -99,7 +99,7 @@ def _labels(model, y, count):
     if y is not None:
         return model.encode_labels(y, count)
     if model.needs_labels:
-        raise InputError("labels are missing: give y, or a tf.data.Dataset of (texts, labels).")
+        raise InputError("labels are missing: pass y, or a tf.data.Dataset of (texts, labels).")
     return None
 
 
@@ -116,7 +116,6 @@ def validation_data(
     """Converts a user's validation data to a dataset of features and labels.
 
     Args:
-        model: `RawTextTrainer`.
         data: texts or features with labels, or batches.
         batch_size: texts per batch.
         steps: for texts and features, the number of batches to keep. Default: all.
@@ -146,7 +145,8 @@ def _validation_parts(model, data):
 
 def sorted_data(model: Any, examples: Any, batch_size: int) -> tf.data.Dataset:
     """Returns the data set of examples from `examples_of`, sorted by length."""
-    return model.completed(batching.sorted_batches(*rows_of(model, *examples), batch_size)[0])
+    rows, targets = rows_of(model, *examples)
+    return model.completed(batching.sorted_batches(rows, targets, batch_size)[0])
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
@@ -176,10 +176,9 @@ def encode_dataset(
     """Encodes the batches of a dataset for the model's network.
 
     Args:
-        model: `RawTextTrainer`.
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
             string tensor `[batch]`, a tuple of two, or a dict of features.
-        with_labels: bool. Whether to keep the labels. Default True.
+        with_labels: whether to keep the labels. Default True.
 
     Raises:
         InputError: the batches have another form.
@@ -208,7 +207,7 @@ def _parts_of_batch(spec):
     """
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(
-            f"a data set must give (texts, labels) or (texts, labels, sample_weight). Received: "
+            f"a data set must yield (texts, labels) or (texts, labels, sample_weight). Received: "
             f"{len(spec)} parts"
         )
     x, y, weights = keras.utils.unpack_x_y_sample_weight(spec)
@@ -220,8 +219,8 @@ def _parts_of_batch(spec):
         if y is None:
             line = f"lambda row: ({part}, row[{labels!r}])"
         raise InputError(
-            f"a data set gives rows with {listed(x)}: write data.map({line}), or to predict "
-            f"data.map(lambda row: {part})."
+            f"the data set yields rows with the columns {listed(x)}: write data.map({line}), or "
+            f"to predict data.map(lambda row: {part})."
         )
     return x, y, weights
 
@@ -229,21 +228,21 @@ def _parts_of_batch(spec):
 def _check_dataset(model, x, y, with_labels):
     if model.has_several_rows and not isinstance(x, dict):
         raise InputError(
-            "a data set of strings has a row for each text, but windows and choices need several: "
-            "give texts as a list, or a data set of features."
+            "a data set of strings has one row per text, but windows and choices need several: "
+            "pass a list of texts, or a data set of features."
         )
     for part in tf.nest.flatten(x):
         if part.dtype == tf.string and part.shape.rank != model.text_rank:
             shape = "[batch]" if model.text_rank == 1 else "[batch, group]"
             raise InputError(
-                f"a data set must give batches of texts, string {shape}. Received: {part}"
+                f"a data set must yield batches of texts, string {shape}. Received: {part}"
             )
     if with_labels and y is None:
-        raise InputError("the data set has no labels; it must give (texts, labels).")
+        raise InputError("the data set has no labels; it must yield (texts, labels).")
     if not with_labels and _is_string(x) and _is_string(y):
         raise InputError(
-            "the data set gives (string, string), which is a text and its label; for pairs of "
-            "segments it must give ((first, second),)."
+            "the data set yields (string, string), which is a text and its label; for pairs of "
+            "segments it must yield ((first, second),)."
         )
 
 

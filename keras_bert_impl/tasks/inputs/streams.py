@@ -1,6 +1,8 @@
 """Converts batches from a generator or a `keras.utils.PyDataset` to datasets of features."""
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,18 +13,18 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
-def gives_batches(x):
-    """bool. Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
+def gives_batches(x: Any) -> bool:
+    """Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset)
 
 
-def text_batches(x, steps=None, labels=()):
+def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
     """Yields the texts of each batch of `x`; labels are ignored.
 
     Args:
         x: see `gives_batches`.
-        steps: int. Number of batches; None for all.
-        labels: list of str. Allowed label names.
+        steps: number of batches; None for all.
+        labels: allowed label names.
 
     Raises:
         InputError: `x` yields single texts instead of batches; the message says what to give.
@@ -30,19 +32,16 @@ def text_batches(x, steps=None, labels=()):
     labels = set(labels)
     for batch in itertools.islice(_epoch(x), steps):
         texts, second, _ = _parts(batch)
-        if (
-            _are_texts(texts)
-            and _are_texts(second)
-            and not set(user_input.values(second)) <= labels
-        ):
+        are_texts = _are_texts(texts) and _are_texts(second)
+        if are_texts and not set(user_input.values(second)) <= labels:
             raise InputError(
-                "a batch is (texts, texts), which is texts and their labels; pairs of segments "
-                "must be ((first, second),)."
+                "a batch is (texts, texts), which means texts and labels; pairs of segments must "
+                "be ((first, second),)."
             )
         yield texts
 
 
-def joined(parts):
+def joined(parts: Iterable) -> Any:
     """Joins the return values of `predict` for each batch to one array or list.
 
     Raises:
@@ -50,11 +49,17 @@ def joined(parts):
     """
     parts = list(parts)
     if not parts:
-        raise InputError("there are no batches to predict from.")
+        raise InputError("there are no batches to predict.")
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts, [])
 
 
-def features_of_batches(encode, inputs, x, seed=0, shuffle=False):
+def features_of_batches(
+    encode: Callable[..., tuple],
+    inputs: dict[str, Any],
+    x: Any,
+    seed: int = 0,
+    shuffle: bool = False,
+) -> tf.data.Dataset:
     """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
 
     A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the
@@ -64,8 +69,8 @@ def features_of_batches(encode, inputs, x, seed=0, shuffle=False):
         encode: function of (x, y, sample_weight) of a batch to (features, targets ...).
         inputs: dict of the network's symbolic inputs.
         x: see `gives_batches`.
-        seed: int. Determines, with the epoch, the order of the batches of a `PyDataset`.
-        shuffle: bool. Whether to reshuffle these batches in each epoch.
+        seed: determines, with the epoch, the order of the batches of a `PyDataset`.
+        shuffle: whether to reshuffle these batches in each epoch.
 
     Raises:
         InputError: there are no batches, or one of them is not valid; the message says which.
@@ -74,7 +79,7 @@ def features_of_batches(encode, inputs, x, seed=0, shuffle=False):
     if user_input.is_stream(x):
         first = next(x, None)
         if first is None:
-            raise InputError(f"the {type(x).__name__} gives no batches.")
+            raise InputError(f"the {type(x).__name__} yields no batches.")
         x = itertools.chain([first], x)
     else:
         first = x[0]
@@ -110,13 +115,13 @@ def _parts(batch):
     """Splits a batch into (texts, labels or None, weights or None)."""
     if user_input.is_one_text(batch) and not isinstance(batch, tuple):
         raise InputError(
-            f"expected batches. Received: one text, {batch!r:.40}. A generator gives "
-            "(texts, labels), lists of a batch each; single texts are given as a list."
+            f"expected batches. Received: one text, {batch!r:.40}. A generator must yield "
+            "(texts, labels), two lists; pass single texts as a list."
         )
     if isinstance(batch, tuple):
         if not 1 <= len(batch) <= 3 or isinstance(batch[0], (str, bytes)):
             raise InputError(
-                f"a batch must be (texts, labels) or (texts, labels, sample_weight), of lists. "
+                f"a batch must be (texts, labels) or (texts, labels, sample_weight), with lists. "
                 f"Received: {batch!r:.60}"
             )
         return (*batch, None, None)[:3]

@@ -3,17 +3,21 @@
 Shape legend: texts = examples; windows = rows of one text; length = tokens of a row.
 """
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.batching import least_of, static_size, tokenize_texts
-from keras_bert_impl.tasks.inputs.grouped import grouped, padding_of, stack_groups
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, grouped, padding_of, stack_groups
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
 
 
-def one_kind(texts):
+def one_kind(texts: list | tuple | tf.Tensor) -> Any:
     """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two.
 
     Args:
@@ -26,24 +30,29 @@ def one_kind(texts):
         return texts
     is_pair = {isinstance(text, tuple) for text in texts}
     if len(is_pair) > 1:
-        raise InputError("long texts must be all single, or all pairs.")
+        raise InputError("long texts must be either all single texts or all pairs.")
     if True not in is_pair:
         return as_strings(texts)
     first, second = zip(*texts)
     return as_strings(list(first)), as_strings(list(second))
 
 
-def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="second"):
+def pack_head_and_tail(
+    tokenizer: Tokenizer,
+    texts: Any,
+    length: int,
+    head_tokens: int | None = None,
+    long_part: str = "second",
+) -> dict[str, tf.Tensor]:
     """Packs texts into rows; leaves out the middle of texts that are too long.
 
     For a pair, the other text is truncated to half of the row, and the long one gets the rest.
 
     Args:
-        tokenizer: `Tokenizer`.
         texts: see `one_kind`.
-        length: int. Tokens of a row.
-        head_tokens: int. Number of tokens kept from the beginning; the others are from the end.
-            Default: 128 of 510, or the same share.
+        length: tokens of a row.
+        head_tokens: number of tokens kept from the beginning; the others are from the end. Default:
+            128 of 510, or the same share.
         long_part: see `pack_windows`.
 
     Returns:
@@ -69,87 +78,73 @@ def pack_head_and_tail(tokenizer, texts, length, head_tokens=None, long_part="se
     return tokenizer.pack(*segments, length=length)
 
 
-def other_length(tokenizer, length):
-    """int. Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
+def other_length(tokenizer: Tokenizer, length: int) -> int:
+    """Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
-def document_windows(tokenizer, texts, length, stride, max_windows, long_part):
-    """Splits texts into windows, in eager mode and in any graph.
+@dataclasses.dataclass(frozen=True)
+class DocumentWindows:
+    """Splits texts into windows that start `stride` tokens apart.
 
     For a pair, windows slide over one text; the other is in each window, truncated to half of the
     row.
 
-    Args:
-        tokenizer: `Tokenizer`.
-        texts: see `one_kind`.
-        length: int. Maximum tokens of a window.
-        stride: int. Tokens from the start of one window to the start of the next.
-        max_windows: int. Maximum number of windows per text; the rest of the text is left out.
+    Attributes:
+        max_length: maximum tokens of a window.
+        max_windows: maximum number of windows per text; the rest of the text is left out.
         long_part: see `pack_windows`.
-
-    Returns:
-        (features, counts): dict of int32 [windows of all texts, length]; int64 [texts], the number
-        of windows of each text.
+        widths: see `tokenize_texts`.
+        counts: the window counts that batches may be padded to, ascending, up to `max_windows`.
     """
-    short = other_length(tokenizer, length)
-    made = pack_windows(tokenizer, one_kind(texts), length, stride, short, long_part)
-    ones = tf.ones_like(made.texts)
-    counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
-    begins = tf.cumsum(counts, exclusive=True)
-    counts = tf.minimum(counts, max_windows)
-    kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
-    return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
 
+    tokenizer: Tokenizer
+    max_length: int
+    stride: int
+    max_windows: int
+    long_part: str
+    widths: list[int]
+    counts: list[int]
 
-def window_features(
-    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
-):
-    """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
+    def tokenize(self, texts: list) -> GroupedTexts:
+        """Tokenizes texts once, in graph mode, block by block."""
+        counts = []
 
-    Args:
-        texts: string tensor [texts], or a tuple of two for pairs.
-        The others: see `tokenize_documents`.
-    """
-    features, counts = document_windows(
-        tokenizer, texts, max_length, stride, max_windows, long_part
-    )
-    length = tf.shape(features["token_ids"])[1]
-    more = [[0, 0], [0, least_of(widths, length) - length]]
-    pad_id = tokenizer.pad_id
+        def windows(block):
+            features, of_block = self._windows(block)
+            counts.append(of_block.numpy())
+            return features
 
-    def padded(name, rows):
-        rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
-        return tf.ensure_shape(rows, [None, static_size(widths)])
+        rows = tokenize_texts(texts, self.tokenizer, self.max_length, self.widths, windows)
+        return grouped(rows, np.concatenate(counts), self.counts)
 
-    features = {name: padded(name, rows) for name, rows in features.items()}
-    return stack_groups(features, counts, window_counts, pad_id)
+    def features(self, texts: Any) -> dict[str, tf.Tensor]:
+        """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
 
+        Args:
+            texts: string tensor [texts], or a tuple of two for pairs.
+        """
+        features, counts = self._windows(texts)
+        length = tf.shape(features["token_ids"])[1]
+        more = [[0, 0], [0, least_of(self.widths, length) - length]]
+        pad_id = self.tokenizer.pad_id
 
-def tokenize_documents(
-    texts, tokenizer, max_length, stride, max_windows, long_part, widths, window_counts
-):
-    """Tokenizes texts once, in graph mode, chunk by chunk.
+        def padded(name, rows):
+            rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
+            return tf.ensure_shape(rows, [None, static_size(self.widths)])
 
-    Args:
-        texts: see `user_input.as_list`.
-        tokenizer, stride, max_windows, long_part: see `document_windows`.
-        max_length: int. Maximum tokens of a window.
-        widths: list of int; see `tokenize_texts`.
-        window_counts: list of int, ascending. Window counts that batches may be padded to, up to
-            `max_windows`.
+        features = {name: padded(name, rows) for name, rows in features.items()}
+        return stack_groups(features, counts, self.counts, pad_id)
 
-    Returns:
-        `GroupedTexts`.
-    """
-    counts = []
-
-    def windows(chunk):
-        features, of_chunk = document_windows(
-            tokenizer, chunk, max_length, stride, max_windows, long_part
+    def _windows(self, texts):
+        """Returns (dict of int32 [windows of all texts, length], window counts int64 [texts])."""
+        short = other_length(self.tokenizer, self.max_length)
+        made = pack_windows(
+            self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
         )
-        counts.append(of_chunk.numpy())
-        return features
-
-    rows = tokenize_texts(texts, tokenizer, max_length, widths, windows)
-    return grouped(rows, np.concatenate(counts), window_counts)
+        ones = tf.ones_like(made.texts)
+        counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
+        begins = tf.cumsum(counts, exclusive=True)
+        counts = tf.minimum(counts, self.max_windows)
+        kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
+        return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts

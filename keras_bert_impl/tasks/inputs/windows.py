@@ -1,18 +1,20 @@
 """Windows of texts longer than a row, with the mapping back to their texts."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.tasks.inputs.batching import (
     TokenizedTexts,
-    chunks_of,
     flat_rows,
     in_one,
     padding,
     splits_of,
 )
-from keras_bert_impl.tokenizers.texts import as_strings
+from keras_bert_impl.tasks.inputs.blocks import blocks
+from keras_bert_impl.tasks.inputs.text_windows import one_kind
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.windows import pack_windows
 
 
@@ -40,51 +42,48 @@ class TokenizedWindows(TokenizedTexts):
     token_starts: np.ndarray
     token_ends: np.ndarray
 
-    def columns(self):
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns (rows, columns), int64 [positions] each: the location in the padded rows."""
         splits = self.row_splits.numpy()
         rows = np.repeat(np.arange(self.num_texts), np.diff(splits))
         return rows, np.arange(splits[-1]) - splits[rows]
 
-    def token_numbers(self):
+    def token_numbers(self) -> np.ndarray:
         """int64 [positions]. Index of each position's token in all texts; -1 if there is none."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)
 
 
-def tokenize_windows(texts, tokenizer, max_length, stride, first_length=64, widths=None):
-    """Tokenizes texts once, in graph mode, chunk by chunk.
+def tokenize_windows(
+    texts: list,
+    tokenizer: Tokenizer,
+    max_length: int,
+    stride: int,
+    first_length: int = 64,
+    widths: list[int] | None = None,
+) -> TokenizedWindows:
+    """Tokenizes texts once, in graph mode, block by block.
 
     Args:
         texts: list of str, or of (first, second) tuples, all of one kind; windows slide over the
             second.
-        tokenizer: `Tokenizer`.
-        max_length: int. Maximum tokens of a window.
-        stride: int. Tokens from the start of one window to the start of the next.
-        first_length: int. The first text of a pair is truncated to this number of tokens.
-            Default 64.
+        max_length: maximum tokens of a window.
+        stride: tokens from the start of one window to the start of the next.
+        first_length: the first text of a pair is truncated to this number of tokens. Default 64.
         widths: list of int; see `tokenize_texts`.
-
-    Returns:
-        `TokenizedWindows`.
     """
-    rows, windows = [], []
-    for start, chunk in chunks_of(texts):
-        made = pack_windows(tokenizer, _segments(chunk), max_length, stride, first_length)
+    rows, windows, start = [], [], 0
+    for block in blocks(texts):
+        made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)
         rows.append(flat_rows(made.features))
         windows.append(_flat_windows(made, start))
-    parts = {name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]}
+        start += len(block)
+    parts: dict[str, Any] = {
+        name: np.concatenate([chunk[name] for chunk in windows]) for name in windows[0]
+    }
     parts["text_splits"] = splits_of(parts.pop("text_lengths"))
     return TokenizedWindows(**in_one(rows), **padding(tokenizer, max_length, widths), **parts)
-
-
-def _segments(texts):
-    """Converts texts to a string tensor [texts], or a tuple of two for pairs."""
-    if texts and isinstance(texts[0], tuple):
-        first, second = zip(*texts)
-        return as_strings(list(first)), as_strings(list(second))
-    return as_strings(texts)
 
 
 def _flat_windows(windows, first_text):

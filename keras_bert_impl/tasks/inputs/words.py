@@ -1,7 +1,9 @@
 """Words of texts, and their alignment with a tokenizer's subwords."""
 
+from __future__ import annotations
+
 import dataclasses
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -9,12 +11,14 @@ from keras_bert_impl.characters import word_pattern
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 
+if TYPE_CHECKING:
+    from keras_bert_impl.tokenizers import Tokenizer
+
 
 class Words(NamedTuple):
     """A text and its words.
 
     Attributes:
-        text: str.
         starts, ends: int64 [words]. Character offsets of each word in the text.
     """
 
@@ -23,17 +27,11 @@ class Words(NamedTuple):
     ends: np.ndarray
 
 
-def find_words(text):
+def find_words(text: str) -> Words:
     """Splits a text into words at white space; punctuation characters and ideographs are words.
 
     Punctuation is every ASCII character that is not a letter, digit or control character, and
     Unicode's category P.
-
-    Args:
-        text: str.
-
-    Returns:
-        `Words`.
 
     Source: the basic tokenizer in the published code of BERT.
 
@@ -45,11 +43,8 @@ def find_words(text):
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
 
 
-def words_of_one_piece(tokenizer):
+def words_of_one_piece(tokenizer: Tokenizer) -> dict[int, str]:
     """Finds the words that contain a letter and are a single token of a vocabulary.
-
-    Args:
-        tokenizer: `Tokenizer`.
 
     Returns:
         dict of id to word, in the order of the vocabulary.
@@ -64,21 +59,14 @@ def words_of_one_piece(tokenizer):
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
-def join_words(words):
-    """Joins words with single spaces.
-
-    Args:
-        words: list of str.
-
-    Returns:
-        `Words`.
-    """
+def join_words(words: list[str]) -> Words:
+    """Joins words with single spaces."""
     lengths = np.array([len(word) for word in words], "int64")
     ends = np.cumsum(lengths + 1) - 1
     return Words(" ".join(words), ends - lengths, ends)
 
 
-def as_words(texts):
+def as_words(texts: Any) -> list[Words]:
     """Converts a batch of texts to `Words`.
 
     Args:
@@ -138,20 +126,16 @@ class WordPieces:
     word_splits: np.ndarray
 
     @property
-    def is_first(self):
+    def is_first(self) -> np.ndarray:
         """bool [tokens]. Whether the token is the first of its word."""
         return (self.words >= 0) & (self.words != np.append(-1, self.words[:-1]))
 
 
-def find_pieces(sentences, tokenized):
+def find_pieces(sentences: list[Words], tokenized: Any) -> WordPieces:
     """Aligns the tokens of texts with their words.
 
     Args:
-        sentences: list of `Words`.
         tokenized: `TokenizedWindows` of their texts.
-
-    Returns:
-        `WordPieces`.
     """
     # Texts are laid out one after the other, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])

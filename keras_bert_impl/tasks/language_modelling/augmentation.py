@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,14 +11,24 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
-from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
 _CHUNK = 1024  # words compared with the vocabulary at once
 
 
-def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=32):
+def augment(
+    model: MaskedLM,
+    examples: Examples,
+    copies: int = 20,
+    rate: float = 0.4,
+    top_k: int = 15,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Examples:
     """Returns labeled texts, each followed by copies with some words replaced.
 
     A word that is a single token is replaced by one of the `top_k` words that the model predicts
@@ -29,12 +41,9 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
     The random draws depend only on the seed and the row.
 
     Args:
-        model: `MaskedLM`.
-        examples: `Examples`.
-        copies: int. Maximum number of copies per text; duplicates are dropped.
+        copies: maximum number of copies per text; duplicates are dropped.
         rate: float in (0, 1]. Probability of replacing a word.
-        top_k: int. Number of candidates per word.
-        seed: int.
+        top_k: number of candidates per word.
         batch_size: int, of the model. A text of n words makes n rows.
 
     Returns:
@@ -52,7 +61,7 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
         more = augment(model, read_table("train.csv", "text", label="label"))
     """
     if not isinstance(examples, Examples) or examples.labels is None:
-        raise InputError(f"augment takes labelled texts. Received: {type(examples).__name__}")
+        raise InputError(f"augment takes labeled texts. Received: {type(examples).__name__}")
     for name, value in (("copies", copies), ("top_k", top_k), ("batch_size", batch_size)):
         if value < 1:
             raise InputError(f"{name} must be at least 1. Received: {value}")
@@ -63,7 +72,8 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
     sentences = [find_words(segment) for segment in segments]
     candidates = _candidates(model, sentences, top_k, batch_size)
     width = 2 if is_pair else 1
-    texts, rows = [], []
+    texts: list = []
+    rows: list[int] = []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
         found = {original: None}  # ordered and unique
@@ -73,20 +83,25 @@ def augment(model, examples, copies=20, rate=0.4, top_k=15, seed=0, batch_size=3
             found[tuple(copy) if is_pair else copy[0]] = None
         texts += found
         rows += [row] * len(found)
-    of_rows = {
+    of_rows: dict[str, Any] = {
         name: values and [values[row] for row in rows]
         for name, values in (("labels", examples.labels), ("lines", examples.lines))
     }
     return dataclasses.replace(examples, texts=texts, **of_rows)
 
 
-def write_examples(path, examples, text, pair=None, label=None):
+def write_examples(
+    path: str | Path,
+    examples: Examples,
+    text: str,
+    pair: str | None = None,
+    label: str | None = None,
+) -> None:
     """Writes labeled texts as JSON lines for `read_table`; class numbers become names.
 
     Args:
-        path: str or `Path` of the `.jsonl` file.
-        examples: `Examples`.
-        text, pair, label: str. Column names; None for columns that do not exist.
+        path: the `.jsonl` file.
+        text, pair, label: column names; None for columns that do not exist.
     """
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         for row, content in enumerate(examples.texts):
@@ -121,7 +136,7 @@ def _candidates(model, sentences, top_k, batch_size):
     vocabulary = words_of_one_piece(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
-        raise InputError("the vocabulary of the model has no words to replace others by.")
+        raise InputError("the vocabulary of the model has no words to use as replacements.")
     limit = model.encoder.config.max_length
     texts = [words.text for words in sentences]
     tokenized = tokenize_windows(texts, model.tokenizer, limit, limit // 2)
@@ -184,7 +199,7 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
         ids: int array, candidate tokens.
     """
     table = model.encoder.embeddings.token_embeddings.numpy().astype("float32")
-    targets = _of_length_one(table[ids])
+    targets = unit_length(table[ids])
     tokens = np.flatnonzero(np.isin(words_of_tokens, words))
     begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens are adjacent
     found = []
@@ -192,10 +207,6 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
         ends = np.append(begins, len(tokens))[first : first + _CHUNK + 1]
         part = table[token_ids[tokens[ends[0] : ends[-1]]]]
         sums = np.add.reduceat(part, ends[:-1] - ends[0], axis=0)
-        cosines = _of_length_one(sums) @ targets.T  # [words of the chunk, ids]
+        cosines = unit_length(sums) @ targets.T  # [words of the chunk, ids]
         found.append(np.argsort(-cosines, axis=1, kind="stable")[:, :top_k])
     return np.concatenate(found)
-
-
-def _of_length_one(vectors):
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -1,12 +1,16 @@
 """Masking of text batches, and masked-token accuracy."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.pretraining.masking.masking import mask_rows, replacement_ids
+from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
+from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 EVALUATION = 1 << 62  # number of the first batch of an evaluation; training never gets this far
@@ -16,22 +20,21 @@ class RowMasks:
     """In-graph masking of text features; deterministic in the seed and the batch number.
 
     Args:
-        tokenizer: `Tokenizer`.
-        masking: `Masking`.
-        max_length: int. Length of the longest row.
+        max_length: length of the longest row.
     """
 
-    def __init__(self, tokenizer, masking, max_length):
+    def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer
         self._masking = masking
         self._max_length = max_length
         self._slots = masking.num_slots(max_length, 1)
 
-    def of_batches(self, dataset, seed, first=None):
+    def of_batches(
+        self, dataset: tf.data.Dataset, seed: int, first: int | tf.Variable | None = None
+    ) -> tf.data.Dataset:
         """Masks the batches of a `tf.data.Dataset` of features, or (features, weights).
 
         Args:
-            seed: int.
             first: int, or an int64 variable that is read when iteration starts. Number of the first
                 batch. None for different masks in each iteration.
 
@@ -55,12 +58,13 @@ class RowMasks:
         data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
-    def __call__(self, features, seed, number):
+    def __call__(
+        self, features: dict[str, tf.Tensor], seed: int, number: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Returns (features with `masked_positions`, labels int32 `[batch, predictions]`).
 
         Args:
             features: dict of int32 `[batch, length]`.
-            seed: int.
             number: int64 scalar, batch number.
         """
         ids = features["token_ids"]
@@ -92,9 +96,36 @@ class RowMasks:
 class MaskedAccuracy(keras.metrics.Mean):
     """Share of masked tokens whose original has the highest logit."""
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         there = ops.cast(y_true != NO_LABEL, "float32")
         if sample_weight is not None:
             there *= ops.cast(sample_weight, "float32")[:, None]
         hits = ops.equal(ops.argmax(y_pred, axis=-1), ops.cast(y_true, "int32"))
         return super().update_state(ops.cast(hits, "float32"), there)
+
+
+def masked_batches(
+    tokenized: TokenizedTexts, rows: np.ndarray, places: np.ndarray, mask_id: int, batch_size: int
+) -> tf.data.Dataset:
+    """Returns batches of rows with one masked token each.
+
+    Args:
+        rows, places: int64 [masks], row numbers and token positions to mask.
+
+    Returns:
+        `tf.data.Dataset` of (features of `MaskedLM` with one masked position per row, int32 [rows]
+        with the original ids), in the given order.
+    """
+    data = tf.data.Dataset.from_tensor_slices((rows, places)).batch(batch_size)
+
+    @tf.autograph.experimental.do_not_convert
+    def masked(rows, places):
+        features = tokenized.features(rows)
+        ids = features["token_ids"]
+        is_masked = tf.range(tf.shape(ids, tf.int64)[1]) == places[:, tf.newaxis]
+        features["token_ids"] = tf.where(is_masked, mask_id, ids)
+        features["masked_positions"] = tf.cast(places[:, tf.newaxis], tf.int32)
+        return features, tf.gather(ids, places, batch_dims=1)
+
+    batches = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE)
+    return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,8 +11,11 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
@@ -28,9 +33,13 @@ from keras_bert_impl.tasks.language_modelling.masked_batches import (
     RowMasks,
 )
 from keras_bert_impl.tasks.language_modelling.network import MaskedLMNetwork
-from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import pseudo_perplexity
+from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
+    PseudoPerplexity,
+    pseudo_perplexity,
+)
 from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
+from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 _ROWS, _MASKS = 32, 64  # per batch; each mask has a score for every token of the vocabulary
@@ -41,8 +50,8 @@ class Filling:
     """A predicted token for a mask.
 
     Attributes:
-        token: str, as it stands in the vocabulary.
-        score: float. Probability.
+        token: as it stands in the vocabulary.
+        score: probability.
     """
 
     token: str
@@ -63,11 +72,9 @@ class MaskedLM(TaskModel):
     for features are int32 of that shape, -100 for none. `fill` predicts the masks in texts.
 
     Args:
-        encoder: `Encoder`.
-        tokenizer: `Tokenizer`.
-        max_length: int. Texts are truncated to this many tokens. Default: the encoder's maximum.
+        max_length: texts are truncated to this many tokens. Default: the encoder's maximum.
         mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` mask.
-        mask_unit: str. Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_unit: masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
     Source: Devlin et al., "BERT", section 3.1.
 
@@ -84,13 +91,13 @@ class MaskedLM(TaskModel):
 
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        max_length=None,
-        mask_rate=0.15,
-        mask_unit="token",
-        name="masked_lm_model",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        mask_rate: float = 0.15,
+        mask_unit: str = "token",
+        name: str = "masked_lm_model",
+    ) -> None:
         inputs = task_inputs()
         sequence = encoder(inputs)["sequence_output"]
         inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
@@ -105,13 +112,15 @@ class MaskedLM(TaskModel):
 
     # === Training ===
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         return [MaskedAccuracy(name="accuracy")]
 
-    def compile(self, optimizer=None, loss=None, **kwargs):
+    def compile(  # type: ignore[override]
+        self, optimizer: Any = None, loss: None = None, **kwargs: Any
+    ) -> None:
         """Configures training with the cross-entropy of the masked tokens; see `RawTextTrainer`.
 
         The loss is the mean over the masked tokens.
@@ -121,32 +130,34 @@ class MaskedLM(TaskModel):
         """
         if loss is not None:
             raise InputError(
-                "the loss of a masked language model is built in: leave out loss=..., and give the "
-                "optimizer and metrics."
+                "the loss of a masked language model is built in: leave out loss=..., and pass "
+                "only the optimizer and metrics."
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_totals(self, x, y, sample_weight):
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         return keras.ops.sum(_weights(y, sample_weight))
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         losses = cross_entropy(keras.ops.maximum(y, 0), y_pred)
         total = keras.ops.sum(losses * _weights(y, sample_weight))
         return total / keras.ops.maximum(totals, 1.0)
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         labels = np.asarray(labels)
         if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
             raise InputError(
-                "fit masks texts itself: leave out the labels. Those of features are int [rows, "
-                f"predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
+                "fit masks texts itself: leave out the labels. Labels of features must be integers "
+                f"[rows, predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
             )
         return labels.astype("int32")
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: Any) -> tf.Tensor:
         return tf.cast(labels, tf.int32)
 
-    def completed(self, batches, first_batch=None):
+    def completed(
+        self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
+    ) -> tf.data.Dataset:
         if "masked_positions" in batches.element_spec[0]:
             return batches
         seed = self.compile_arguments()["seed"]
@@ -154,13 +165,13 @@ class MaskedLM(TaskModel):
             batches, seed, EVALUATION if first_batch is None else first_batch
         )
 
-    def completed_dataset(self, dataset, is_training):
+    def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
         x, y, weights = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
         if isinstance(x, dict) and "masked_positions" in x:
             return dataset
         if y is not None or weights is not None:
             raise InputError(
-                "a masked language model takes no labels: give a data set of batches of texts alone."
+                "a masked language model takes no labels: pass a data set of batches of texts only."
             )
 
         @tf.autograph.experimental.do_not_convert
@@ -171,20 +182,22 @@ class MaskedLM(TaskModel):
         seed, first = self.compile_arguments()["seed"], None if is_training else EVALUATION
         return self._masks.of_batches(encoded, seed, first)
 
-    def predict(self, x, batch_size=None, **kwargs):
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
         """Returns the logits for features with `masked_positions`; for texts see `fill`."""
         if not isinstance(x, (dict, tf.data.Dataset)):
-            raise InputError("to fill in the masks of texts, write model.fill(texts).")
-        return super().predict(x, batch_size, **kwargs)
+            raise InputError(
+                "predict takes features; to fill in the masks of texts, call model.fill(texts)."
+            )
+        return super().predict(x, *args, **kwargs)
 
     # === Files ===
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         # A newly initialized head would predict noise, so its tensors are required.
         check_tied(source, tied_tensors(self.config))
         return [dataclasses.replace(name, optional=False) for name in self.head_names()]
 
-    def file_config(self):
+    def file_config(self) -> dict[str, Any]:
         config = super().file_config()
         # Models fine-tuned from this one usually have another maximum length.
         del config[OWN_SETTINGS]["max_length"]
@@ -192,16 +205,16 @@ class MaskedLM(TaskModel):
 
     # === Masks of texts ===
 
-    def fill(self, texts, top_k=5, candidates=None):
+    def fill(self, texts: Any, top_k: int = 5, candidates: list[str] | None = None) -> list:
         """Predicts the most likely tokens for each mask.
 
         Args:
             texts: see `RawTextTrainer`; each needs at least one of the tokenizer's mask tokens
                 (`[MASK]` or `<mask>`). Or a single text, for a single result.
-            top_k: int. Maximum number of tokens per mask.
-            candidates: list of str. Tokens to choose from, as they stand in the vocabulary, or
-                words that are a single token. Scores remain probabilities over the whole
-                vocabulary. Default None: all tokens.
+            top_k: maximum number of tokens per mask.
+            candidates: tokens to choose from, as they stand in the vocabulary, or words that are a
+                single token. Scores remain probabilities over the whole vocabulary. Default None:
+                all tokens.
 
         Returns:
             list (texts) of lists (masks) of up to `top_k` `Filling`s, most likely first. Each mask
@@ -252,21 +265,27 @@ class MaskedLM(TaskModel):
         ).astype("int32")
         return keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
 
-    def signatures(self, top_k=5):
+    def signatures(self, top_k: int = 5) -> FillingSignatures:
         """Returns the `serving.signatures.Signatures` of the exported model.
 
         Args:
-            top_k: int. Number of tokens per mask.
+            top_k: number of tokens per mask.
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
     def export(
-        self, filepath, format=SAVED_MODEL, verbose=None, ids_only=False, top_k=5, **settings
-    ):
+        self,
+        filepath: str | Path,
+        format: str = SAVED_MODEL,
+        verbose: Any = None,
+        ids_only: bool = False,
+        top_k: int = 5,
+        **settings: Any,
+    ) -> None:
         """Exports the model to run without this package; see `TaskModel.export`.
 
         Args:
-            top_k: int. Number of tokens per mask, for a SavedModel.
+            top_k: number of tokens per mask, for a SavedModel.
         """
         if format == SAVED_MODEL and not settings:
             export_saved_model(self.signatures(top_k), filepath, ids_only)
@@ -292,8 +311,8 @@ class MaskedLM(TaskModel):
         if len(ids) != 1:
             pieces = [self.tokenizer.id_to_token(int(i)) for i in ids]
             raise InputError(
-                f"the candidate {word!r} is not one piece but {listed(pieces) or 'none'}; a mask "
-                "stands for one."
+                f"the candidate {word!r} must be a single token. Its tokens are "
+                f"{listed(pieces) or 'none'}."
             )
         return int(ids[0])
 
@@ -307,7 +326,7 @@ class MaskedLM(TaskModel):
         ids = ids[np.argsort(-scores[ids], kind="stable")][:top_k]
         return [Filling(self.tokenizer.id_to_token(int(i)), float(scores[i])) for i in ids]
 
-    def pseudo_perplexity(self, texts, batch_size=32):
+    def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> PseudoPerplexity:
         """Computes the pseudo-perplexity of a corpus.
 
         Each token of a text is masked in turn; the log probabilities of the original tokens add up
@@ -316,10 +335,7 @@ class MaskedLM(TaskModel):
 
         Args:
             texts: see `RawTextTrainer`, but without pairs.
-            batch_size: int. Rows per batch; a text of n tokens makes n rows.
-
-        Returns:
-            `PseudoPerplexity`.
+            batch_size: rows per batch; a text of n tokens makes n rows.
 
         Raises:
             InputError: a text longer than the model allows, or no tokens at all.

@@ -1,5 +1,7 @@
 """Masked language model network for export to other runtimes."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_bert_impl.serving.network import layers, parts
@@ -9,7 +11,7 @@ from keras_bert_impl.serving.network.networks import Network
 class MaskedLMNetwork(Network):
     """Outputs `logits` `[batch, length, vocabulary]`."""
 
-    def write(self, graph):
+    def write(self, graph: Any) -> None:
         outputs = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]
         head = self.model.get_layer("masked_lm")
         if head.dense is not None:
@@ -22,7 +24,7 @@ class MaskedLMNetwork(Network):
         logits = graph.add("Add", logits, graph.weight("masked_lm/output_bias"))
         graph.output("logits", logits, ["batch", "length", self.config.vocabulary_size])
 
-    def outputs_of_model(self, features):
+    def outputs_of_model(self, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         batch, length = features["token_ids"].shape
         places = np.tile(np.arange(length, dtype="int32"), (batch, 1))
         return super().outputs_of_model(features | {"masked_positions": places})

@@ -1,6 +1,6 @@
 """Pseudo-perplexity of texts under a masked language model."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +9,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.language_modelling.masked_rows import masked_batches
+from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 
@@ -29,7 +29,7 @@ class PseudoPerplexity(NamedTuple):
     num_tokens: np.ndarray
 
 
-def pseudo_perplexity(model, texts, batch_size=32):
+def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPerplexity:
     """See `MaskedLM.pseudo_perplexity`; `model` is a `MaskedLM`."""
     for position, text in enumerate(texts):
         if isinstance(text, tuple):
@@ -74,7 +74,7 @@ def _count_tokens(model, texts):
     counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)
     for position in np.flatnonzero(counts + 2 > limit):
         raise InputError(
-            f"text {position} has {counts[position] + 2} tokens with the special ones, of which "
-            f"the model takes {limit}; cut it into parts."
+            f"text {position} has {counts[position] + 2} tokens with the special tokens, but the "
+            f"model takes at most {limit}: split it."
         )
     return counts

@@ -1,10 +1,14 @@
 """Serving signatures of masked language models: predicted tokens for masks."""
 
+from typing import Any
+
 import tensorflow as tf
 
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.padding import padded
 from keras_bert_impl.serving.signatures import Signatures
+from keras_bert_impl.tokenizers import Tokenizer
 
 
 class FillingSignatures(Signatures):
@@ -16,17 +20,19 @@ class FillingSignatures(Signatures):
 
     Args:
         model, encoder, tokenizer, max_length: see `Signatures`; the model is a `MaskedLM`.
-        top_k: int. Number of tokens per mask.
+        top_k: number of tokens per mask.
     """
 
-    def __init__(self, model, encoder, tokenizer, max_length, top_k):
+    def __init__(
+        self, model: Any, encoder: Encoder, tokenizer: Tokenizer, max_length: int, top_k: int
+    ) -> None:
         super().__init__(model, encoder, tokenizer, max_length)
         self.top_k = min(top_k, self.tokenizer.vocabulary_size)
         self.head = model.get_layer("masked_lm")
         self.states = tf.function(self._states, autograph=False)
         self.best = tf.function(self._best, autograph=False)
 
-    def reference(self, text):
+    def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         return [
             {
                 "num_masks": len(masks),
@@ -36,18 +42,18 @@ class FillingSignatures(Signatures):
             for masks in self.model.fill(text, self.top_k)
         ]
 
-    def as_example(self, text):
+    def as_example(self, text: str) -> str:
         mask = self.tokenizer.id_to_token(self.tokenizer.mask_id)
         return f"{text} {mask}"
 
-    def tokenize(self, text):
+    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self.tokenizer(text)
         return {name: feature[:, : self.max_length] for name, feature in features.items()}
 
-    def answers_of_strings(self, text):
+    def answers_of_strings(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.answers_of_ids(self.tokenize(text))
 
-    def answers_of_ids(self, features):
+    def answers_of_ids(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         # Two steps, to bound memory: a row may be all masks, and each has vocabulary-size scores.
         states = self.in_chunks(self.states, features)
         width = tf.constant(self.tokenizer.vocabulary_size // self.config.hidden_dim + 1)

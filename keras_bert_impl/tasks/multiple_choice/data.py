@@ -19,7 +19,9 @@ _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
 
 
-def read_choices(path, labels=None, skip_bad_rows=False):
+def read_choices(
+    path: str | Path, labels: str | Path | None = None, skip_bad_rows: bool = False
+) -> ChoiceExamples:
     """Reads prompts with candidate endings.
 
     The suffix sets the format: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` has one
@@ -34,10 +36,9 @@ def read_choices(path, labels=None, skip_bad_rows=False):
       which is found by that name.
 
     Args:
-        path: str or `Path`.
         labels: str or `Path` of SIQA's label file, if it has another name.
-        skip_bad_rows: bool. Whether to skip unusable rows; they are counted in a warning and listed
-            in `skipped`.
+        skip_bad_rows: whether to skip unusable rows; they are counted in a warning and listed in
+            `skipped`.
 
     Returns:
         `ChoiceExamples`, unlabeled if the file has no answers.
@@ -66,18 +67,18 @@ def read_choices(path, labels=None, skip_bad_rows=False):
     else:
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json.")
     if labels is not None and suffix in (".csv", ".tsv"):
-        raise InputError(f"{path} has its answers itself; {labels} is not for it.")
-    skipped = [] if skip_bad_rows else None
+        raise InputError(f"{path} contains its answers: leave out labels={str(labels)!r}.")
+    skipped: list[str] | None = [] if skip_bad_rows else None
     found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
         found = usable(functools.partial(_labelled, path), found, skipped)
     warn_of_skipped(path, skipped)
     if not found:
         raise InputError(f"{path} has no rows that can be used.")
-    lines, prompts, endings, labels = map(list, zip(*found))
+    lines, prompts, endings, answers = map(list, zip(*found))
     return ChoiceExamples(
         list(zip(prompts, endings)),
-        None if labels[0] is None else labels,
+        None if answers[0] is None else answers,
         source=str(path),
         lines=lines,
         skipped=tuple(skipped or ()),
@@ -86,7 +87,7 @@ def read_choices(path, labels=None, skip_bad_rows=False):
 
 def _labelled(path, row):
     if row[-1] is None:
-        raise InputError(f"{path}, line {row[0]}: there is no answer, but other rows have one.")
+        raise InputError(f"{path}, line {row[0]}: the answer is missing, but other rows have one.")
     return row
 
 
@@ -102,22 +103,26 @@ def _checked(where, prompt, endings, label):
         _check_text(where, f"ending {number}", ending)
     if label is not None and not 0 <= label < len(endings):
         raise InputError(
-            f"{where}: the answer is ending {label}, but there are 0 to {len(endings) - 1}."
+            f"{where}: the answer must be from 0 to {len(endings) - 1}. Received: {label}"
         )
     return prompt, endings, label
 
 
 def _check_text(where, name, text):
     if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where}: the {name} is empty or no text: {text!r:.40}.")
+        raise InputError(f"{where}: the {name} must be a non-empty string. Received: {text!r:.40}")
     if len(text) > _LONGEST_TEXT:
-        raise InputError(f"{where}: the {name} has {len(text):,} characters; is it damaged?")
+        raise InputError(
+            f"{where}: the {name} has {len(text):,} characters; the file may be damaged."
+        )
 
 
 def _number(where, value, first=0):
     """Parses a cell with the number of the correct ending, counted from `first`."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
-        raise InputError(f"{where}: the answer {value!r:.40} is no number of an ending.")
+        raise InputError(
+            f"{where}: the answer must be the number of an ending. Received: {value!r:.40}"
+        )
     return int(value) - first
 
 
@@ -132,8 +137,8 @@ def _swag_rows(path):
     has_sentences = {"sent1", "sent2"} <= set(header)
     if len(endings) < 2 or not (has_sentences or "startphrase" in header):
         raise InputError(
-            f"{path}: SWAG has the columns sent1 and sent2, or startphrase, and ending0, ending1, "
-            f"... Received: {listed(header)}"
+            f"{path}: SWAG needs the columns sent1 and sent2, or startphrase, and ending0, "
+            f"ending1, ... Received: {listed(header)}"
         )
 
     def example(record):
@@ -202,16 +207,18 @@ def _json_row(path, labels, numbered_and_label):
         return line, *_checked(where, prompt, [row[name] for name in _SIQA], label)
     if not isinstance(row, dict) or not isinstance(row.get("endings"), list):
         raise InputError(
-            f"{where}: expected an object with prompt, endings (a list) and answer, or one of SIQA "
-            "with context, question, answerA, answerB and answerC."
+            f"{where}: expected an object with prompt, endings (a list) and answer, or a SIQA "
+            "object with context, question, answerA, answerB and answerC."
         )
     if len(row["endings"]) < 2:
         raise InputError(f"{where}: there must be two or more endings.")
     if label is not None:
-        raise InputError(f"{where}: only SIQA has its answers in another file, {labels}.")
+        raise InputError(f"{where}: only SIQA has its answers in a separate file, {labels}.")
     answer = row.get("answer")
     if answer is None and row.get("label") is not None:
-        raise InputError(f"{where}: the number of the right ending, from 0, is named answer here.")
+        raise InputError(
+            f"{where}: the key of the correct ending, from 0, must be answer, not label."
+        )
     label = None if answer is None else _number(where, answer)
     return line, *_checked(where, row.get("prompt"), row["endings"], label)
 

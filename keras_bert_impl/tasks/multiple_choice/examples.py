@@ -1,12 +1,13 @@
 """Multiple-choice examples, scores and prediction files."""
 
-import csv
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
@@ -19,7 +20,7 @@ class ChoiceExamples(LabelledExamples):
     Args:
         texts: list of (prompt, list of endings).
         labels: list of int, number of the correct ending, from 0; None if unlabeled.
-        source: str. File name.
+        source: file name.
         lines: list of int, last line of each example; None if not from a file.
         skipped: tuple of str: location and reason for each skipped row.
     """
@@ -31,7 +32,9 @@ class ChoiceExamples(LabelledExamples):
     skipped: tuple = ()
 
 
-def score_choices(examples, probabilities):
+def score_choices(
+    examples: ChoiceExamples, probabilities: Sequence[np.ndarray]
+) -> dict[str, float]:
     """Computes the standard score of multiple choice.
 
     Args:
@@ -49,26 +52,25 @@ def score_choices(examples, probabilities):
         score_choices(examples, model.predict(examples.texts))["accuracy"]
     """
     if examples.labels is None:
-        raise InputError(f"{examples.source} has no labels to score predictions by.")
+        raise InputError(f"{examples.source} has no labels to compare predictions with.")
     if len(probabilities) != len(examples):
         raise InputError(f"{len(examples)} examples, but predictions for {len(probabilities)}.")
     return {"accuracy": accuracy(examples.labels, likeliest(probabilities))}
 
 
-def write_choice_predictions(path, probabilities):
+def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarray]) -> None:
     """Writes one line per example: its index, the most likely ending and all probabilities.
 
     Args:
-        path: str or `Path` of the `.tsv` file.
+        path: the `.tsv` file.
         probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If an
             example has fewer endings than another, its last cells are empty.
     """
     most = max(map(len, probabilities), default=0)
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(["index", "choice", *(f"ending{number}" for number in range(most))])
-        for number, row in enumerate(probabilities):
-            choice = "" if np.isnan(row).any() else row.argmax()
-            # Nine significant digits round-trip a float32.
-            cells = [f"{probability:.9g}" for probability in row]
-            writer.writerow([number, choice, *cells, *[""] * (most - len(cells))])
+
+    def line(row):
+        choice = "" if np.isnan(row).any() else row.argmax()
+        return [choice, *cells(row), *[""] * (most - len(row))]
+
+    columns = ["choice", *(f"ending{number}" for number in range(most))]
+    write_predictions_table(path, columns, map(line, probabilities))

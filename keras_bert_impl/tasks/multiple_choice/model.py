@@ -1,14 +1,20 @@
 """`MultipleChoice`: selects the most likely of several endings."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ChoiceLogits
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -16,11 +22,12 @@ from keras_bert_impl.tasks.data.label_checks import check_numbers
 from keras_bert_impl.tasks.data.labels import label_values, numbers_of_one_hot, tensors_to_read
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import streams
-from keras_bert_impl.tasks.inputs.grouped import merged, tokenize_groups
+from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, merged, tokenize_groups
 from keras_bert_impl.tasks.inputs.model_data import checked_sizes, first_batches
 from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -43,10 +50,8 @@ class MultipleChoice(TaskModel):
 
     Args:
         encoder: `Encoder`; for BERT, ALBERT and RoBERTa with a pooler.
-        tokenizer: `Tokenizer`.
-        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
-        max_length: int. Tokens of prompt and ending together; the longer one is truncated. Default
-            128.
+        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        max_length: tokens of prompt and ending together; the longer one is truncated. Default 128.
         long_texts: `LongTexts`, or its `way`: how longer prompts are handled. Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.4.
@@ -68,13 +73,13 @@ class MultipleChoice(TaskModel):
     @known_arguments("A model with long_texts")
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        head_dropout=None,
-        max_length=None,
-        long_texts=None,
-        name="multiple_choice_model",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        head_dropout: float | None = None,
+        max_length: int | None = None,
+        long_texts: LongTexts | str | dict[str, Any] | None = None,
+        name: str = "multiple_choice_model",
+    ) -> None:
         check_sees_all(encoder.config)
         long_texts = LongTexts().changed(long_texts)
         head = choice_head(encoder, head_dropout)
@@ -96,49 +101,56 @@ class MultipleChoice(TaskModel):
         )
         self.head_layer = head
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "head_dropout": self.head_layer.dropout.rate}
 
     # === Answers ===
 
-    def predict(self, x, batch_size=None, **kwargs):
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: int | str = "auto",
+        steps: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Predicts the probability of each ending.
 
         Args:
             x: (prompt, endings) tuples, or features; see the class.
-            batch_size, **kwargs: see `RawTextTrainer.predict`; batch sizes count examples.
+            The others: see `RawTextTrainer.predict`; batch sizes count examples.
 
         Returns:
             list (examples) of float32 arrays `[endings]`. For features: an array
             `[batch, choices]`, 0 for padding.
         """
-        size, steps = checked_sizes(batch_size, kwargs.pop("steps", None))
+        batch_size, steps = checked_sizes(batch_size, steps)
+        kwargs |= {"batch_size": batch_size, "verbose": verbose}
         if streams.gives_batches(x):
             batches = streams.text_batches(x, steps)
-            return streams.joined(self.predict(texts, batch_size, **kwargs) for texts in batches)
+            return streams.joined(self.predict(texts, **kwargs) for texts in batches)
         x = from_columns(x, self.text_columns)
         if isinstance(x, (dict, tf.data.Dataset)):
-            return super().predict(x, batch_size, steps=steps, **kwargs)
-        examples = first_batches(self.as_texts(x), size, steps)
+            return super().predict(x, steps=steps, **kwargs)
+        examples = first_batches(self.as_texts(x), batch_size, steps)
         counts = np.array([len(endings) for _, endings in examples])
         probabilities = [None] * len(examples)
         # Keras concatenates batches into one array; padding all examples to the largest count
         # would waste compute and memory.
         for count in np.unique(counts):
             numbers = np.flatnonzero(counts == count)
-            rows = super().predict([examples[i] for i in numbers], batch_size, **kwargs)
+            rows = super().predict([examples[i] for i in numbers], **kwargs)
             for number, row in zip(numbers, rows):
                 probabilities[number] = row
         return probabilities
 
-    def choose(self, examples, batch_size=None, verbose=0):
+    def choose(
+        self, examples: Any, batch_size: int | None = None, verbose: int | str = 0
+    ) -> int | list[int]:
         """Returns the number of the most likely ending of each example, from 0.
 
         Args:
             examples: see `predict`; or a single (prompt, endings) pair, for a single int.
-
-        Returns:
-            list of int.
         """
         scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
         check_scores(scores, "example")
@@ -146,12 +158,12 @@ class MultipleChoice(TaskModel):
         is_one = isinstance(examples, tuple) and isinstance(examples[0], str)
         return numbers[0] if is_one else numbers
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         return ops.softmax(outputs)
 
     # === From examples to rows ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list[tuple[Any, list]]:
         x = from_columns(x, self.text_columns)
         if isinstance(x, tuple) and len(x) == 2:
             prompt, endings = x
@@ -166,67 +178,69 @@ class MultipleChoice(TaskModel):
                 x = [x]
         return [_checked(example, position) for position, example in enumerate(values(x))]
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(labels, count)
         try:
             numbers = np.asarray(labels)
         except ValueError as error:  # one-hot rows with different numbers of endings
-            raise InputError("labels must be the numbers of the right endings, from 0.") from error
+            raise InputError(
+                "labels must be the numbers of the correct endings, from 0."
+            ) from error
         if numbers.ndim == 2 and count:
             return numbers_of_one_hot(numbers, "labels")
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
-                "labels must be the numbers of the right endings, from 0. Received: "
+                "labels must be the numbers of the correct endings, from 0. Received: "
                 f"{numbers.dtype}, shape {numbers.shape}: {labels!r:.60}"
             )
         return numbers.astype("int32")
 
-    def label_tensor(self, labels):
-        check_numbers(labels, "the numbers of the right endings")
+    def label_tensor(self, labels: Any) -> tf.Tensor:
+        check_numbers(labels, "the numbers of the correct endings")
         if labels.shape.rank == 2 and labels.shape[1] != 1:
             return tf.argmax(labels, axis=-1, output_type=tf.int32)
         return tf.cast(tf.reshape(labels, [-1]), tf.int32)
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(
+        self, texts: list, labels: Any = None, weights: Any = None
+    ) -> tuple[GroupedTexts, tuple]:
         if labels is not None:
             counts = np.array([len(endings) for _, endings in texts])
             for position in np.flatnonzero(labels >= counts):
                 raise InputError(
                     f"example {position} has {counts[position]} endings, numbered from 0, "
-                    f"but the label {labels[position]}."
+                    f"but its label is {labels[position]}."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
         tokenized = tokenize_groups(pairs, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
     # === Files ===
 
     @staticmethod
-    def uses_pooler(config):
+    def uses_pooler(config: EncoderConfig) -> bool:
         return choice_needs_pooler(config)
 
     @classmethod
-    def pretrained_arguments(cls, source, config, arguments):
+    def pretrained_arguments(
+        cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         return {"head_dropout": classifier_dropout(source, config), **arguments}
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         names = head_tensors(self.config, self.head)
         return tensors_to_read(source, names, 1) + self.pooling_names()
 
-    def task_config(self):
+    def task_config(self) -> dict[str, Any]:
         return {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
 
 
 def _checked(example, position):
     """Checks one example from the user; returns (prompt, list of endings)."""
     if not isinstance(example, (tuple, list)) or len(example) != 2:
-        raise InputError(f"example {position} is no (prompt, endings): {example!r:.60}.")
+        raise InputError(
+            f"example {position} must be a (prompt, endings) tuple. Received: {example!r:.60}"
+        )
     prompt, endings = example
     if not isinstance(endings, (tuple, list, np.ndarray)) or len(endings) < 2:
         raise InputError(

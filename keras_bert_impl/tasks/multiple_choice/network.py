@@ -1,5 +1,7 @@
 """Multiple-choice network for export to other runtimes."""
 
+from typing import Any
+
 from keras_bert_impl.serving.network import parts
 from keras_bert_impl.serving.network.networks import Network
 
@@ -11,10 +13,10 @@ class MultipleChoiceNetwork(Network):
     """
 
     @property
-    def groups(self):
+    def groups(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("choices", "windows") if self.model.long_texts.has_windows else ("choices",)
 
-    def write(self, graph):
+    def write(self, graph: Any) -> None:
         features = parts.add_inputs(graph, self.config, self.groups)
         texts = parts.merge_groups(graph, features, self.rank)
 

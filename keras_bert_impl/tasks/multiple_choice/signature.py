@@ -1,5 +1,7 @@
 """Serving signatures of multiple choice."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from keras_bert_impl.layers.groups import is_row
@@ -17,18 +19,18 @@ class ChoiceSignatures(Signatures):
 
     strings = {"prompt": 1, "endings": 2}
 
-    def __init__(self, model, *parts):
+    def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
         self.features_rank = len(model.input["token_ids"].shape)
 
-    def reference(self, prompt, endings):
+    def reference(self, prompt: list[str], endings: list[list[str]]) -> list[dict[str, Any]]:  # type: ignore[override]
         examples = [(one, [e for e in several if e]) for one, several in zip(prompt, endings)]
         return [
             {"scores": scores, "choice": scores.argmax()}
             for scores in self.model.predict(examples, verbose=0)
         ]
 
-    def tokenize(self, prompt, endings):
+    def tokenize(self, prompt: tf.Tensor, endings: tf.Tensor) -> dict[str, tf.Tensor]:
         choices = tf.shape(endings)[1]
         some = tf.debugging.assert_positive(choices, "endings must have one or more columns.")
         with tf.control_dependencies([some]):
@@ -44,7 +46,7 @@ class ChoiceSignatures(Signatures):
 
         return {name: of_endings(name, row) for name, row in rows.items()}
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         model = self.model
         is_choice = is_row(features["padding_mask"])  # [batch, choices]
         scores = model.scores(model({n: features[n] for n in FEATURES}, training=False))

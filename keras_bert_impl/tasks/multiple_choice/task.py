@@ -1,6 +1,10 @@
 """The multiple-choice task for training runs and commands."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.multiple_choice import TASK_NAME
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tasks.multiple_choice.examples import (
@@ -22,22 +26,24 @@ class Choice(Task):
     settings = LONG_TEXT_SETTINGS
 
     @staticmethod
-    def score(model, examples, directory=None):
+    def score(
+        model: MultipleChoice, examples: ChoiceExamples, directory: Path | None = None
+    ) -> dict[str, float]:
         probabilities = model.predict(examples.texts, verbose=0)
         if directory is not None:
             write_choice_predictions(directory / "predictions.tsv", probabilities)
         return score_choices(examples, probabilities)
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> ChoiceExamples:
         return read_choices(source.file(split), skip_bad_rows=source.skip_bad_rows)
 
     @staticmethod
-    def read_inputs(path):
+    def read_inputs(path: str) -> list:
         return read_choices(path).texts
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: MultipleChoice, texts: list) -> Iterator[tuple[dict, list[str]]]:
         probabilities = model.predict(texts, verbose=0)
         check_scores(probabilities, "example")
         for (_, endings), row in zip(texts, probabilities):

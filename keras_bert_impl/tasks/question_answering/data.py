@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
@@ -18,13 +19,13 @@ class QuestionExamples(LabelledExamples):
     """Questions about contexts, with their answers.
 
     Attributes:
-        ids: list of str, unique.
+        ids: unique ids.
         questions, contexts: lists of str.
         answers: list of lists of (text, start): annotated answers and their start in the context,
             in characters; empty for an impossible question.
         is_impossible: list of bool; None for SQuAD 1.1, where all questions have answers.
         titles: list of str, article of each context.
-        source: str. File name.
+        source: file name.
         skipped: tuple of str: location and reason for each skipped question.
     """
 
@@ -41,24 +42,24 @@ class QuestionExamples(LabelledExamples):
         return len(self.ids)
 
     @property
-    def pairs(self):
+    def pairs(self) -> list[tuple[str, str]]:
         """list of (question, context), the input of `QuestionAnswerer`."""
         return list(zip(self.questions, self.contexts))
 
     @property
-    def has_labels(self):
+    def has_labels(self) -> bool:
         return True  # no answer is a label, too
 
     @property
-    def fingerprint(self):
-        """str. SHA-256 hex digest of ids, questions, contexts and answers."""
+    def fingerprint(self) -> str:
+        """SHA-256 hex digest of ids, questions, contexts and answers."""
         digest = hashlib.sha256()
         for row in zip(self.ids, self.questions, self.contexts, self.answers):
             digest.update(json.dumps(row).encode("ascii"))
         return digest.hexdigest()
 
 
-def read_squad(path, skip_bad_rows=False):
+def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExamples:
     """Reads questions in the SQuAD 1.1 or 2.0 format, a mix of both, or flat rows.
 
     Flat rows have `question`, `context` and `answers`, which is `{"text": [...], "answer_start":
@@ -68,8 +69,8 @@ def read_squad(path, skip_bad_rows=False):
 
     Args:
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
-        skip_bad_rows: bool. Whether to skip unusable questions, with a warning that lists them,
-            instead of raising an error.
+        skip_bad_rows: whether to skip unusable questions, with a warning that lists them, instead
+            of raising an error.
 
     Returns:
         `QuestionExamples`, with white space around questions stripped. Answer starts count
@@ -90,7 +91,8 @@ def read_squad(path, skip_bad_rows=False):
     if not found:
         raise InputError(f"{path} has no questions.")
     is_v2 = any(map(_may_have_no_answer, found))
-    seen, skipped = {}, [] if skip_bad_rows else None
+    seen: dict[str, str] = {}
+    skipped: list[str] | None = [] if skip_bad_rows else None
 
     def example(found):
         place, title, context, question = found
@@ -182,16 +184,20 @@ def _answers_of(question):
     if isinstance(answers, dict):
         parts = [answers.get(name) for name in ("text", "answer_start")]
         if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
-            raise InputError("its answers need two lists of one length, text and answer_start.")
+            raise InputError(
+                "its answers must have two lists of equal length, text and answer_start."
+            )
         answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
     if not isinstance(answers, list):
-        raise InputError("it has no list 'answers'.")
+        raise InputError("it has no 'answers' list.")
     return answers
 
 
 def _list_in(value, key, path, place):
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
-        raise InputError(f"{path}: {place} has no list {key!r}; this is not the layout of SQuAD.")
+        raise InputError(
+            f"{path}: {place} has no list {key!r}; the file is not in the SQuAD format."
+        )
     return value[key]
 
 
@@ -222,14 +228,14 @@ def _row(question, context, is_v2, seen, place):
 
 def _text(value, name):
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"its {name} is {'empty' if value == '' else 'no text'}: {value!r:.40}.")
+        raise InputError(f"its {name} must be a non-empty string. Received: {value!r:.40}")
     if len(value) > _LONGEST_TEXT:
-        raise InputError(f"its {name} has {len(value):,} characters; is it damaged?")
+        raise InputError(f"its {name} has {len(value):,} characters; the file may be damaged.")
     if not value.isascii():
         try:
             value.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(f"its {name} has half a character at {error.start}.") from error
+            raise InputError(f"its {name} has an unpaired surrogate at {error.start}.") from error
     return value
 
 
@@ -240,18 +246,16 @@ def _answer(answer, context):
     text = _text(answer.get("text"), "answer")
     start = answer.get("answer_start")
     if isinstance(start, bool) or not isinstance(start, int):
-        raise InputError(f"answer_start must be a number of characters. Received: {start!r:.40}")
+        raise InputError(f"answer_start must be an integer. Received: {start!r:.40}")
     check_answer(text, start, context)
     return text, start
 
 
-def check_answer(text, start, context):
+def check_answer(text: str, start: int, context: str) -> None:
     """Checks that an answer is at its stated position.
 
     Args:
-        text: str.
-        start: int. Character of the context at which it should start.
-        context: str.
+        start: character of the context at which it should start.
 
     Raises:
         InputError: it is not; names the nearest occurrence, if any.
@@ -262,9 +266,9 @@ def check_answer(text, start, context):
     found = [context.rfind(text, 0, begin + len(text)), context.find(text, begin)]
     found = [place for place in found if place >= 0] if text else []
     nearest = min(found, key=lambda place: abs(place - start), default=None)
-    hint = "nowhere in it" if nearest is None else f"at {nearest}"
+    hint = "it does not occur" if nearest is None else f"the nearest one is at {nearest}"
     there = context[start : start + len(text)] if start >= 0 else ""
-    found = f"where {there!r:.60} is" if there else "which has no such character"
     raise InputError(
-        f"the answer {text!r:.60} is not at character {start} of the context, {found}, but {hint}."
+        f"the answer {text!r:.60} is not at character {start} of the context, "
+        f"which has {there!r:.60} there; {hint}."
     )

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert_impl.characters import SPACE
 from keras_bert_impl.serving.words import TextReader, Texts
+from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.unicode.places import places_of
 
@@ -25,10 +26,10 @@ class Answer:
 
     Attributes:
         text: str; "" for no answer.
-        start, end: int. The answer is `context[start:end]`.
-        score: float. Probability among the n-best answers.
-        start_logit, end_logit: float. Of its first and last token; for no answer those of `[CLS]`,
-            in the window where their sum is lowest.
+        start, end: the answer is `context[start:end]`.
+        score: probability among the n-best answers.
+        start_logit, end_logit: of its first and last token; for no answer those of `[CLS]`, in the
+            window where their sum is lowest.
     """
 
     text: str
@@ -39,16 +40,22 @@ class Answer:
     end_logit: float
 
 
-def n_best_answers(logits, windows, contexts, num_best=20, max_answer_length=30, with_null=False):
+def n_best_answers(
+    logits: np.ndarray,
+    windows: TokenizedWindows,
+    contexts: list[str],
+    num_best: int = 20,
+    max_answer_length: int = 30,
+    with_null: bool = False,
+) -> list[list[Answer]]:
     """Finds the best answers to each question, over all windows of its context.
 
     Args:
         logits: float32 array [rows, 2, length], of starts and of ends.
         windows: `TokenizedWindows` of (question, context) pairs, in `rows` windows.
-        contexts: list of str.
-        num_best: int. Answers of a question; and starts, and ends, tried in a window.
-        max_answer_length: int. Tokens of the longest answer.
-        with_null: bool. Whether "" is always among the answers.
+        num_best: answers of a question; and starts, and ends, tried in a window.
+        max_answer_length: tokens of the longest answer.
+        with_null: whether "" is always among the answers.
 
     Returns:
         list of lists of up to `num_best` `Answer`s with different texts, best first; at least one
@@ -70,7 +77,7 @@ def n_best_answers(logits, windows, contexts, num_best=20, max_answer_length=30,
 
 
 def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
-    """The `Answer`s of a block of questions; see `n_best_answers`."""
+    """Returns the `Answer`s to a block of questions; see `n_best_answers`."""
     rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
     tokens, can_start = _places(windows, columns, rows, logits.shape[2])
     splits = windows.text_splits[block.start : block.stop + 1]
@@ -114,8 +121,8 @@ def _check_logits(logits, windows):
 
 
 def _places(windows, columns, own, length):
-    """(tokens, can_start): int32 and bool [rows, length] of some rows: the number of each
-    position's token in its context, -1 elsewhere, and whether it has most context in this window."""
+    """Returns (tokens, can_start), int32 and bool [rows, length]: the number of each position's
+    token in its context, -1 elsewhere, and whether it has the most context in this window."""
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
     at = rows[flat] - own.start, columns[flat]
@@ -129,7 +136,13 @@ def _places(windows, columns, own, length):
 # === In any graph ===
 
 
-def candidate_spans(logits, tokens, can_start, num_best, max_answer_length):
+def candidate_spans(
+    logits: tf.Tensor,
+    tokens: tf.Tensor,
+    can_start: tf.Tensor,
+    num_best: int,
+    max_answer_length: int,
+) -> dict[str, tf.Tensor]:
     """Combines the highest starts with the highest ends of each window.
 
     Args:
@@ -137,8 +150,8 @@ def candidate_spans(logits, tokens, can_start, num_best, max_answer_length):
         tokens: int32 [rows, length]. The number of each position's token in its context; -1
             elsewhere, where no answer ends.
         can_start: bool [rows, length]. Where an answer may start.
-        num_best: int. Number of starts, and of ends, that are combined.
-        max_answer_length: int. Tokens of the longest span.
+        num_best: number of starts, and of ends, that are combined.
+        max_answer_length: tokens of the longest span.
 
     Returns:
         dict: `is_span`, bool [rows, best, best], of pairs of a start and an end; their tokens
@@ -181,26 +194,32 @@ class Spans(NamedTuple):
     texts: tf.Tensor
 
     @property
-    def scores(self):
+    def scores(self) -> tf.Tensor:
         """float64 [spans]."""
         return self.start_logits + self.end_logits
 
-    def at(self, numbers):
-        """The spans with these numbers."""
+    def at(self, numbers: tf.Tensor) -> "Spans":
+        """Returns the spans with these numbers."""
         return Spans(*(tf.gather(values, numbers) for values in self))
 
 
-def ranked_spans(candidates, texts_of_rows, token_starts, token_ends, contexts: Texts, num_best):
+def ranked_spans(
+    candidates: dict[str, tf.Tensor],
+    texts_of_rows: tf.Tensor,
+    token_starts: tf.RaggedTensor,
+    token_ends: tf.RaggedTensor,
+    contexts: Texts,
+    num_best: int,
+) -> Spans:
     """Ranks the spans of each context whose texts differ.
 
     White space around a span does not belong to it; a span of nothing else is left out.
 
     Args:
-        candidates: dict, of `candidate_spans`.
-        texts_of_rows: int64 [rows]. The context of each window.
+        candidates: from `candidate_spans`.
+        texts_of_rows: int64 [rows], the context of each window.
         token_starts, token_ends: int32 ragged [contexts, (tokens)], in characters.
-        contexts: `Texts`.
-        num_best: int. Spans of a context.
+        num_best: spans of a context.
 
     Returns:
         `Spans`, those of a context together, best first; of equal ones the earlier window's.
@@ -240,7 +259,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Of each context the first `count` spans whose texts differ."""
+    """Returns the first `count` spans of each context whose texts differ."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -251,13 +270,15 @@ def _distinct(spans, contexts, count):
     return spans.at(tf.where(rank < count)[:, 0])
 
 
-def lowest_nulls(candidates, texts_of_rows, num_texts):
-    """The logits of `[CLS]`, in the window of each text where their sum is lowest.
+def lowest_nulls(
+    candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
+) -> tf.Tensor:
+    """Returns the logits of `[CLS]`, in the window of each text where their sum is lowest.
 
     Args:
-        candidates: dict, of `candidate_spans`.
+        candidates: from `candidate_spans`.
         texts_of_rows: int64 [rows]. The text of each window.
-        num_texts: int. Every text has a window.
+        num_texts: every text has a window.
 
     Returns:
         float64 [num_texts, 2].
@@ -271,19 +292,23 @@ def lowest_nulls(candidates, texts_of_rows, num_texts):
     return tf.gather(nulls, tf.math.unsorted_segment_min(rows, texts_of_rows, num_texts))
 
 
-def answer_table(spans, contexts: Texts, num_texts, num_best, nulls=None):
-    """The answers of each context, padded to one number.
+def answer_table(
+    spans: Spans,
+    contexts: Texts,
+    num_texts: int | tf.Tensor,
+    num_best: int,
+    nulls: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
+    """Returns the answers of each context, padded to one number.
 
     Args:
         spans: `Spans`, ranked.
-        contexts: `Texts`.
-        num_texts: int or int32 scalar.
-        num_best: int. Answers of a context.
-        nulls: float64 [num_texts, 2], of `lowest_nulls`, if there may be no answer: "" is then
+        num_best: answers of a context.
+        nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer: "" is then
             among the answers, after equal ones; if it is not among the best, after them.
 
     Returns:
-        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers] each: `answers`,
+        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers]: `answers`,
         string, `starts` and `ends`, int32, in characters of the context, `scores`, float64, a
         softmax over the answers, and `start_logits` and `end_logits`, float64.
     """
@@ -313,7 +338,7 @@ def answer_table(spans, contexts: Texts, num_texts, num_best, nulls=None):
 
 
 def _with_null(table, counts, nulls, num_best):
-    """Puts no answer among the answers; see `answer_table`.
+    """Inserts the null answer among the answers; see `answer_table`.
 
     Returns:
         (dict of tensors [texts, num_best + 1], counts).
@@ -337,34 +362,21 @@ def _with_null(table, counts, nulls, num_best):
     return made, tf.where(is_among, tf.minimum(counts + 1, num_best), num_best + 1)
 
 
-# === The best of the answers ===
+# === The best answer ===
 
 
-def null_odds(answers):
-    """How much no answer is preferred: its score less that of the best answer with a text.
-
-    Args:
-        answers: list of `Answer` of one question, with "" among them.
-
-    Returns:
-        float.
-    """
+def null_odds(answers: list[Answer]) -> float:
+    """Returns the score of the null answer, one of the answers, minus the best one with a text."""
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
     score = null.start_logit + null.end_logit
     return score if best is None else score - best.start_logit - best.end_logit
 
 
-def best_text(answers, null_threshold=None):
-    """The text of the best answer to one question.
+def best_text(answers: list[Answer], null_threshold: float | None = None) -> str:
+    """Returns the text of the best answer to one question.
 
-    Args:
-        answers: list of `Answer`.
-        null_threshold: float. "" where `null_odds` is above it; None for never, unless there is
-            nothing else.
-
-    Returns:
-        str.
+    It is "" if `null_odds` exceeds the threshold, or if there is no answer with a text.
     """
     if null_threshold is not None and null_odds(answers) > null_threshold:
         return ""

@@ -12,12 +12,13 @@ import string
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def normalize_answer(text):
+def normalize_answer(text: str) -> str:
     """Normalizes an answer for comparison.
 
     Lower-cases, removes ASCII punctuation and English articles, and collapses white space.
@@ -25,11 +26,10 @@ def normalize_answer(text):
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def squad_v1_scores(examples, predictions):
+def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> dict[str, float]:
     """Computes the SQuAD 1.1 scores in percent: each question's best over its answers, averaged.
 
     Args:
-        examples: `QuestionExamples`.
         predictions: dict of id to text. Questions without a prediction count as wrong.
 
     Returns:
@@ -51,14 +51,18 @@ def squad_v1_scores(examples, predictions):
     }
 
 
-def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
+def squad_v2_scores(
+    examples: QuestionExamples,
+    predictions: dict[str, str],
+    null_odds: dict[str, float] | None = None,
+    null_threshold: float = 1.0,
+) -> dict[str, float]:
     """Computes the SQuAD 2.0 scores in percent; the only answer to an impossible question is "".
 
     Args:
-        examples: `QuestionExamples`.
         predictions: dict of id to text, "" for no answer.
         null_odds: dict of id to float, the preference for no answer; or None.
-        null_threshold: float. If the odds exceed it, "" is scored instead of the prediction.
+        null_threshold: if the odds exceed it, "" is scored instead of the prediction.
 
     Returns:
         dict: `exact`, `f1`, `total`; the same for the questions with (`HasAns_`) and without
@@ -77,7 +81,7 @@ def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
         _check_odds(examples, null_odds)
         is_null = np.array([null_odds[name] > null_threshold for name in examples.ids])
         counted = {name: np.where(is_null, ~possible, values) for name, values in raw.items()}
-    scores = {}
+    scores: dict[str, float] = {}
     every = np.ones_like(possible)
     for prefix, which in (("", every), ("HasAns_", possible), ("NoAns_", ~possible)):
         total = int(which.sum())
@@ -97,7 +101,12 @@ def squad_v2_scores(examples, predictions, null_odds=None, null_threshold=1.0):
     return scores
 
 
-def best_null_threshold(examples, predictions, null_odds, metric="f1"):
+def best_null_threshold(
+    examples: QuestionExamples,
+    predictions: dict[str, str],
+    null_odds: dict[str, float],
+    metric: str = "f1",
+) -> float:
     """Returns the null-odds threshold with the highest score; above it, there is no answer.
 
     Unlike `best_f1_thresh`, the threshold always reproduces the score it was chosen for: questions
@@ -108,9 +117,6 @@ def best_null_threshold(examples, predictions, null_odds, metric="f1"):
         predictions: dict of id to text, the best non-null answer.
         null_odds: dict of id to float.
         metric: `"f1"` or `"exact"`.
-
-    Returns:
-        float.
     """
     _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)

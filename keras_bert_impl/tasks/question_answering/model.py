@@ -1,5 +1,8 @@
 """`QuestionAnswerer`: extractive question answering."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -7,18 +10,20 @@ import tensorflow as tf
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import knows_building
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
-from keras_bert_impl.tasks.question_answering.decode import best_text, n_best_answers
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, n_best_answers
 from keras_bert_impl.tasks.question_answering.network import QuestionAnswererNetwork
 from keras_bert_impl.tasks.question_answering.signature import AnswerSignatures
 from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, SpanF1
+from keras_bert_impl.tokenizers import Tokenizer
 
 
 @knows_building
@@ -47,16 +52,15 @@ class QuestionAnswerer(TaskModel):
 
     Args:
         encoder: `Encoder`; its pooler is not used.
-        tokenizer: `Tokenizer`.
-        max_length: int. Window length in tokens. Default 384, or the encoder's maximum if lower.
-        doc_stride: int. Tokens between the starts of consecutive windows (in `transformers`,
-            `stride` is the overlap).
-        max_question_length: int. Questions are truncated to this many tokens.
-        max_answer_length: int. Maximum answer length in tokens.
-        num_best: int. Maximum number of answers that `predict` returns per question.
-        null_threshold: float. Predicts no answer if its score exceeds that of the best answer by
-            more than this. None: questions always have an answer, as in SQuAD 1.1.
-        head_dropout: float. Dropout rate before the linear layer. Default: as published, 0.1 for
+        max_length: window length in tokens. Default 384, or the encoder's maximum if lower.
+        doc_stride: tokens between the starts of consecutive windows (in `transformers`, `stride` is
+            the overlap).
+        max_question_length: questions are truncated to this many tokens.
+        max_answer_length: maximum answer length in tokens.
+        num_best: maximum number of answers that `predict` returns per question.
+        null_threshold: predicts no answer if its score exceeds that of the best answer by more than
+            this. None: questions always have an answer, as in SQuAD 1.1.
+        head_dropout: dropout rate before the linear layer. Default: as published, 0.1 for
             DistilBERT and 0 for others.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
@@ -83,17 +87,17 @@ class QuestionAnswerer(TaskModel):
 
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        max_length=None,
-        doc_stride=128,
-        max_question_length=64,
-        max_answer_length=30,
-        num_best=20,
-        null_threshold=None,
-        head_dropout=None,
-        name="question_answerer",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        doc_stride: int = 128,
+        max_question_length: int = 64,
+        max_answer_length: int = 30,
+        num_best: int = 20,
+        null_threshold: float | None = None,
+        head_dropout: float | None = None,
+        name: str = "question_answerer",
+    ) -> None:
         if head_dropout is None:
             head_dropout = 0.1 if encoder.config.architecture == "distilbert" else 0.0
         head = token_head(encoder, 2, head_dropout, name="question_answerer")
@@ -116,13 +120,15 @@ class QuestionAnswerer(TaskModel):
         room = self.max_length - self.max_question_length - 2 - self.tokenizer.num_separators
         if room < 1:
             raise InputError(
-                f"windows of max_length={self.max_length} tokens have no room for a context beside "
-                f"questions of max_question_length={self.max_question_length}."
+                f"max_length={self.max_length} leaves no room for a context after questions of "
+                f"max_question_length={self.max_question_length} tokens."
             )
         self.null_threshold = check("null_threshold", self.null_threshold, float | None)
 
     @known_arguments("QuestionAnswerer.answer")
-    def answer(self, pairs, batch_size=None, verbose=0):
+    def answer(
+        self, pairs: Any, batch_size: int | None = None, verbose: int | str = 0
+    ) -> str | list[str]:
         """Returns the text of the best answer to each question, "" for none; see `null_threshold`.
 
         Args:
@@ -136,20 +142,20 @@ class QuestionAnswerer(TaskModel):
         texts = in_blocks(answer, self.as_texts(pairs))
         return texts[0] if is_one_text(pairs) else texts
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns a dict of logits, for features or for (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
         if self.is_building:  # building metrics, for which `_forward` passes a single tensor
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
-    def logits(self, inputs, *args, **kwargs):
+    def logits(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the same logits as one tensor, float32 `[batch, 2, length]`."""
         return super().__call__(inputs, *args, **kwargs)
 
     # === From pairs to rows ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list[tuple[str, str]]:
         pairs = super().as_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
@@ -158,7 +164,7 @@ class QuestionAnswerer(TaskModel):
                 )
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> list | np.ndarray:
         if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
             labels = values(labels)
         if len(labels) != count:
@@ -168,7 +174,7 @@ class QuestionAnswerer(TaskModel):
         labels = np.asarray(labels)
         if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
             raise InputError(
-                "places of answers must be int, [rows, 2], from 0 on. Received: shape "
+                "positions of answers must be integers [rows, 2], from 0. Received: shape "
                 f"{labels.shape}, {labels.dtype}"
             )
         return labels.astype("int32")
@@ -182,22 +188,24 @@ class QuestionAnswerer(TaskModel):
         if label is None:
             if self.null_threshold is None:
                 raise InputError(
-                    f"question {position} has no answer; make the model with null_threshold=0.0, "
-                    "so that it may say so."
+                    f"question {position} has no answer: create the model with null_threshold=0.0, "
+                    "so that it can predict that."
                 )
             return None
         is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
         if not is_answer or not isinstance(label[1], (int, np.integer)):
             raise InputError(
-                f"the label of question {position} is no (text, start) tuple, list of those, or "
-                f"None: {label!r:.60}."
+                f"the label of question {position} must be a (text, start) tuple, a list of those, "
+                f"or None. Received: {label!r:.60}"
             )
         return label
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: Any) -> Any:
         return labels
 
-    def rows(self, texts, labels=None, weights=None):
+    def rows(
+        self, texts: list, labels: Any = None, weights: Any = None
+    ) -> tuple[TokenizedWindows, tuple]:
         windows = tokenize_windows(
             texts,
             self.tokenizer,
@@ -206,7 +214,7 @@ class QuestionAnswerer(TaskModel):
             self.max_question_length,
             self.widths(),
         )
-        targets = ()
+        targets: tuple = ()
         if labels is not None:
             characters = _characters(texts, labels)
             targets = (answer_places(windows, characters),)
@@ -219,18 +227,18 @@ class QuestionAnswerer(TaskModel):
     def _forward(self, x, training):
         return self.logits(x, training=training)
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         if sample_weight is not None:  # one weight for each of both positions
             sample_weight = tf.repeat(tf.reshape(sample_weight, [-1, 1]), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> tf.Tensor:
         if isinstance(outputs, dict):
             outputs = tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
         more = tf.maximum(self.max_length - tf.shape(outputs)[-1], 0)
         return tf.pad(outputs, [[0, 0], [0, 0], [0, more]])
 
-    def joined(self, outputs, texts, tokenized):
+    def joined(self, outputs: Any, texts: list, tokenized: TokenizedWindows) -> list[list[Answer]]:
         return n_best_answers(
             outputs,
             tokenized,
@@ -240,14 +248,8 @@ class QuestionAnswerer(TaskModel):
             with_null=self.null_threshold is not None,
         )
 
-    def named_metrics(self):
+    def named_metrics(self) -> dict[str, Callable[[], Any]]:
         return {"exact_match": ExactMatch, "f1": SpanF1}
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
 
 def _decoded(text):
@@ -257,7 +259,7 @@ def _decoded(text):
 def _characters(pairs, labels):
     """Returns int64 [questions, 2]: start and end of each answer in its context; -1 for none."""
     if isinstance(labels, np.ndarray):
-        raise InputError("beside texts, labels are (text, start) answers, not places in rows.")
+        raise InputError("labels of texts must be (text, start) answers, not positions in rows.")
     spans = np.full((len(labels), 2), -1)
     for number, ((_, context), label) in enumerate(zip(pairs, labels)):
         if label is not None:
@@ -270,7 +272,7 @@ def _characters(pairs, labels):
     return spans
 
 
-def answer_places(windows, characters):
+def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarray:
     """Returns the answer's first and last token in each window.
 
     Args:

@@ -1,20 +1,23 @@
 """Scores and output files of predicted SQuAD answers."""
 
 import json
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.tasks.question_answering import metrics
-from keras_bert_impl.tasks.question_answering.decode import best_text, null_odds
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, null_odds
 
 
-def score_answers(examples, predictions, null_threshold=None):
+def score_answers(
+    examples: QuestionExamples, predictions: list[list[Answer]], null_threshold: float | None = None
+) -> dict[str, float]:
     """Computes the official scores of predictions.
 
     Args:
-        examples: `QuestionExamples`.
         predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
-        null_threshold: float. Predicts no answer if the null odds exceed it; None to always answer.
+        null_threshold: predicts no answer if the null odds exceed it; None to always answer.
 
     Returns:
         dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: same as
@@ -38,16 +41,15 @@ def score_answers(examples, predictions, null_threshold=None):
     return scores
 
 
-def search_null_threshold(examples, predictions, metric="f1"):
+def search_null_threshold(
+    examples: QuestionExamples, predictions: list[list[Answer]], metric: str = "f1"
+) -> float:
     """Returns the threshold with the best score on labeled questions, usually the development set.
 
     Args:
         examples: `QuestionExamples` of SQuAD 2.0.
         predictions: see `score_answers`; must include "".
         metric: `"f1"` or `"exact"`.
-
-    Returns:
-        float.
 
     Raises:
         InputError: "" is not among the answers.
@@ -61,7 +63,12 @@ def search_null_threshold(examples, predictions, metric="f1"):
     return metrics.best_null_threshold(examples, answers, odds, metric)
 
 
-def write_answer_files(directory, examples, predictions, null_threshold=None):
+def write_answer_files(
+    directory: str | Path,
+    examples: QuestionExamples,
+    predictions: list[list[Answer]],
+    null_threshold: float | None = None,
+) -> None:
     """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
 
     They map the question id to a text; to a list of texts with `probability`, `start_logit` and
@@ -69,7 +76,6 @@ def write_answer_files(directory, examples, predictions, null_threshold=None):
     official scripts read the first and the third.
 
     Args:
-        directory: str or `Path`.
         examples, predictions, null_threshold: see `score_answers`.
     """
     files = {
@@ -113,8 +119,8 @@ def _odds(examples, predictions):
 def _check_null(predictions):
     if not _have_null(predictions):
         raise InputError(
-            'the predictions never have the answer ""; make the QuestionAnswerer with '
-            "null_threshold=0.0."
+            'the predictions do not always include the answer "": create the QuestionAnswerer '
+            "with null_threshold=0.0."
         )
 
 

@@ -1,5 +1,7 @@
 """Signatures of question answering: the search of `decode` in the graph of the network."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from keras_bert_impl.serving.padding import window_features
@@ -29,12 +31,12 @@ class AnswerSignatures(Signatures):
 
     strings = {"question": 1, "context": 1}
 
-    def __init__(self, model, *parts):
+    def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
         self.read = TextReader()
         self.of_windows = tf.function(self._of_windows, autograph=False)
 
-    def reference(self, question, context):
+    def reference(self, question: list[str], context: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         pairs = list(zip(question, context))
         predicted, chosen = self.model.predict(pairs, verbose=0), self.model.answer(pairs)
         return [
@@ -49,14 +51,14 @@ class AnswerSignatures(Signatures):
             for answer, answers in zip(chosen, predicted)
         ]
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         logits = self.model.logits(features, training=False)
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
-    def tokenize(self, question, context):
+    def tokenize(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         return window_features(self._windows(question, context), self.tokenizer.pad_id)
 
-    def answers_of_strings(self, question, context):
+    def answers_of_strings(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         windows = self._windows(question, context)
         tokens, can_start = windows.tokens(), windows.has_most_context()
         rows = {**windows.features, "tokens": tokens, "can_start": can_start}
@@ -88,11 +90,11 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """The outputs of the signature: those of `answer_table`, and which answer is chosen.
+    """Returns the outputs of the signature: those of `answer_table`, and the chosen answer.
 
     Args:
-        table: dict, of `answer_table`.
-        nulls: float64 [batch, 2], of `lowest_nulls`; None where there always is an answer.
+        table: from `answer_table`.
+        nulls: float64 [batch, 2], from `lowest_nulls`; None if there always is an answer.
         null_threshold: float or None.
     """
     totals = table["start_logits"] + table["end_logits"]

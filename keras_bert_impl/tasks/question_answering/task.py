@@ -1,9 +1,12 @@
 """The question answering task for training runs and commands."""
 
 import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.question_answering import TASK_NAME
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
@@ -30,44 +33,35 @@ class QuestionAnswering(Task):
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = ("doc_stride", "max_question_length")
 
-    def __init__(self, train, dev):
+    def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
         if (train.is_impossible is None) is not (dev.is_impossible is None):
             raise InputError(
-                f"one of {train.source} and {dev.source} has questions without an answer, as SQuAD "
-                "2.0 has, and the other has not."
+                f"only one of {train.source} and {dev.source} has questions without an answer, "
+                "as in SQuAD 2.0; both must have the same format."
             )
         self._has_nulls = train.is_impossible is not None
         self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}
 
-    def inputs(self, examples):
+    def inputs(self, examples: QuestionExamples) -> tuple:
         return examples.pairs, examples.answers
 
     @staticmethod
-    def score(model, examples, directory=None):
-        try:
-            predictions = model.predict(examples.pairs, verbose=0)
-        except UndefinedScoresError:
-            return _undefined_answers(model, examples)
-        return _score_predictions(model, examples, predictions, directory)
+    def score(
+        model: QuestionAnswerer, examples: QuestionExamples, directory: Path | None = None
+    ) -> dict[str, float]:
+        return _score(model, examples, directory)
 
-    def finish(self, model, dev, directory=None):
-        if not self._has_nulls:
-            return self.score(model, dev, directory)
-        try:
-            predictions = model.predict(dev.pairs, verbose=0)
-        except UndefinedScoresError:
-            return _undefined_answers(model, dev)
-        model.null_threshold = search_null_threshold(dev, predictions)
-        if directory is not None:
-            model.save_settings(directory / "model")
-        return _score_predictions(model, dev, predictions, directory)
+    def finish(
+        self, model: QuestionAnswerer, dev: QuestionExamples, directory: Path | None = None
+    ) -> dict[str, float]:
+        return _score(model, dev, directory, search_threshold=self._has_nulls)
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> QuestionExamples:
         return read_squad(source.file(split), skip_bad_rows=source.skip_bad_rows)
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: QuestionAnswerer, texts: list) -> Iterator[tuple[dict, list[str]]]:
         for answers in model.predict(texts, verbose=0):
             text = best_text(answers, model.null_threshold)
             best = next((a for a in answers if a.text == text), answers[0])
@@ -76,16 +70,20 @@ class QuestionAnswering(Task):
             yield answer, [text, f"{best.score:.4f}"]
 
 
-def _score_predictions(model, examples, predictions, directory):
+def _score(model, examples, directory, search_threshold=False):
+    """Scores a model, after selecting its null threshold if wanted; NaN if its scores are."""
+    try:
+        predictions = model.predict(examples.pairs, verbose=0)
+    except UndefinedScoresError:
+        nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
+        return undefined(score_answers(examples, nothing, model.null_threshold))
+    if search_threshold:
+        model.null_threshold = search_null_threshold(examples, predictions)
+        if directory is not None:
+            model.save_settings(directory / "model")
     if directory is not None:
         write_answer_files(directory, examples, predictions, model.null_threshold)
     return score_answers(examples, predictions, model.null_threshold)
-
-
-def _undefined_answers(model, examples):
-    """Returns a dict of the model's score names with NaN values."""
-    nothing = [[Answer("", 0, 0, 1.0, 0.0, 0.0)]] * len(examples)
-    return undefined(score_answers(examples, nothing, model.null_threshold))
 
 
 TASKS = (QuestionAnswering,)

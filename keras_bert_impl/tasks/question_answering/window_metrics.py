@@ -1,5 +1,7 @@
 """Window-level scores as Keras metrics: `compile(metrics=["exact_match", "f1"])`."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -13,11 +15,11 @@ class ExactMatch(ScoreMetric):
     match of whole questions see `keras_bert_impl.evaluate`.
     """
 
-    def __init__(self, name: str = "exact_match"):
+    def __init__(self, name: str = "exact_match") -> None:
         super().__init__(name=name)
         self._mean = keras.metrics.Mean()
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         found = ops.cast(ops.argmax(y_pred, axis=-1), "int32")  # [rows, 2]
         score = self._score(ops.cast(y_true, "int32"), found)
         self._mean.update_state(score, sample_weight=sample_weight)
@@ -25,14 +27,14 @@ class ExactMatch(ScoreMetric):
     def _score(self, labels, found):
         return ops.cast(ops.all(ops.equal(labels, found), axis=-1), "float32")
 
-    def result(self):
+    def result(self) -> Any:
         return self._mean.result()
 
 
 class SpanF1(ExactMatch):
     """Mean token F1 of the predicted and the labeled answer, over rows."""
 
-    def __init__(self, name: str = "f1"):
+    def __init__(self, name: str = "f1") -> None:
         super().__init__(name=name)
 
     def _score(self, labels, found):

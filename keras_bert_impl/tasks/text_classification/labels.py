@@ -1,5 +1,7 @@
 """Label encoding and checks of `TextClassifier`."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -21,35 +23,35 @@ class TextLabels:
     """Encodes the labels of a `TextClassifier`.
 
     Args:
-        labels: list of str. Class names.
-        problem_type: str, one of `PROBLEM_TYPES`.
+        labels: class names.
+        problem_type: one of `PROBLEM_TYPES`.
     """
 
-    def __init__(self, labels, problem_type):
+    def __init__(self, labels: list[str], problem_type: str) -> None:
         self.labels = labels
         self.problem_type = problem_type
         self.num_classes = len(labels)
 
-    def check_texts(self, texts):
+    def check_texts(self, texts: list) -> None:
         """Raises `InputError` if texts are pairs of a text and its label."""
         names = frozenset(self.labels)
         if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
             raise InputError(
-                "the second segments are all labels of this model: give texts and labels apart, "
-                "fit(texts, labels)."
+                "the second segments are all labels of this model: pass texts and labels "
+                "separately, fit(texts, labels)."
             )
 
-    def factors(self, class_weight, labels):
+    def factors(self, class_weight: Any, labels: Any) -> list[float]:
         """See `RawTextTrainer.class_factors`."""
         if self.problem_type != SINGLE:
-            raise InputError(f"class_weight is for a single label, not {self.problem_type}.")
+            raise InputError(f"class_weight is for {SINGLE}, not {self.problem_type}.")
         return list(class_weights(class_weight, self.labels, labels).values())
 
-    def encode(self, labels, count, allow_soft=False):
+    def encode(self, labels: Any, count: int, allow_soft: bool = False) -> np.ndarray:
         """See `RawTextTrainer.encode_labels`.
 
         Args:
-            allow_soft: bool. Whether the loss takes probabilities of the classes as labels.
+            allow_soft: whether the loss takes probabilities of the classes as labels.
         """
         labels = label_values(self._named_columns(labels, count), count)
         if self.problem_type == SINGLE:
@@ -95,11 +97,9 @@ class TextLabels:
             return self._distributions(numbers.astype("float32"), allow_soft)
         wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
         if numbers.ndim != 1 or wrong.any():
-            received = (
-                f"shape {numbers.shape}"
-                if numbers.ndim != 1
-                else f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
-            )
+            received = f"shape {numbers.shape}"
+            if numbers.ndim == 1:
+                received = f"{numbers[wrong][0]} (text {np.flatnonzero(wrong)[0]})"
             raise InputError(
                 f"labels must be class numbers from 0 to {self.num_classes - 1}. "
                 f"Received: {received}"
@@ -112,8 +112,8 @@ class TextLabels:
         if numbers.ndim != 1 or self.labels == own or not all(map(_is_numeral, self.labels)):
             return
         raise InputError(
-            f"the labels of this model are {listed(self.labels)}, and those given are numbers, which "
-            "may be names or places among them: give names, [str(label) for label in labels]."
+            f"the labels of this model are {listed(self.labels)}, and numbers may be such names or "
+            "class numbers: pass names, [str(label) for label in labels]."
         )
 
     def _distributions(self, rows, allow_soft):
@@ -130,18 +130,15 @@ class TextLabels:
             return rows.argmax(axis=1).astype("int32")
         if not allow_soft:
             raise InputError(
-                f"text {is_soft.argmax()} has a label for several classes, "
-                f"{rows[is_soft.argmax()].tolist()}: write "
-                "compile(loss='categorical_crossentropy')."
+                f"text {is_soft.argmax()} has a soft label, {rows[is_soft.argmax()].tolist()}, "
+                "which this loss does not take: write compile(loss='categorical_crossentropy')."
             )
         return rows
 
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
-            rows, places = (
-                np.zeros((len(labels), self.num_classes), "float32"),
-                places_of(self.labels),
-            )
+            rows = np.zeros((len(labels), self.num_classes), "float32")
+            places = places_of(self.labels)
             for position, names in enumerate(labels):
                 rows[position, [number_of(name, position, places) for name in names]] = 1
             return rows
@@ -153,7 +150,7 @@ class TextLabels:
             )
         return rows
 
-    def tensor(self, labels, allow_soft=False):
+    def tensor(self, labels: tf.Tensor, allow_soft: bool = False) -> tf.Tensor:
         """Same as `encode`, in the graph."""
         if self.problem_type == SINGLE:
             return self._class_tensor(labels, allow_soft)

@@ -2,10 +2,14 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import (
     classifier_dropout,
@@ -13,7 +17,10 @@ from keras_bert_impl.interop import (
     has_head,
     head_tensors,
 )
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import (
     check_sees_all,
     needs_pooler,
@@ -42,6 +49,7 @@ from keras_bert_impl.tasks.text_classification.token_pooling import (
     check_pooling,
     pooled_tokens,
 )
+from keras_bert_impl.tokenizers import Tokenizer
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -68,12 +76,11 @@ class TextClassifier(TaskModel):
 
     Args:
         encoder: `Encoder`; for BERT and ALBERT with a pooler.
-        tokenizer: `Tokenizer`.
-        num_classes: int. Number of classes, labels or values.
-        labels: list of str. Class names, instead of `num_classes`.
-        problem_type: str, see above. Default: regression if `num_classes=1`, else single label.
-        head_dropout: float. Dropout rate before the linear layer. Default: the encoder's.
-        max_length: int. Sequence length in tokens. Default 128.
+        num_classes: number of classes, labels or values.
+        labels: class names, instead of `num_classes`.
+        problem_type: see above. Default: regression if `num_classes=1`, else single label.
+        head_dropout: dropout rate before the linear layer. Default: the encoder's.
+        max_length: sequence length in tokens. Default 128.
         pooling: `"mean"`, `"max"` or `"attention"`: classifies the mean, the elementwise maximum or
             a learned weighted mean of the hidden states of all tokens, without the pooler. Default:
             the encoder's published pooling.
@@ -96,17 +103,17 @@ class TextClassifier(TaskModel):
     @known_arguments("A model with long_texts")
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        num_classes=None,
-        labels=None,
-        problem_type=None,
-        head_dropout=None,
-        max_length=None,
-        pooling=None,
-        long_texts=None,
-        name="text_classifier",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        num_classes: int | None = None,
+        labels: list[str] | None = None,
+        problem_type: str | None = None,
+        head_dropout: float | None = None,
+        max_length: int | None = None,
+        pooling: str | None = None,
+        long_texts: LongTexts | str | dict[str, Any] | None = None,
+        name: str = "text_classifier",
+    ) -> None:
         check_pooling(pooling)
         labels = label_names(num_classes, labels)
         problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
@@ -141,7 +148,7 @@ class TextClassifier(TaskModel):
         self.outputs_are = Outputs(problem_type, len(labels))
 
     @staticmethod
-    def row_vectors(encoder, inputs):
+    def row_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
         """Returns the vectors that the head classifies, `[rows, hidden]`.
 
         Raises:
@@ -150,7 +157,7 @@ class TextClassifier(TaskModel):
         check_sees_all(encoder.config)
         return sequence_vector(encoder, encoder(inputs))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "labels": self.labels,
@@ -159,11 +166,13 @@ class TextClassifier(TaskModel):
         }
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         """Number of classes, labels or values."""
         return len(self.labels)
 
-    def classify(self, texts, batch_size=None, verbose=0):
+    def classify(
+        self, texts: Any, batch_size: int | None = None, verbose: int | str = 0
+    ) -> str | list:
         """Returns the predicted label name of each text.
 
         For multi-label classification: a list of the names with a score of at least 0.5.
@@ -172,7 +181,7 @@ class TextClassifier(TaskModel):
             texts: see `predict`; or a single text or (first, second) pair, for a single result.
         """
         if self.problem_type == REGRESSION:
-            raise InputError("a regression has no labels; predict() gives its values.")
+            raise InputError("a regression model has no label names; predict() returns its values.")
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         check_scores(scores)
         if self.problem_type == SINGLE:
@@ -183,65 +192,67 @@ class TextClassifier(TaskModel):
 
     # === Training ===
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list:
         texts = super().as_texts(x)
         self._text_labels.check_texts(texts)
         return texts
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         return self._text_labels.encode(labels, count, self._takes_soft_labels)
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
         return self._text_labels.tensor(labels, self._takes_soft_labels)
 
     @property
     def _takes_soft_labels(self):
         return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
 
-    def class_factors(self, class_weight, labels):
+    def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         return self._text_labels.factors(class_weight, labels)
 
-    def named_metrics(self):
+    def named_metrics(self) -> dict[str, Callable[[], Any]]:
         if self.problem_type == REGRESSION:
             return {}
         if self.problem_type == MULTI:
             return multi_label_metrics()
         return score_metrics(self.num_classes)
 
-    def default_loss(self):
+    def default_loss(self) -> keras.losses.Loss:
         if self.problem_type == REGRESSION:
             return keras.losses.MeanSquaredError()
         if self.problem_type == MULTI:
             return keras.losses.BinaryCrossentropy(from_logits=True)
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def default_metrics(self):
+    def default_metrics(self) -> list[keras.metrics.Metric]:
         if self.problem_type == REGRESSION:
             return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
         if self.problem_type == MULTI:
             return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         return self.outputs_are.probabilities(outputs)
 
     # === Files ===
 
     @staticmethod
-    def uses_pooler(config):
+    def uses_pooler(config: EncoderConfig) -> bool:
         return needs_pooler(config)
 
     @classmethod
-    def encoder_config(cls, config, arguments):
+    def encoder_config(cls, config: EncoderConfig, arguments: dict[str, Any]) -> EncoderConfig:
         pools_tokens = arguments.get("pooling") is not None
         return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
 
-    def pooling_names(self):
+    def pooling_names(self) -> list[TensorName]:
         of_tokens = TOKEN_POOLING_TENSORS if self.pooling == "attention" else []
         return super().pooling_names() + of_tokens
 
     @classmethod
-    def pretrained_arguments(cls, source, config, arguments):
+    def pretrained_arguments(
+        cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         with_head = has_head(source, config, cls.head)
         last = head_tensors(config, cls.head)[-1].tensor if with_head else None
         arguments = with_labels(source, arguments, last, "an encoder without a classifier")
@@ -251,16 +262,16 @@ class TextClassifier(TaskModel):
         arguments.setdefault("head_dropout", classifier_dropout(source, config))
         return arguments
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         names = head_tensors(self.config, self.head)
         return tensors_to_read(source, names, self.num_classes) + self.pooling_names()
 
-    def order_classes(self, source):
+    def order_classes(self, source: ModelSource) -> None:
         order = order_in_head(source, self.labels)
         if order is not None:
             self.head_layer.order_classes(order)
 
-    def task_config(self):
+    def task_config(self) -> dict[str, Any]:
         return {
             **label_config(self.labels),
             "problem_type": self.problem_type,

@@ -1,5 +1,7 @@
 """Text classification networks for export to other runtimes."""
 
+from typing import Any
+
 from keras_bert_impl.models.heads import needs_pooler
 from keras_bert_impl.serving.network import parts
 from keras_bert_impl.serving.network.networks import Network
@@ -9,10 +11,10 @@ class TextClassifierNetwork(Network):
     """Outputs `logits` `[batch, classes]`; with windows, inputs are `[batch, windows, length]`."""
 
     @property
-    def groups(self):
+    def groups(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("windows",) if self.model.long_texts.has_windows else ()
 
-    def write(self, graph):
+    def write(self, graph: Any) -> None:
         features = parts.add_inputs(graph, self.config, self.groups)
 
         def of_rows(rows):
@@ -31,7 +33,7 @@ class TextClassifierNetwork(Network):
 class NextSentenceNetwork(Network):
     """Outputs `logits` `[batch, 2]`."""
 
-    def write(self, graph):
+    def write(self, graph: Any) -> None:
         vectors = parts.pooled_vectors(
             graph, self.config, parts.add_inputs(graph, self.config), use_pooler=True
         )

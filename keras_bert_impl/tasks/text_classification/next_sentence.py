@@ -1,14 +1,20 @@
 """Sentence-pair prediction with an encoder's pre-training head."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import head_tensors
+from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
@@ -19,6 +25,7 @@ from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.text_classification.network import NextSentenceNetwork
 from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
+from keras_bert_impl.tokenizers import Tokenizer
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
@@ -38,9 +45,8 @@ class NextSentencePredictor(TaskModel):
 
     Args:
         encoder: `Encoder` of a BERT or an ALBERT, with a pooler.
-        tokenizer: `Tokenizer`.
-        max_length: int. Pairs are truncated to this many tokens. Default: the encoder's maximum.
-        head_dropout: float. Dropout rate before the linear layer. Default 0.
+        max_length: pairs are truncated to this many tokens. Default: the encoder's maximum.
+        head_dropout: dropout rate before the linear layer. Default 0.
 
     Source: Devlin et al., "BERT", section 3.1; Lan et al. 2019, "ALBERT", section 3.1.
 
@@ -56,17 +62,17 @@ class NextSentencePredictor(TaskModel):
 
     def __init__(
         self,
-        encoder,
-        tokenizer,
-        max_length=None,
-        head_dropout=0.0,
-        name="next_sentence_predictor",
-    ):
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        head_dropout: float = 0.0,
+        name: str = "next_sentence_predictor",
+    ) -> None:
         config = encoder.config
         head = _HEADS.get(config.architecture)
         if head is None or not config.use_pooler:
             raise InputError(
-                f"next sentences are told by the pooler of {' or '.join(_HEADS)}. "
+                f"next-sentence prediction needs the pooler of {' or '.join(_HEADS)}. "
                 f"Received: {config.architecture}, use_pooler={config.use_pooler}"
             )
         inputs = task_inputs()
@@ -77,53 +83,49 @@ class NextSentencePredictor(TaskModel):
         self.head = head
         self.head_dropout = head_dropout
 
-    def as_texts(self, x):
+    def as_texts(self, x: Any) -> list[tuple]:
         pairs = super().as_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
-                raise InputError(f"text {position} is no (first, second) tuple: {pair!r:.60}.")
+                raise InputError(
+                    f"text {position} must be a (first, second) tuple. Received: {pair!r:.60}"
+                )
         return pairs
 
-    def features_in_graph(self, texts):
+    def features_in_graph(self, texts: Any) -> dict[str, tf.Tensor]:
         if not isinstance(texts, tuple):
-            raise InputError("a data set must give pairs of texts: ((first, second), labels).")
+            raise InputError("a data set must yield pairs of texts: ((first, second), labels).")
         return super().features_in_graph(texts)
 
-    def encode_labels(self, labels, count):
+    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         try:
             follows = np.asarray(label_values(labels, count)).reshape(count)
         except ValueError as error:
-            raise InputError(f"{count} pairs need as many labels, 0 or 1. {error}") from error
+            raise InputError(f"labels must be {count} numbers, 0 or 1. {error}") from error
         if not np.isin(follows, (0, 1)).all():
-            raise InputError(f"{count} pairs need as many labels, 0 or 1. Received: {labels!r:.60}")
+            raise InputError(f"labels must be {count} numbers, 0 or 1. Received: {labels!r:.60}")
         return 1 - follows.astype("int32")
 
-    def label_tensor(self, labels):
+    def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
         return 1 - tf.reshape(class_numbers(labels, 2), [-1])
 
-    def class_factors(self, class_weight, labels):
+    def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         # Weights are given for the user's labels; the network's first output is label 1.
         given = None if labels is None else 1 - labels
         factors = class_weights(class_weight, ["0", "1"], given)
         return [factors[1], factors[0]]
 
-    def named_metrics(self):
+    def named_metrics(self) -> dict[str, Callable[[], Any]]:
         return score_metrics(2, positive_class=0)
 
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-    def scores(self, outputs):
+    def scores(self, outputs: Any) -> Any:
         return ops.softmax(outputs)[:, 0]
 
     @staticmethod
-    def uses_pooler(config):
+    def uses_pooler(config: EncoderConfig) -> bool:
         return True
 
-    def pretrained_head(self, source):
+    def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         # A newly initialized head would make meaningless predictions, so the tensors are required.
         names = head_tensors(self.config, self.head)
         return [dataclasses.replace(name, optional=False) for name in names]

@@ -1,5 +1,7 @@
 """Serving signatures of text classifiers: labels and their scores."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from keras_bert_impl.serving.signatures import Signatures
@@ -16,19 +18,19 @@ class ClassSignatures(Signatures):
       least 0.5, else the empty string.
     """
 
-    def __init__(self, model, *parts):
+    def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
         self.features_rank = len(model.input["token_ids"].shape)
 
-    def more(self):
+    def more(self) -> dict[str, tuple]:
         if not self.takes_pairs():
             return {}
         return {"pairs": (self.answers_of_strings, {"first": 1, "second": 1})}
 
-    def reference(self, text):
+    def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         return [{"scores": row} for row in self.model.predict(text, verbose=0)]
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         model = self.model
         scores = model.scores(model(features, training=False))  # [batch, num_classes]
         names = tf.constant(model.labels)
@@ -53,9 +55,9 @@ class NextSentenceSignatures(Signatures):
 
     strings = {"first": 1, "second": 1}
 
-    def reference(self, first, second):
+    def reference(self, first: list[str], second: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         pairs = list(zip(first, second))
         return [{"score": score} for score in self.model.predict(pairs, verbose=0)]
 
-    def answers(self, features):
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {"score": self.model.scores(self.model(features, training=False))}

@@ -1,16 +1,19 @@
 """The text classification task for training runs and commands."""
 
-import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
@@ -24,7 +27,7 @@ class TextClassification(Task):
     architectures = ("ForSequenceClassification",)
     settings = (*LONG_TEXT_SETTINGS, "class_weight", "pooling")
 
-    def __init__(self, train, dev):
+    def __init__(self, train: Examples, dev: Examples) -> None:
         self._problem_type, self._names = _problem_type(train), None
         if self._problem_type == REGRESSION:
             self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
@@ -40,25 +43,27 @@ class TextClassification(Task):
         _targets(dev, self._problem_type, self._names)
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
-    def inputs(self, examples):
+    def inputs(self, examples: Examples) -> tuple:
         targets = _targets(examples, self._problem_type, self._names)
         if self._problem_type == SINGLE:
             targets = [self._names[number] for number in targets]
         return examples.texts, targets
 
-    def class_weight(self, train, weights):
+    def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
         """Returns a dict of class number to loss factor; see `class_weights`."""
         if self._problem_type != SINGLE:
             raise InputError("class_weight is for texts with one label each.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
 
     @staticmethod
-    def score(model, examples, directory=None):
+    def score(
+        model: TextClassifier, examples: Examples, directory: Path | None = None
+    ) -> dict[str, float]:
         received = _problem_type(examples)
         if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
             raise InputError(
-                f"{examples.source} has labels of {received}, and the model is of "
-                f"{model.problem_type} with {len(model.labels)} output(s): numbers are read with "
+                f"{examples.source} has labels for {received}, but the model is for "
+                f"{model.problem_type} with {len(model.labels)} output(s). Read numbers with "
                 "--regression (numeric=True), several labels with --label-separator."
             )
         targets = _targets(examples, received, model.labels)
@@ -76,18 +81,18 @@ class TextClassification(Task):
         return {name: METRICS[name](targets, predictions) for name in metrics}
 
     @classmethod
-    def read(cls, source, split):
+    def read(cls, source: ExampleSource, split: str) -> Examples:
         return source.table(split, numeric=source.regression)
 
     @staticmethod
-    def predictions(model, texts):
+    def predictions(model: TextClassifier, texts: list) -> Iterator[tuple[dict, list[str]]]:
         rows = model.predict(texts, verbose=0)
         check_scores(rows)
         for row in rows.tolist():
             scores = dict(zip(model.labels, row))
-            if model.problem_type == "regression":
+            if model.problem_type == REGRESSION:
                 yield {"values": row}, [f"{value:.6g}" for value in row]
-            elif model.problem_type == "multi_label_classification":
+            elif model.problem_type == MULTI:
                 chosen = [name for name, score in scores.items() if score >= 0.5]
                 yield {"labels": chosen, "scores": scores}, [join_names(chosen)]
             else:
@@ -109,7 +114,7 @@ def _targets(examples, problem_type, names):
     return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
 
 
-def names_of(classifier, row):
+def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
     """Returns the predicted label names for a row of scores `[num_classes]`; empty for NaN."""
     if np.isnan(row).any():
         return []
@@ -118,27 +123,21 @@ def names_of(classifier, row):
     return [name for name, score in zip(classifier.labels, row) if score >= 0.5]
 
 
-def write_predictions(path, classifier, scores):
+def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.ndarray) -> None:
     """Writes one line per text: its index, the predicted label and the score of every class.
 
     Multiple labels are separated by commas, and names that contain a comma are quoted. Regression
     has no label column.
 
     Args:
-        path: str or `Path` of the `.tsv` file.
-        classifier: `TextClassifier`.
+        path: the `.tsv` file.
         scores: float32 `[texts, num_classes]`, from `predict`.
     """
-    columns = ["index", "label", *classifier.labels]
     if classifier.problem_type == REGRESSION:
-        columns = ["index", *classifier.labels]
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(columns)
-        for number, row in enumerate(scores):
-            label = [join_names(names_of(classifier, row))] if "label" in columns[:2] else []
-            # Nine significant digits round-trip a float32.
-            writer.writerow([number, *label, *(f"{score:.9g}" for score in row)])
+        write_predictions_table(path, classifier.labels, map(cells, scores))
+        return
+    rows = ([join_names(names_of(classifier, row)), *cells(row)] for row in scores)
+    write_predictions_table(path, ["label", *classifier.labels], rows)
 
 
 TASKS = (TextClassification,)

@@ -1,10 +1,13 @@
 """Pooling of all tokens of a sequence, instead of the encoder's published pooling."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_bert_impl.interop.layouts.names import dense, kernel, optional
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import MergeGroups, PoolWindows
+from keras_bert_impl.models.encoder import Encoder
 
 POOLINGS = ("mean", "max", "attention")
 TOKEN_POOLING_TENSORS = optional(
@@ -13,7 +16,7 @@ TOKEN_POOLING_TENSORS = optional(
 )
 
 
-def check_pooling(pooling):
+def check_pooling(pooling: str | None) -> None:
     """Checks the name of a token pooling.
 
     Raises:
@@ -26,12 +29,11 @@ def check_pooling(pooling):
         )
 
 
-def pooled_tokens(encoder, pooling, features):
+def pooled_tokens(encoder: Encoder, pooling: str, features: dict[str, Any]) -> Any:
     """Returns the pooled vector of each sequence, `[rows, hidden]`.
 
     Args:
-        encoder: `Encoder`.
-        pooling: str, already checked by `check_pooling`.
+        pooling: already checked by `check_pooling`.
         features: dict of symbolic int32 tensors `[rows, length]`.
     """
     states = encoder(features)["sequence_output"]  # [rows, length, hidden]

@@ -1,21 +1,23 @@
 """Zero-shot classification with a natural language inference model."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
-from keras_bert_impl.tasks.text_classification.model import SINGLE
+from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
 
 
 def zero_shot(
-    classifier,
-    texts,
-    candidate_labels,
-    hypothesis_template="This example is {}.",
-    multi_label=False,
-    batch_size=32,
-):
+    classifier: TextClassifier,
+    texts: Iterable[str],
+    candidate_labels: Iterable[str],
+    hypothesis_template: str = "This example is {}.",
+    multi_label: bool = False,
+    batch_size: int = 32,
+) -> np.ndarray:
     """Returns the probability of each candidate label for each text.
 
     Each label makes a hypothesis; an NLI classifier, such as one trained on MNLI, predicts whether
@@ -25,13 +27,11 @@ def zero_shot(
         classifier: `TextClassifier` of pairs. One label name must start with `"entail"`, in any
             case. If labels are scored independently, one must start with `"contradict"`; with two
             classes the other one counts as contradiction.
-        texts: list of str.
-        candidate_labels: list of str.
-        hypothesis_template: str, with `{}` where the label goes.
-        multi_label: bool. False: softmax of the entailment logits over the labels. True: each label
-            is scored independently, with a softmax over entailment and contradiction. A single
-            label is always scored independently.
-        batch_size: int. Text-label pairs per batch.
+        hypothesis_template: with `{}` where the label goes.
+        multi_label: false: softmax of the entailment logits over the labels. True: each label is
+            scored independently, with a softmax over entailment and contradiction. A single label
+            is always scored independently.
+        batch_size: text-label pairs per batch.
 
     Returns:
         float32 array [texts, labels], in the given order.
@@ -54,7 +54,9 @@ def zero_shot(
             f"candidate_labels must be a list of strings. Received: {candidate_labels!r:.60}"
         )
     if "{}" not in hypothesis_template:
-        raise InputError(f"hypothesis_template has no {{}}: {hypothesis_template!r:.60}")
+        raise InputError(
+            f"hypothesis_template must have {{}}. Received: {hypothesis_template!r:.60}"
+        )
     if isinstance(texts, (str, bytes)):
         raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
     entailment, contradiction = _classes(classifier)
@@ -62,8 +64,8 @@ def zero_shot(
     is_alone = multi_label or len(labels) == 1
     if is_alone and contradiction is None:
         raise InputError(
-            "the classifier has no one label of contradiction, which labels taken alone need: "
-            f"{listed(classifier.labels)}."
+            "to score labels independently, the classifier must have one label that begins with "
+            f"'contradict'. It has {listed(classifier.labels)}."
         )
 
     def probabilities(texts):
@@ -74,21 +76,21 @@ def zero_shot(
             return _softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
         return _softmax(logits[:, :, entailment])
 
-    most = [max(1, limit // len(labels)) for limit in (MOST_TEXTS, MOST_CHARACTERS)]
-    return in_blocks(probabilities, list(texts), *most)
+    most_texts, most_characters = (max(1, n // len(labels)) for n in (MOST_TEXTS, MOST_CHARACTERS))
+    return in_blocks(probabilities, list(texts), most_texts, most_characters)
 
 
 def _classes(classifier):
     """Returns (entailment, contradiction) class numbers; the second is None if not available."""
     if classifier.problem_type != SINGLE:
-        raise InputError(f"the classifier is for {classifier.problem_type}, not for one label.")
+        raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]
     entailed = [i for i, name in enumerate(names) if name.startswith("entail")]
     against = [i for i, name in enumerate(names) if name.startswith("contradict")]
     if len(entailed) != 1:
         raise InputError(
             "the classifier must have one label that begins with 'entail'. It has "
-            f"{listed(classifier.labels)}; make it with labels=[...] that say which is which."
+            f"{listed(classifier.labels)}; load it with labels=[...] that name its classes."
         )
     if not against and len(names) == 2:
         against = [1 - entailed[0]]

@@ -1,5 +1,7 @@
 """The training step on JAX: one program for the global batch, on all JAX devices."""
 
+from typing import Any
+
 import jax
 import keras
 from keras import ops
@@ -10,13 +12,15 @@ from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.strategy import JaxDevices
 
+_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 
-def num_replicas():
+
+def num_replicas() -> int:
     """Returns 1: a step sees the global batch, which JAX splits across its devices."""
     return 1
 
 
-class JaxStep:
+class JaxStep(_Mixin):
     """Replaces Keras's train step; see `ReplicatedTrainer` for its guarantees.
 
     Dropout is drawn for the global batch, so it is the same on any number of devices.
@@ -27,9 +31,9 @@ class JaxStep:
 
     def _compile(self, options, *args, **kwargs):
         if options.objective is not None:
-            raise InputError("an objective of its own needs the TensorFlow backend.")
+            raise InputError("objective=... needs the TensorFlow backend.")
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
-            raise InputError("float16 needs the TensorFlow backend; take mixed_bfloat16.")
+            raise InputError("float16 needs the TensorFlow backend; use mixed_bfloat16.")
         # False makes sense on TensorFlow, which is fast without XLA; JAX would run op by op.
         super().compile(*args, **kwargs | {"jit_compile": True})
         self._accumulation_steps = options.accumulation_steps
@@ -40,7 +44,7 @@ class JaxStep:
             self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
             self._highest_loss = _Highest(name="highest_loss")
 
-    def fit(self, *args, **kwargs):
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         steps_per_epoch = kwargs.get("steps_per_epoch")
         if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
             raise InputError(
@@ -50,7 +54,7 @@ class JaxStep:
             )
         return super().fit(*args, **kwargs)
 
-    def train_step(self, state, data):
+    def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs one optimizer step.
 
         Args:
@@ -72,7 +76,7 @@ class JaxStep:
         logs, of_metrics = self._logs(of_metrics, batch, loss, gradients)
         return logs, (trainable, others, of_optimizer, of_metrics)
 
-    def test_step(self, state, data):
+    def test_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs Keras's own test step, without the metrics that apply only to training."""
         logs, state = super().test_step(state, data)
         return {name: logs[name] for name in logs if name not in _TRAINING_ALONE}, state
@@ -139,14 +143,14 @@ _TRAINING_ALONE = ("gradient_norm", "highest_loss")
 class _Highest(keras.metrics.Metric):
     """Maximum of the values so far, 0 before the first."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         super().__init__(name=name)
         self._highest = self.add_variable((), initializer="zeros", name="highest")
 
-    def update_state(self, value):
+    def update_state(self, value: Any) -> None:
         self._highest.assign(ops.maximum(self._highest, value))
 
-    def result(self):
+    def result(self) -> Any:
         return ops.convert_to_tensor(self._highest)
 
 
@@ -168,7 +172,7 @@ def _every(rows, count):
     """
     if rows.shape[0] % count:
         raise InputError(
-            f"the batch has {rows.shape[0]} examples, which accumulation_steps={count} does not "
-            "divide; choose a batch size that it divides."
+            f"the batch size must be a multiple of accumulation_steps={count}. "
+            f"Received: a batch of {rows.shape[0]} examples"
         )
     return rows.reshape(-1, count, *rows.shape[1:]).swapaxes(0, 1)

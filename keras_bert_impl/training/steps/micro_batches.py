@@ -1,6 +1,8 @@
 """Batches of a step on TensorFlow, and their micro-batches."""
 
 import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -10,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
 
-def unpack(data):
+def unpack(data: Any) -> tuple[Any, Any, Any]:
     """Unpacks an element of a data set to (x, y, sample_weight); missing parts are None."""
     data = tf.nest.map_structure(
         lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
@@ -18,17 +20,19 @@ def unpack(data):
     return keras.utils.unpack_x_y_sample_weight(data)
 
 
-def num_rows(batch):
+def num_rows(batch: Any) -> tf.Tensor:
     """Returns the number of examples of a batch, an int32 scalar."""
     return tf.shape(first_leaf(batch), out_type=tf.int32)[0]
 
 
-def first_leaf(batch):
+def first_leaf(batch: Any) -> tf.Tensor:
     """Returns the first tensor of a batch; all have the same number of rows."""
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
-def unless_empty(batch, parts, compute, nothing):
+def unless_empty(
+    batch: Any, parts: int, compute: Callable[[], Any], nothing: Callable[[], Any]
+) -> Any:
     """Returns `compute()`, or `nothing()` if this part of a short last batch has no examples.
 
     A mean over no examples is NaN, and so are its gradients.
@@ -38,7 +42,7 @@ def unless_empty(batch, parts, compute, nothing):
     return tf.cond(num_rows(batch) > 0, compute, nothing)
 
 
-def micro_batch(batch, index, count, exact):
+def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
     """Returns the rows of micro-batch `index` of `count`.
 
     If `exact`, all have equal size, as XLA requires; otherwise the last ones may be shorter or
@@ -50,8 +54,8 @@ def micro_batch(batch, index, count, exact):
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
-            f"the batch of a replica has {static} examples, which accumulation_steps={count} does "
-            "not divide; choose a batch size that it divides."
+            f"the batch size of a replica must be a multiple of accumulation_steps={count}. "
+            f"Received: a batch of {static} examples"
         )
 
     def rows(leaf):
@@ -67,13 +71,13 @@ def micro_batch(batch, index, count, exact):
     return tf.nest.map_structure(rows, batch)
 
 
-def assert_divisible(batch, count):
+def assert_divisible(batch: Any, count: int) -> None:
     """Fails in the graph if the batch cannot be split into `count` micro-batches of equal size."""
     tf.debugging.assert_equal(num_rows(batch) % count, 0, _NOT_DIVISIBLE)
 
 
 @contextlib.contextmanager
-def divisible_batches(count):
+def divisible_batches(count: int) -> Iterator[None]:
     """Context that raises an `InputError` if `assert_divisible` failed in a graph."""
     try:
         yield

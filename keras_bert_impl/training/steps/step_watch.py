@@ -1,5 +1,8 @@
 """Per-step training statistics: gradient norm, highest loss and waits for data."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -13,20 +16,18 @@ class StepWatch:
     Create it inside the `strategy.scope()` of the model.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._norm = keras.metrics.Mean(name="gradient_norm")
         # The value is the same on every replica, so the mean is exact.
         self._highest = keras.Variable(
-            0.0,
-            trainable=False,
-            name="highest_loss",
-            aggregation="mean",
-            synchronization="on_read",
+            0.0, trainable=False, name="highest_loss", aggregation="mean", synchronization="on_read"
         )
         with tf.device("CPU:0"):
             self._waited = tf.Variable(0.0, dtype=tf.float64, trainable=False)  # seconds
 
-    def update(self, loss, gradients, loss_scale):
+    def update(
+        self, loss: tf.Tensor, gradients: list[tf.Tensor | None], loss_scale: tf.Tensor | None
+    ) -> None:
         """Records a step, on each replica.
 
         Args:
@@ -50,7 +51,7 @@ class StepWatch:
         loss = tf.where(is_fine, loss, float("inf"))
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
-    def timed(self, get_next):
+    def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
         """Calls `get_next` in a graph, adds its time to the waits and returns its element.
 
         Args:
@@ -65,7 +66,7 @@ class StepWatch:
             self._waited.assign_add(tf.maximum(tf.timestamp() - begin, 0.0))
         return element
 
-    def results(self):
+    def results(self) -> dict[str, tf.Tensor]:
         """Returns the statistics since `reset`.
 
         Returns:
@@ -75,10 +76,10 @@ class StepWatch:
         highest = keras.ops.convert_to_tensor(self._highest)
         return {"gradient_norm": self._norm.result(), "highest_loss": highest}
 
-    def input_wait(self):
+    def input_wait(self) -> float:
         """Returns the seconds (float) that all steps so far have waited for data."""
         return float(self._waited.numpy())
 
-    def reset(self):
+    def reset(self) -> None:
         self._norm.reset_state()
         self._highest.assign(0.0)

@@ -3,7 +3,7 @@
 from keras_bert_impl.io.errors import InputError
 
 
-def num_replicas():
+def num_replicas() -> int:
     """Returns 1: under `keras.distribution` a step sees the global batch."""
     return 1
 
@@ -18,15 +18,12 @@ class StockStep:
     step_watch = None
 
     def _compile(self, options, *args, **kwargs):
-        for name, value in (
-            ("an objective of its own", options.objective),
-            ("remat", options.remat),
-        ):
-            if value:
-                raise InputError(f"{name} needs the TensorFlow backend.")
+        for name in ("objective", "remat"):
+            if getattr(options, name):
+                raise InputError(f"{name}=... needs the TensorFlow backend.")
         if options.accumulation_steps != 1:
             raise InputError(
-                "accumulation_steps needs the TensorFlow backend; on this one give the optimizer "
-                f"gradient_accumulation_steps={options.accumulation_steps} instead."
+                "accumulation_steps needs the TensorFlow backend; on this one create the optimizer "
+                f"with gradient_accumulation_steps={options.accumulation_steps} instead."
             )
         super().compile(*args, **kwargs)

@@ -6,6 +6,7 @@ Shape legend: batch = examples of one replica; rows = examples of one micro-batc
 import contextlib
 import functools
 import itertools
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -32,22 +33,25 @@ from keras_bert_impl.training.steps.micro_batches import (
 from keras_bert_impl.training.steps.step_watch import StepWatch
 
 
-def num_replicas():
+def num_replicas() -> int:
     """Returns the number of replicas that a step runs on, over all workers."""
     return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 
 
 class _StepsLeft:
     """Counts down the steps of an epoch, so that no execution runs into the next epoch.
 
     Args:
-        steps: int or None. Steps per epoch; None if the data ends with the epoch.
+        steps: steps per epoch; None if the data ends with the epoch.
     """
 
-    def __init__(self, steps):
+    def __init__(self, steps: int | None) -> None:
         self._steps = self._left = steps
 
-    def take(self, most):
+    def take(self, most: int) -> int:
         """Returns the number of steps of the next execution, at most `most`."""
         if self._steps is None:
             return most
@@ -57,12 +61,14 @@ class _StepsLeft:
 
 
 @builds_under_strategy
-class TensorFlowStep:
+class TensorFlowStep(_Mixin):
     """Replaces Keras's train and test steps; see `ReplicatedTrainer` for its guarantees."""
 
     step_watch = None
     after_fit = None  # an `ExitStack` while `fit` runs: cleanup by callbacks, also on an error
-    _objective = None
+    _objective: Any = None
+    train_function: Any
+    test_function: Any
     _training_steps = _test_steps = _StepsLeft(None)
 
     def _compile(self, options, *args, **kwargs):
@@ -79,12 +85,12 @@ class TensorFlowStep:
         self._remat = options.remat
 
     @property
-    def variables(self):
+    def variables(self) -> list[keras.Variable]:
         """Keras's list plus the objective's variables, so that they are trained and saved, too."""
-        of_objective = [] if self._objective is None else self._objective.variables
-        return [*super().variables, *of_objective]
+        variables = super().variables
+        return variables if self._objective is None else [*variables, *self._objective.variables]
 
-    def fit(self, *args, **kwargs):
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         self._training_steps = _StepsLeft(kwargs.get("steps_per_epoch"))
         try:
             with contextlib.ExitStack() as self.after_fit:
@@ -93,14 +99,14 @@ class TensorFlowStep:
         finally:
             del self.after_fit, self._training_steps
 
-    def evaluate(self, *args, **kwargs):
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         self._test_steps = _StepsLeft(kwargs.get("steps"))
         try:
             return super().evaluate(*args, **kwargs)
         finally:
             del self._test_steps
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> None:
         if self.train_function is None or force:
             if self.built and not self.optimizer.built:
                 # Outside the step, so that a checkpoint can be restored before the first step.
@@ -110,13 +116,13 @@ class TensorFlowStep:
                 self.train_step, self._train_results, "_training_steps", self.step_watch
             )
 
-    def make_test_function(self, force=False):
+    def make_test_function(self, force: bool = False) -> None:
         if self.test_function is None or force:
             self.test_function = self._function_of_steps(
                 self.test_step, self.get_metrics_result, "_test_steps"
             )
 
-    def reset_metrics(self):
+    def reset_metrics(self) -> None:
         super().reset_metrics()
         if self.step_watch is not None:
             self.step_watch.reset()
@@ -125,7 +131,7 @@ class TensorFlowStep:
         seen = self.step_watch.results() if self.step_watch is not None else {}
         return self.get_metrics_result() | seen
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Runs one optimizer step on one replica.
 
         Args:
@@ -149,7 +155,7 @@ class TensorFlowStep:
         self._track_loss(loss, batch)
         return {"loss": loss}
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Computes the loss and metrics of one replica's batch; see `train_step`."""
         batch = x, y, sample_weight = unpack(data)
         totals = _sum_over_replicas(self.loss_totals(*batch))

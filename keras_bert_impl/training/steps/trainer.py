@@ -10,15 +10,19 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import PositiveInt, check
 
+_Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
 if keras.backend.backend() == "tensorflow":
-    from keras_bert_impl.training.steps.tensorflow_step import TensorFlowStep as _Step
-    from keras_bert_impl.training.steps.tensorflow_step import num_replicas
+    from keras_bert_impl.training.steps.tensorflow_step import TensorFlowStep, num_replicas
+
+    _Step = TensorFlowStep
 elif keras.backend.backend() == "jax":
-    from keras_bert_impl.training.steps.jax_step import JaxStep as _Step
-    from keras_bert_impl.training.steps.jax_step import num_replicas
+    from keras_bert_impl.training.steps.jax_step import JaxStep, num_replicas
+
+    _Step = JaxStep
 else:
-    from keras_bert_impl.training.steps.stock_step import StockStep as _Step
-    from keras_bert_impl.training.steps.stock_step import num_replicas
+    from keras_bert_impl.training.steps.stock_step import StockStep, num_replicas
+
+    _Step = StockStep
 
 
 class _StepOptions(NamedTuple):
@@ -80,16 +84,18 @@ class ReplicatedTrainer(_Step):
         model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
     """
 
+    _compiled = SimpleNamespace(arguments={}, lost=None)
+
     def compile(
         self,
-        *args,
-        accumulation_steps=1,
-        dropout_seed=0,
-        objective=None,
-        remat=False,
-        watch_steps=False,
-        **kwargs,
-    ):
+        *args: Any,
+        accumulation_steps: int = 1,
+        dropout_seed: int = 0,
+        objective: Any = None,
+        remat: bool = False,
+        watch_steps: bool = False,
+        **kwargs: Any,
+    ) -> None:
         """Configures training as in Keras, with the additional arguments above."""
         accumulation_steps = check("accumulation_steps", accumulation_steps, PositiveInt)
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
@@ -128,7 +134,7 @@ class ReplicatedTrainer(_Step):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
 
-    def fit(self, *args, **kwargs):
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains as in Keras.
 
         Raises:
@@ -141,11 +147,11 @@ class ReplicatedTrainer(_Step):
         lost = self.compiled and self._compiled.lost
         if lost:
             raise InputError(
-                f"the model was saved while it trained on {lost}, which a .keras file does not "
-                f"hold: write compile(objective={lost}(...)) again."
+                f"the model was saved with the objective {lost}, which a .keras file does not "
+                f"contain: call compile(objective={lost}(...)) again."
             )
 
-    def loss_totals(self, x, y, sample_weight):
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         """Returns the denominator of the loss, counted over this replica's whole batch.
 
         Called before the forward pass. The counts are then summed over all replicas.
@@ -158,7 +164,7 @@ class ReplicatedTrainer(_Step):
         """
         return num_examples(x)
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """Returns this micro-batch's share of the loss of the global batch.
 
         Args:
@@ -173,13 +179,20 @@ class ReplicatedTrainer(_Step):
         mean = keras.Model.compute_loss(self, x, y, y_pred, sample_weight) * num_replicas()
         return mean * num_examples(x) / totals
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
         """Returns the loss of a single batch. To change the loss, override `loss_share`."""
         totals = self.loss_totals(x, y, sample_weight)
         return self.loss_share(x, y, y_pred, sample_weight, totals)
 
 
-def num_examples(batch):
+def num_examples(batch: Any) -> Any:
     """Returns the number of rows of a batch, a float32 scalar.
 
     Args:

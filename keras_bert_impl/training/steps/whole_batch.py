@@ -4,7 +4,7 @@ Shape legend: batch = examples of one replica; rows = examples of one micro-batc
 of all replicas.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,8 +13,10 @@ from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.training.steps.micro_batches import micro_batch, unpack
 from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
+_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 
-class WholeBatchTrainer:
+
+class WholeBatchTrainer(_Mixin):
     """Mixin for `ReplicatedTrainer` whose loss is a function of the global batch.
 
     List it before `ReplicatedTrainer` in the bases.
@@ -30,11 +32,11 @@ class WholeBatchTrainer:
     """
 
     @property
-    def compares_examples(self):
-        """bool. Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
+    def compares_examples(self) -> bool:
+        """Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
         return True
 
-    def batch_loss(self, y, y_pred):
+    def batch_loss(self, y: Any, y_pred: Any) -> tf.Tensor:
         """Returns the loss of the global batch, a float32 scalar.
 
         Args:
@@ -43,8 +45,7 @@ class WholeBatchTrainer:
         """
         raise NotImplementedError
 
-    def train_step(self, data):
-        """See `ReplicatedTrainer`."""
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
             return super().train_step(data)
         x, y, sample_weight = unpack(data)
@@ -54,27 +55,24 @@ class WholeBatchTrainer:
         y_pred = compute(x, self._step_seed())
         return super().train_step((x, self._linearized(y, y_pred), sample_weight))
 
-    def test_step(self, data):
-        """See `ReplicatedTrainer`."""
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         if not self.compares_examples or num_replicas() == 1:
             return super().test_step(data)
         x, y, sample_weight = unpack(data)
         y_pred = self._forward(x, training=False)
         return super().test_step((x, self._linearized(y, y_pred), sample_weight))
 
-    def loss_share(self, x, y, y_pred, sample_weight, totals):
-        """See `ReplicatedTrainer`."""
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> tf.Tensor:
         if not self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if sample_weight is not None:
-            raise InputError("weights of examples have no meaning in a loss that compares them.")
+            raise InputError("sample_weight has no meaning in a loss that compares examples.")
         if not isinstance(y, _Linearized):
             return self.batch_loss(y, y_pred)
         linear = tf.reduce_sum(y_pred * y.gradients)
         return tf.reduce_sum(y.losses) / totals + linear - tf.stop_gradient(linear)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """See `keras.Model`."""
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         y = y.labels if isinstance(y, _Linearized) else y
         return super().compute_metrics(x, y, y_pred, sample_weight)
 

@@ -156,7 +156,7 @@ def test_classifier(encoder, tokenizer, tmp_path):
     assert np.abs(served - model.predict(PAIRS, verbose=0)).max() < TOLERANCE
 
 
-def test_masked_words(encoder, tokenizer, architecture, tmp_path):
+def test_fills_masked_words(encoder, tokenizer, architecture, tmp_path):
     pretrainer = Pretrainer(encoder, ["masked_lm"])
     randomize(pretrainer)
     pretrainer.save_pretrained(tmp_path, tokenizer)
@@ -178,7 +178,7 @@ def test_masked_words(encoder, tokenizer, architecture, tmp_path):
 
 
 @pytest.mark.slow
-def test_pairs_for_one_segment_and_a_tokenizer_that_numbers_two(tmp_path):
+def test_pairs_for_an_encoder_with_one_segment(tmp_path):
     config = dataclasses.replace(helpers.encoder().config, num_segments=1)
     model = TextClassifier(Encoder(config), helpers.tokenizer(), num_classes=2)
     model.export(tmp_path)
@@ -194,7 +194,7 @@ def _load_pretrainer(directory):
 
 
 @pytest.mark.parametrize("loader", [MaskedLM.from_pretrained, _load_pretrainer])
-def test_copies_of_the_embeddings_in_old_files(tmp_path, loader, caplog):
+def test_reads_old_files_with_a_copy_of_the_embeddings(tmp_path, loader, caplog):
     """Files had the output matrix twice; a matrix of its own would give other words."""
     pretrainer = Pretrainer(helpers.encoder(), ["masked_lm"])
     pretrainer.save_pretrained(tmp_path, helpers.tokenizer())

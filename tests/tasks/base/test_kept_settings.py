@@ -13,7 +13,7 @@ def kept(names, **own):
     return kept_settings(Document({"keras_bert_impl": own}, "config.json"), names)
 
 
-def test_settings_come_back_with_their_types():
+def test_reads_settings_with_their_types():
     own = {"max_length": 16, "null_threshold": -1.5, "head_dropout": None, "other": 3}
     names = ("max_length", *QuestionAnswerer.settings)
     assert kept(names, **own) == {"max_length": 16, "null_threshold": -1.5, "head_dropout": None}
@@ -35,13 +35,13 @@ def test_settings_come_back_with_their_types():
         ({"null_threshold": True}, "null_threshold must be a number"),
     ],
 )
-def test_settings_of_another_type_are_refused(own, message):
+def test_rejects_settings_of_another_type(own, message):
     names = ("max_length", *QuestionAnswerer.settings, *TextEmbedder.settings)
     with pytest.raises(InputError, match=f"^config.json: .*{message}"):
         kept(names, **own)
 
 
-def test_a_length_beyond_the_positions_is_that_of_the_positions(caplog):
+def test_limits_max_length_to_the_positions(caplog):
     config = encoder().config
     assert within_positions({"max_length": 512, "crf": True}, config, "model") == {
         "max_length": 32,

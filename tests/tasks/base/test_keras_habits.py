@@ -47,7 +47,7 @@ def words_and_labels():
     ],
     ids=["sparse", "binary", "smoothed"],
 )
-def test_the_line_that_every_keras_user_types_learns(loss):
+def test_fits_with_the_usual_keras_compile_line(loss):
     model = classifier(dropout=0.0)
     model.compile(keras.optimizers.Adam(1e-2), loss=loss, metrics=["accuracy", "f1", "auc"])
     history = model.fit(TEXTS, LABELS, epochs=12, verbose=0).history
@@ -88,7 +88,7 @@ def a_next_sentence_predictor():
         pytest.param(a_next_sentence_predictor, marks=pytest.mark.slow),
     ],
 )
-def test_every_task_learns_by_the_loss_that_is_named(task):
+def test_every_task_trains_with_a_named_loss(task):
     model, x, y, scores = task()
     built_in = _one_loss(model, None, x, y)
     for loss in (
@@ -108,7 +108,7 @@ def _one_loss(model, loss, x, y):
     return model.evaluate(x, y, verbose=0)
 
 
-def test_metrics_of_a_tagger_count_words_alone():
+def test_tagger_metrics_count_only_words():
     words, labels = words_and_labels()
     model = tagger()
     model.compile(metrics=["accuracy", "entity_f1", metrics.Precision(name="precision")])
@@ -120,7 +120,7 @@ def test_metrics_of_a_tagger_count_words_alone():
     assert found["precision"] == pytest.approx(np.mean(wanted[guessed]), abs=1e-6)
 
 
-def test_a_crf_shows_metrics_its_own_probabilities():
+def test_crf_metrics_use_marginal_probabilities():
     words, labels = words_and_labels()
     model = tagger(crf=True)
     model.crf_layer.transitions.assign([[0.0, 3.0], [-2.0, 1.0]])
@@ -133,7 +133,7 @@ def test_a_crf_shows_metrics_its_own_probabilities():
         model.compile(loss="sparse_categorical_crossentropy")
 
 
-def test_soft_labels_need_a_loss_for_them():
+def test_soft_labels_need_a_loss_that_takes_them():
     soft = np.array([[0.3, 0.7] if n else [1.0, 0.0] for n in NUMBERS])
     model = classifier(dropout=0.0)
     with pytest.raises(InputError, match="write compile\\(loss='categorical_crossentropy'\\)"):
@@ -146,7 +146,7 @@ def test_soft_labels_need_a_loss_for_them():
     assert model.evaluate(data, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_hot_labels_are_class_numbers_in_lists_and_data_sets():
+def test_one_hot_labels_equal_class_numbers():
     one_hot = np.eye(2)[NUMBERS]
     model = classifier(dropout=0.0)
     model.compile()
@@ -162,17 +162,17 @@ def test_one_hot_labels_are_class_numbers_in_lists_and_data_sets():
 @pytest.mark.parametrize(
     "model, name, message",
     [
-        (lambda: classifier(labels=["a", "b", "c"]), "f1", "it has 'macro_f1', 'matthews'"),
+        (lambda: classifier(labels=["a", "b", "c"]), "f1", "Its scores are 'macro_f1', 'matthews'"),
         (tagger, "f1", "'entity_f1'"),
-        (lambda: classifier(problem_type="regression"), "matthews", "it has none by name"),
+        (lambda: classifier(problem_type="regression"), "matthews", "Its scores are none"),
     ],
 )
-def test_a_score_of_another_task_is_refused_with_those_of_the_model(model, name, message):
+def test_rejects_a_score_of_another_task_and_lists_its_own(model, name, message):
     with pytest.raises(InputError, match=message):
         model().compile(metrics=[name])
 
 
-def test_one_hot_labels_of_words_and_endings():
+def test_takes_one_hot_labels_of_words_and_endings():
     words, labels = words_and_labels()
     model = tagger()
     one_hot = [np.eye(2)[[int(label == "B-X") for label in row]].tolist() for row in labels]
@@ -186,7 +186,7 @@ def test_one_hot_labels_of_words_and_endings():
     )
 
 
-def test_an_embedder_takes_no_metrics():
+def test_embedder_rejects_metrics():
     embedder = TextEmbedder(encoder(), tokenizer())
     with pytest.raises(InputError, match=r"keras_bert_impl.evaluate\(embedder, examples\)"):
         embedder.compile(metrics=["mse"])
@@ -208,26 +208,26 @@ def test_an_embedder_takes_no_metrics():
         ({"seed": None}, "seed must be an integer"),
     ],
 )
-def test_slips_in_compile_are_one_error(arguments, message):
+def test_rejects_invalid_compile_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         classifier().compile(**arguments)
 
 
-def test_learning_rate_is_that_of_the_default_optimizer():
+def test_learning_rate_sets_the_default_optimizer():
     model = classifier()
     model.compile(learning_rate=1e-3)
     model.fit(TEXTS, LABELS, epochs=2, verbose=0)  # 4 steps
     assert model.optimizer.learning_rate.numpy() == 0
     model.optimizer.iterations.assign(0)
     assert model.optimizer.learning_rate.numpy() == pytest.approx(1e-3)
-    with pytest.raises(InputError, match="an optimizer, or the learning_rate"):
+    with pytest.raises(InputError, match="either an optimizer or the learning_rate"):
         model.compile("adam", learning_rate=1e-3)
 
 
 # === fit ===
 
 
-def test_training_accuracy_holds_nothing_from_before():
+def test_training_accuracy_excludes_earlier_evaluations():
     model = classifier(dropout=0.0)
     model.fit(TEXTS, LABELS, epochs=12, verbose=0)
     model.compile(learning_rate=1e-9)
@@ -237,7 +237,7 @@ def test_training_accuracy_holds_nothing_from_before():
     assert model.fit(TEXTS, right, verbose=0).history["accuracy"] == [1.0]
 
 
-def test_a_further_fit_traces_nothing(monkeypatch):
+def test_second_fit_does_not_retrace(monkeypatch):
     model = classifier()
     traces = []
     step = model.train_step
@@ -248,7 +248,7 @@ def test_a_further_fit_traces_nothing(monkeypatch):
 
 
 @pytest.mark.slow
-def test_each_fit_begins_the_default_optimizer_anew():
+def test_each_fit_restarts_the_default_optimizer():
     first, second = classifier(), classifier()
     first.fit(TEXTS, LABELS, epochs=2, verbose=0)
     second.set_weights(first.get_weights())
@@ -257,7 +257,7 @@ def test_each_fit_begins_the_default_optimizer_anew():
     np.testing.assert_array_equal(weights(first), weights(second))
 
 
-def test_what_is_frozen_between_two_fits_stays():
+def test_layers_frozen_between_fits_do_not_change():
     model = classifier()
     model.fit(TEXTS, LABELS, verbose=0)
     model.encoder.trainable = False
@@ -268,7 +268,7 @@ def test_what_is_frozen_between_two_fits_stays():
     assert not np.array_equal(head, model.head_layer.get_weights()[0])
 
 
-def test_a_run_restored_by_keras_meets_the_batches_of_the_undisturbed_one(tmp_path):
+def test_run_restored_by_keras_sees_the_batches_of_an_uninterrupted_one(tmp_path):
     class Interruption(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
             if epoch == 2:
@@ -287,7 +287,7 @@ def test_a_run_restored_by_keras_meets_the_batches_of_the_undisturbed_one(tmp_pa
 
 
 @pytest.mark.slow
-def test_no_data_set_waits_for_the_autotuner():
+def test_data_sets_disable_the_autotuner():
     model = classifier()
     seen = []
     for name in ("fit", "evaluate", "predict"):
@@ -342,19 +342,19 @@ def test_sizes_must_be_positive(arguments):
         ({"validation_data": list(zip(TEXTS, LABELS))}, "validation_data must be .texts, labels."),
         ({"validation_data": ()}, "validation_data must be .texts, labels."),
         ({"callbacks": [keras.callbacks.TerminateOnNaN]}, r"Write TerminateOnNaN\(...\)"),
-        ({"callbacks": "earlystopping"}, "callbacks must be keras.callbacks"),
+        ({"callbacks": "earlystopping"}, "callbacks must be of keras.callbacks"),
         (
             {"callbacks": keras.callbacks.ReduceLROnPlateau()},
-            r"ReduceLROnPlateau sets the learning rate.*write compile\(optimizer=AdamW",
+            r"ReduceLROnPlateau sets the learning rate.*Write compile\(optimizer=AdamW",
         ),
     ],
 )
-def test_slips_in_fit_are_one_error(arguments, message):
+def test_rejects_invalid_fit_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         classifier().fit(TEXTS, LABELS, verbose=0, **arguments)
 
 
-def test_a_run_that_is_over_trains_nothing():
+def test_finished_run_does_not_train():
     model = classifier()
     before = weights(model)
     assert model.fit(TEXTS, LABELS, epochs=2, initial_epoch=2, verbose=0).history == {}
@@ -362,7 +362,7 @@ def test_a_run_that_is_over_trains_nothing():
     np.testing.assert_array_equal(weights(model), before)
 
 
-def test_steps_are_the_first_batches_as_given():
+def test_steps_select_the_first_batches():
     model = classifier(dropout=0.0)
     model.compile(AdamW(0.0), **EAGER)
     first = model.evaluate(TEXTS[:16], LABELS[:16], verbose=0)
@@ -377,7 +377,7 @@ def test_steps_are_the_first_batches_as_given():
             getattr(model, name)(TEXTS, steps=0, verbose=0)
 
 
-def test_steps_of_models_with_several_rows():
+def test_steps_count_examples_with_several_rows():
     chooser = MultipleChoice(encoder(dropout=0.0), tokenizer())
     prompts = [("the film", ["good", "bad", "dull"][: 2 + n % 2]) for n in range(6)]
     assert len(chooser.predict(prompts, batch_size=2, steps=2, verbose=0)) == 4
@@ -386,7 +386,7 @@ def test_steps_of_models_with_several_rows():
 @pytest.mark.parametrize(
     "beside", [{"y": LABELS}, {"sample_weight": [0.0] * 64}, {"validation_split": 0.2}]
 )
-def test_nothing_is_ignored_beside_batches(beside):
+def test_rejects_other_data_arguments_with_batches(beside):
     data = tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8)
     with pytest.raises(InputError, match=f"leave out '{next(iter(beside))}'"):
         classifier().fit(data, verbose=0, **beside)
@@ -402,7 +402,7 @@ FACTORS = np.array([5.0, 0.5])[NUMBERS]
 
 
 @pytest.mark.parametrize("task", ["names", "one_hot", "data_set", "pairs"])
-def test_class_weights_are_weights_of_examples(task):
+def test_class_weights_equal_sample_weights(task):
     soft, own = np.eye(2)[NUMBERS], np.linspace(1, 2, 64)
     model, x, y, more = classifier(dropout=0.0), TEXTS, LABELS, {}
     if task == "names":
@@ -425,7 +425,7 @@ def test_class_weights_are_weights_of_examples(task):
         assert one == pytest.approx(expected, rel=1e-5)
 
 
-def test_words_have_class_weights():
+def test_class_weights_apply_to_words():
     words, labels = words_and_labels()
     model, own = tagger(), np.linspace(1, 2, 64)
     model.compile(AdamW(0.0), **EAGER)
@@ -439,12 +439,12 @@ def test_words_have_class_weights():
     model.fit(words, labels, 64, class_weight="balanced", verbose=0)
 
 
-def test_class_weights_without_classes_are_refused():
+def test_rejects_class_weights_without_classes():
     questions, answers = [("which", "a film")], [("film", 2)]
     answerer = QuestionAnswerer(encoder(), tokenizer(), 24, 8, 8)
     embedder = TextEmbedder(encoder(), tokenizer())
     for model, x, y in ((answerer, questions, answers), (embedder, [("a", "film")], [0.5])):
-        with pytest.raises(InputError, match="give sample_weight, a number for each example"):
+        with pytest.raises(InputError, match="use sample_weight, a number for each example"):
             model.fit(x, y, class_weight={0: 1.0, 1: 5.0}, verbose=0)
     with pytest.raises(InputError, match="the loss of a CRF is per text"):
         tagger(crf=True).fit([["good"]], [["O"]], class_weight="balanced", verbose=0)
@@ -454,7 +454,7 @@ def test_class_weights_without_classes_are_refused():
         model.fit(["good"], [[0.3, 0.7]], class_weight="balanced", verbose=0)
 
 
-def test_questions_have_weights():
+def test_sample_weights_apply_to_questions():
     questions = [("which word", text) for text in TEXTS]
     answers = [(text.split()[0], 0) for text in TEXTS]
     model = QuestionAnswerer(encoder(dropout=0.0), tokenizer(), 24, 8, 8)
@@ -501,13 +501,13 @@ def test_questions_have_weights():
         (lambda: classifier(labels=["v"]), np.ones((64, 2)), "1 finite number"),
     ],
 )
-def test_wrong_labels_of_a_data_set_are_one_error(make, labels, message):
+def test_rejects_invalid_labels_in_a_data_set(make, labels, message):
     data = tf.data.Dataset.from_tensor_slices((TEXTS, labels)).batch(8)
     with pytest.raises(InputError, match=message):
         make().evaluate(data, verbose=0)
 
 
-def test_wrong_labels_of_data_sets_of_other_tasks():
+def test_rejects_invalid_labels_in_data_sets_of_other_tasks():
     words, _ = words_and_labels()
     model = tagger()
     features = {name: np.asarray(value) for name, value in model.tokenizer(TEXTS[:8]).items()}
@@ -524,11 +524,11 @@ def test_wrong_labels_of_data_sets_of_other_tasks():
     data = tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS), [2] * 64)).batch(8)
     with pytest.raises(InputError, match="class numbers from 0 to 1. Received: 2"):
         predictor.evaluate(data, verbose=0)
-    with pytest.raises(InputError, match="must give pairs"):
+    with pytest.raises(InputError, match="must yield pairs"):
         predictor.evaluate(tf.data.Dataset.from_tensor_slices((TEXTS, NUMBERS)).batch(8))
 
 
-def test_columns_of_labels_in_data_sets():
+def test_takes_label_columns_in_data_sets():
     model = classifier(dropout=0.0)
     model.compile()
     expected = model.evaluate(TEXTS, LABELS, verbose=0)
@@ -539,7 +539,7 @@ def test_columns_of_labels_in_data_sets():
     assert model.evaluate(TEXTS, column, verbose=0) == expected
 
 
-def test_rows_of_data_sets_are_answered_with_the_line():
+def test_rejects_rows_of_a_data_set_with_the_line_to_write():
     rows = tf.data.Dataset.from_tensor_slices({"text": TEXTS, "label": NUMBERS}).batch(8)
     line = r"write data.map\(lambda row: \(row\['text'\], row\['label'\]\)\)"
     with pytest.raises(InputError, match=line):
@@ -554,7 +554,7 @@ def test_rows_of_data_sets_are_answered_with_the_line():
 # === One batch, and the model as a function ===
 
 
-def test_one_batch_at_a_time():
+def test_trains_and_predicts_on_one_batch():
     model = classifier(dropout=0.0)
     with pytest.raises(InputError, match="write compile\\(optimizer"):
         model.train_on_batch(TEXTS, LABELS)
@@ -571,7 +571,7 @@ def test_one_batch_at_a_time():
     )
 
 
-def test_the_model_is_a_function_of_texts_and_of_features():
+def test_model_call_takes_texts_and_features():
     model = classifier()
     logits = model(TEXTS[:3])
     features = model.tokenizer(TEXTS[:3])
@@ -593,7 +593,7 @@ def test_the_model_is_a_function_of_texts_and_of_features():
         model.predict({"input_ids": np.ones((2, 3), "int32")})
 
 
-def test_features_may_be_lists():
+def test_takes_features_as_lists():
     model = classifier(dropout=0.0)
     features = {name: np.asarray(value) for name, value in model.tokenizer(TEXTS[:3]).items()}
     expected = model.predict(features, verbose=0)
@@ -613,10 +613,10 @@ def test_features_may_be_lists():
         ({"token_ids": [2, 5, 3]}, r"token_ids must be integers \[rows, length\]"),
         ({"token_ids": [[2, 5.5, 3]]}, r"token_ids must be integers. Received: 5.5 at \[0, 1\]"),
         ({"token_ids": [[2, 3]], "padding_mask": [[2, 0.5]]}, "padding_mask must be 0 or 1"),
-        ({"token_ids": np.ones((1, 64), int)}, "token_ids may be up to 32 long"),
+        ({"token_ids": np.ones((1, 64), int)}, "token_ids must have at most 32 columns"),
     ],
 )
-def test_features_that_are_none_are_refused(features, message):
+def test_rejects_invalid_features(features, message):
     with pytest.raises(InputError, match=message):
         classifier().predict(features, verbose=0)
 
@@ -638,7 +638,7 @@ def by_deepcopy(model, _):
 
 
 @pytest.mark.parametrize("copied", [reloaded, pytest.param(by_pickle, marks=pytest.mark.slow)])
-def test_a_copy_goes_on_training_as_the_model_does(copied, tmp_path):
+def test_loaded_copy_resumes_training_exactly(copied, tmp_path):
     model = classifier()
     model.compile(
         AdamW(1e-2, global_clipnorm=1.0),
@@ -656,7 +656,7 @@ def test_a_copy_goes_on_training_as_the_model_does(copied, tmp_path):
     np.testing.assert_array_equal(weights(model), weights(other))
 
 
-def test_a_model_with_the_default_optimizer_goes_on_too(tmp_path):
+def test_loaded_copy_resumes_with_the_default_optimizer(tmp_path):
     model = classifier()
     model.fit(TEXTS, LABELS, verbose=0)
     other = reloaded(model, tmp_path)
@@ -695,7 +695,7 @@ def frozen_weight(model):
         (frozen_block, by_deepcopy),
     ],
 )
-def test_what_is_frozen_stays_frozen_in_a_copy(freeze, copied, tmp_path):
+def test_loaded_copy_keeps_frozen_layers(freeze, copied, tmp_path):
     model = classifier()
     freeze(model)
     other = copied(model, tmp_path)
@@ -708,7 +708,7 @@ def test_what_is_frozen_stays_frozen_in_a_copy(freeze, copied, tmp_path):
     assert len(outer.trainable_weights) == len(learned[0])
 
 
-def test_an_encoder_is_made_frozen_and_stays_so_inside_another_model(tmp_path):
+def test_frozen_encoder_stays_frozen_inside_another_model(tmp_path):
     whole = encoder()
     made = type(whole)(whole.config, trainable=False)
     inputs = {"token_ids": keras.Input((None,), dtype="int32")}
@@ -718,12 +718,12 @@ def test_an_encoder_is_made_frozen_and_stays_so_inside_another_model(tmp_path):
     assert len(again.trainable_weights) == 2
 
 
-def test_a_lost_objective_is_said_before_training_goes_on(tmp_path):
+def test_rejects_training_after_losing_the_objective(tmp_path):
     model = classifier()
     model.compile(AdamW(1e-3), objective=RDrop(model, 1.0))
     model.fit(TEXTS, LABELS, verbose=0)
     other = reloaded(model, tmp_path)
-    with pytest.raises(InputError, match=r"write compile\(objective=RDrop\(...\)\) again"):
+    with pytest.raises(InputError, match=r"call compile\(objective=RDrop\(...\)\) again"):
         other.fit(TEXTS, LABELS, verbose=0)
     other.compile(AdamW(1e-3), objective=RDrop(other, 1.0))
     other.fit(TEXTS, LABELS, verbose=0)

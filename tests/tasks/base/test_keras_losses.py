@@ -76,7 +76,7 @@ def gradient_norm(loss, labels, logits):
     ids=label,
 )
 @pytest.mark.parametrize("num_classes", [2, 5])
-def test_every_spelling_of_the_cross_entropy_is_the_cross_entropy(loss, num_classes):
+def test_every_name_of_the_cross_entropy_gives_the_same_loss(loss, num_classes):
     logits, labels = logits_and_labels(num_classes)
     expected = sklearn.metrics.log_loss(labels, softmax(logits).astype("float64"))
     for given in (labels, one_hot(labels, num_classes)):
@@ -108,7 +108,7 @@ def test_binary_cross_entropy_of_two_classes(loss):
     ],
     ids=label,
 )
-def test_other_losses_are_those_of_the_probabilities(loss):
+def test_other_losses_get_probabilities(loss):
     logits, labels = logits_and_labels(4)
     oracle = losses.get(loss)
     expected = np.mean(ops.convert_to_numpy(oracle(one_hot(labels, 4), softmax(logits))))
@@ -118,7 +118,7 @@ def test_other_losses_are_those_of_the_probabilities(loss):
 
 
 @pytest.mark.parametrize("loss", ["categorical_hinge", losses.CategoricalHinge()], ids=label)
-def test_hinge_losses_are_of_the_logits(loss):
+def test_hinge_losses_get_logits(loss):
     logits, labels = logits_and_labels(4)
     expected = float(losses.CategoricalHinge()(one_hot(labels, 4), logits))
     assert float(TaskLoss(loss, Outputs(SINGLE, 4))(labels, logits)) == pytest.approx(expected)
@@ -127,12 +127,12 @@ def test_hinge_losses_are_of_the_logits(loss):
 @pytest.mark.parametrize(
     "loss", ["sparse_categorical_crossentropy", "binary_crossentropy", "categorical_crossentropy"]
 )
-def test_a_sure_mistake_has_a_gradient(loss):
+def test_confident_mistake_has_a_gradient(loss):
     logits = np.array([[40.0, -40.0]], "float32")  # the other class rounds to 0
     assert gradient_norm(TaskLoss(loss, Outputs(SINGLE, 2)), np.array([1]), logits) > 0.9
 
 
-def test_losses_of_several_labels():
+def test_multi_label_losses():
     logits, _ = logits_and_labels(3)
     labels = (np.random.default_rng(1).random((40, 3)) < 0.5).astype("float32")
     outputs = Outputs(MULTI, 3)
@@ -151,7 +151,7 @@ def test_losses_of_several_labels():
     assert float(TaskLoss(focal, outputs)(labels, logits)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_losses_of_one_self_are_given_labels_and_probabilities():
+def test_user_defined_losses_get_labels_and_probabilities():
     logits, labels = logits_and_labels(3)
 
     def of_right_class(y_true, y_pred):
@@ -185,12 +185,12 @@ def test_losses_of_one_self_are_given_labels_and_probabilities():
     ],
     ids=label,
 )
-def test_other_losses_are_refused_with_the_line_to_write(loss, outputs, line):
+def test_rejects_unsuitable_losses_with_the_line_to_write(loss, outputs, line):
     with pytest.raises(InputError, match=line):
         TaskLoss(loss, outputs)
 
 
-def test_a_loss_of_the_whole_batch_is_refused():
+def test_rejects_a_loss_over_the_whole_batch():
     logits, labels = logits_and_labels(3)
     with pytest.raises(InputError, match="axis=-1"):
         TaskLoss(losses.Dice(), Outputs(SINGLE, 3))(labels, logits)
@@ -226,7 +226,7 @@ def value(metric, labels, logits, weights=None):
     ids=label,
 )
 @pytest.mark.parametrize("positive", [1, 0])
-def test_metrics_of_two_classes_are_scikit_learns(name, oracle, positive):
+def test_binary_metrics_equal_scikit_learn(name, oracle, positive):
     logits, labels = logits_and_labels(2, 200)
     own = score_metrics(2, positive)
     metric = (
@@ -258,7 +258,7 @@ def test_metrics_of_two_classes_are_scikit_learns(name, oracle, positive):
     ],
     ids=label,
 )
-def test_metrics_of_several_classes_are_keras_on_what_predict_returns(name):
+def test_multi_class_metrics_equal_keras_on_predictions(name):
     logits, labels = logits_and_labels(4, 200)
 
     def fresh():
@@ -299,7 +299,7 @@ def test_metrics_of_class_numbers(name, expected):
         assert metric.name == name
 
 
-def test_metrics_count_weights():
+def test_metrics_use_sample_weights():
     logits, labels = logits_and_labels(2, 100)
     weights = np.random.default_rng(3).random(100).astype("float32")
     for metric, oracle in (
@@ -312,7 +312,7 @@ def test_metrics_count_weights():
         assert value(metric, labels, logits, weights) == pytest.approx(expected, rel=1e-5)
 
 
-def test_metrics_of_several_labels():
+def test_multi_label_metrics():
     logits, _ = logits_and_labels(3, 100)
     labels = (np.random.default_rng(1).random((100, 3)) < 0.5).astype("float32")
     predictions = logits > 0
@@ -337,7 +337,7 @@ def test_metrics_of_several_labels():
     ],
     ids=label,
 )
-def test_other_metrics_are_refused_with_the_line_to_write(metric, outputs, line):
+def test_rejects_unsuitable_metrics_with_the_line_to_write(metric, outputs, line):
     with pytest.raises(InputError, match=line):
         TaskMetric(metric, outputs)
 
@@ -355,7 +355,7 @@ def test_other_metrics_are_refused_with_the_line_to_write(metric, outputs, line)
     ],
     ids=label,
 )
-def test_entity_f1_is_that_of_the_spans(labels, seed):
+def test_entity_f1_counts_spans(labels, seed):
     draw = np.random.default_rng(seed)
     lengths = draw.integers(0, 9, 30)
     wanted = [draw.integers(0, len(labels), n) for n in lengths]

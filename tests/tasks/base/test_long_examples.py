@@ -49,7 +49,7 @@ def pooled(model, vectors):
 @pytest.mark.parametrize(
     "pooling", [pytest.param(p, marks=[pytest.mark.slow] * (p != "attention")) for p in POOLINGS]
 )
-def test_vectors_are_those_of_windows_pooled_and_then_normalized(pooling):
+def test_vectors_are_pooled_windows_then_normalized(pooling):
     model = embedder(pooling, pooling="cls", normalize=True)
     for text, vector in zip(TEXTS[:6], model.encode(TEXTS[:6], batch_size=4)):
         # The same windows as a classifier's; [CLS] is what its pooler takes.
@@ -67,7 +67,7 @@ def cls_of_windows(model, text):
 
 
 @pytest.mark.slow
-def test_short_texts_are_embedded_as_ever():
+def test_short_texts_have_the_same_vectors_with_windows():
     texts = ["a good film", "dull", ""]
     for pooling in POOLINGS:
         model, plain = embedder(pooling, num_layers=2), embedder("truncate", num_layers=2)
@@ -75,7 +75,7 @@ def test_short_texts_are_embedded_as_ever():
         np.testing.assert_allclose(model.encode(texts), plain.encode(texts), atol=1e-6)
 
 
-def test_examples_of_several_texts_have_the_vectors_of_their_texts():
+def test_grouped_texts_have_the_vectors_of_single_texts():
     model = embedder("mean")
     pairs = list(zip(TEXTS[:7], TEXTS[7:14]))
     expected = np.stack([model.encode(TEXTS[:7]), model.encode(TEXTS[7:14])], axis=1)
@@ -86,7 +86,7 @@ def test_examples_of_several_texts_have_the_vectors_of_their_texts():
     assert model.encode([]).shape == (0, 16)
 
 
-def test_of_head_and_tail_the_middle_is_left_out():
+def test_head_tail_leaves_out_the_middle():
     model, text = (
         embedder(LongTexts("head_tail", head_tokens=2), pooling="mean"),
         max(TEXTS, key=len),
@@ -97,7 +97,7 @@ def test_of_head_and_tail_the_middle_is_left_out():
     np.testing.assert_allclose(model.encode([text]), expected, atol=1e-5)
 
 
-def test_an_embedder_learns_what_stands_at_the_end():
+def test_embedder_learns_from_the_end_of_long_texts():
     model = TextEmbedder(encoder(dropout=0.0), tokenizer(), long_texts="max", max_length=8)
     model.compile(keras.optimizers.Adam(1e-2))
     good, bad, great, awful = (
@@ -110,7 +110,7 @@ def test_an_embedder_learns_what_stands_at_the_end():
 
 
 @pytest.mark.slow
-def test_the_cut_of_a_batch_changes_nothing():
+def test_splitting_a_batch_changes_nothing():
     """Examples are compared with all of the batch, whose windows lie on two replicas in two parts."""
     results = []
     for strategy, parts in ((tf.distribute.get_strategy(), 1), (mirrored(2), 2)):
@@ -124,7 +124,7 @@ def test_the_cut_of_a_batch_changes_nothing():
     assert np.abs(results[0] - weights(embedder("attention"))).max() > 1e-3
 
 
-def test_files_of_an_embedder(tmp_path):
+def test_embedder_round_trips_through_files(tmp_path):
     model = embedder(LongTexts("attention", doc_stride=3, max_windows=5), num_layers=2)
     expected = model.encode(TEXTS[:5])
     model.save_pretrained(tmp_path / "model")
@@ -137,7 +137,7 @@ def test_files_of_an_embedder(tmp_path):
 
 
 @pytest.mark.slow
-def test_another_way_takes_over_no_settings(tmp_path):
+def test_another_way_keeps_no_settings_of_the_old_one(tmp_path):
     model = embedder(LongTexts("mean", doc_stride=3, max_windows=5))
     model.save_pretrained(tmp_path)
     windows = load_embedder(tmp_path, long_texts="max")
@@ -150,7 +150,7 @@ def test_another_way_takes_over_no_settings(tmp_path):
     np.testing.assert_array_equal(plain.encode(TEXTS[:5]), expected)
 
 
-def test_the_command_embeds_whole_files(tmp_path):
+def test_command_embeds_whole_files(tmp_path):
     model = embedder("truncate")
     model.save_pretrained(tmp_path / "model")
     (tmp_path / "texts").mkdir()
@@ -172,7 +172,7 @@ PROMPT = " ".join(WORDS)  # 14 words; of 7 places beside the special ones an end
 CHOICES = [(PROMPT, ["joy", "the plot not"]), ("film", ["good", "bad", "dull"])]
 
 
-def test_windows_slide_over_the_prompt_beside_the_ending():
+def test_windows_slide_over_the_prompt_and_repeat_the_ending():
     features = chooser("mean").rows(CHOICES)[0].features(np.arange(2))
     ids, mask = (features[name].numpy() for name in ("token_ids", "padding_mask"))
     prompt, joy, plot = map(ids_of, (PROMPT, *CHOICES[0][1]))
@@ -186,7 +186,7 @@ def test_windows_slide_over_the_prompt_beside_the_ending():
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_the_head_scores_the_vector_of_all_windows(pooling):
+def test_head_scores_the_pooled_vector_of_all_windows(pooling):
     model = chooser(pooling)
     tokenized, _ = model.rows(CHOICES)
     features = {n: f.numpy() for n, f in tokenized.features(np.arange(2)).items()}
@@ -208,7 +208,7 @@ def test_the_head_scores_the_vector_of_all_windows(pooling):
         np.testing.assert_allclose(received, expected / expected.sum(), atol=1e-5)
 
 
-def test_of_a_prompt_the_middle_is_left_out():
+def test_head_tail_leaves_out_the_middle_of_a_prompt():
     features = (
         chooser(LongTexts("head_tail", head_tokens=2)).rows(CHOICES)[0].features(np.arange(2))
     )
@@ -217,7 +217,7 @@ def test_of_a_prompt_the_middle_is_left_out():
     assert features["token_ids"].numpy()[0, 0].tolist() == expected
 
 
-def test_choices_in_float16_learn_finite_weights():
+def test_float16_training_on_choices_gives_finite_weights():
     """What pads choices and windows has no vectors; its numbers must be finite in 16 bits, too."""
     keras.utils.set_random_seed(0)
     model = MultipleChoice(
@@ -242,7 +242,7 @@ def long_choices():
 
 
 @pytest.mark.slow
-def test_replicas_choose_alike():
+def test_replicas_choose_the_same_ending():
     examples, labels = long_choices()
     results = []
     for strategy in (tf.distribute.get_strategy(), mirrored(2)):
@@ -258,7 +258,7 @@ def test_replicas_choose_alike():
 
 
 @pytest.mark.slow
-def test_files_of_a_chooser(tmp_path):
+def test_multiple_choice_round_trips_through_files(tmp_path):
     model = chooser(LongTexts("attention", max_windows=3))
     expected = model.predict(CHOICES, verbose=0)
     model.save_pretrained(tmp_path / "model")
@@ -269,7 +269,7 @@ def test_files_of_a_chooser(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [embedder, chooser])
-def test_wrong_settings_are_refused(kind):
+def test_rejects_invalid_settings(kind):
     with pytest.raises(InputError, match="long_texts must be one of"):
         kind("middle")
     with pytest.raises(InputError, match="Write long_texts=LongTexts"):

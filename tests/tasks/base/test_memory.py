@@ -120,7 +120,7 @@ def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
     assert four_times < 1.3 * once + 2000 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
 
 
-def test_a_batch_of_masks_has_few_scores(monkeypatch):
+def test_limits_scores_per_batch_of_masks(monkeypatch):
     """Each mask has a score for every piece of the vocabulary, 30,522 of BERT's."""
     model = MaskedLM(*small(use_pooler=False))
     asked = [f"{text} {'[MASK] ' * (1 + number % 9)}" for number, text in enumerate(texts(100))]
@@ -139,15 +139,17 @@ def test_a_batch_of_masks_has_few_scores(monkeypatch):
     assert [filling.token for filling in alone[0]] == [f.token for f in expected[0][0][:3]]
 
 
-def test_blocks_end_at_texts_or_characters():
+def test_blocks_are_limited_by_texts_and_characters():
     texts = ["a" * 10] * 5 + ["b" * 100, ("c" * 30, "d" * 30), "e"]
     assert [len(block) for block in blocks.blocks(texts, 4, 1000)] == [4, 4]
     assert [len(block) for block in blocks.blocks(texts, 100, 60)] == [6, 1, 1]
     assert sum(blocks.blocks(texts, 3, 60), []) == texts
+    texts = ["a"] * 5 + ["b" * 9, ("c" * 4, "c" * 5), "d"]
+    assert [len(block) for block in blocks.blocks(texts, 4, 9)] == [4, 2, 1, 1]
     assert list(blocks.blocks([])) == [[]]
 
 
-def test_answers_of_blocks_are_those_of_all_at_once(monkeypatch):
+def test_blocks_give_the_same_answers_as_one_call(monkeypatch):
     asked = words(50)
     model = TokenClassifier(*small(), labels=TAGS)
     whole = model.predict(asked, verbose=0)

@@ -40,7 +40,7 @@ def test_learns_from_raw_strings():
     assert history["accuracy"][-1] > 0.95
 
 
-def test_compiles_itself_with_warm_up_and_decay_over_the_run():
+def test_default_compile_warms_up_and_decays_over_the_run():
     model = classifier()
     rates = []
     note = keras.callbacks.LambdaCallback(
@@ -54,7 +54,7 @@ def test_compiles_itself_with_warm_up_and_decay_over_the_run():
 
 
 @pytest.mark.slow
-def test_a_second_fit_has_a_schedule_of_its_own():
+def test_second_fit_has_its_own_schedule():
     model = classifier()
     model.fit(TEXTS, LABELS, verbose=0)
     before = weights(model)
@@ -70,7 +70,7 @@ def test_compile_overrides_any_part():
 
 
 @pytest.mark.slow
-def test_order_and_dropout_are_a_function_of_the_seed():
+def test_seed_determines_order_and_dropout():
     def run(seed):
         model = classifier()
         model.compile(optimizer=sgd(), seed=seed)
@@ -82,7 +82,7 @@ def test_order_and_dropout_are_a_function_of_the_seed():
     assert np.abs(once - run(2)).max() > 1e-6
 
 
-def test_a_run_in_two_parts_is_the_run_in_one(model):
+def test_resumed_run_equals_an_uninterrupted_one(model):
     parts = fitted(epochs=1)
     parts.fit(TEXTS, LABELS, batch_size=16, initial_epoch=1, epochs=2, verbose=0)
     np.testing.assert_array_equal(weights(parts), weights(model))
@@ -113,7 +113,7 @@ def test_features_and_data_sets_train_like_texts(model):
         np.testing.assert_allclose(weights(other), expected, atol=1e-6)
 
 
-def test_pairs_are_tuples_in_a_list_two_lists_or_nested_in_a_data_set(model):
+def test_takes_pairs_in_all_forms(model):
     seconds = TEXTS[::-1]
     expected = model.predict(list(zip(TEXTS, seconds)), verbose=0)
     data = tf.data.Dataset.from_tensor_slices(((TEXTS, seconds),)).batch(8)
@@ -140,7 +140,7 @@ def test_evaluate_agrees_with_predict(model):
     assert result["loss"] == pytest.approx(-log_likelihood.mean(), abs=1e-5)
 
 
-def test_validation_is_what_evaluate_says():
+def test_validation_equals_evaluate():
     model = classifier()
     model.compile(optimizer=sgd())
     fit = {"epochs": 1, "verbose": 0, "batch_size": 8}
@@ -152,7 +152,7 @@ def test_validation_is_what_evaluate_says():
     assert given["val_loss"][-1] == pytest.approx(result["loss"], abs=1e-6)
 
 
-def test_weights_of_samples_and_classes():
+def test_sample_and_class_weights():
     def run(**fit):
         model = classifier(dropout=0.0)
         model.compile(optimizer=sgd())
@@ -166,7 +166,7 @@ def test_weights_of_samples_and_classes():
 
 
 @pytest.mark.slow
-def test_steps_per_epoch_goes_on_where_the_last_epoch_ended():
+def test_steps_per_epoch_continues_where_the_last_epoch_ended():
     whole = fitted(epochs=2, batch_size=8)  # 2 epochs of 5 batches
     cut = fitted(epochs=5, steps_per_epoch=2, batch_size=8)
     np.testing.assert_array_equal(weights(cut), weights(whole))
@@ -179,7 +179,7 @@ def test_steps_per_epoch_goes_on_where_the_last_epoch_ended():
         ({"x": [], "y": []}, "no texts"),
         ({"x": TEXTS, "y": LABELS[:3]}, "40 texts, but 3 labels"),
         ({"x": TEXTS, "y": LABELS, "sample_weight": [1.0]}, "sample_weight has shape"),
-        ({"x": TEXTS, "y": LABELS, "validation_split": 0.99}, "leaves a part without any"),
+        ({"x": TEXTS, "y": LABELS, "validation_split": 0.99}, "leaves one part empty"),
         ({"x": tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))}, "batches of texts"),
         ({"x": tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)}, "no labels"),
         (
@@ -188,18 +188,18 @@ def test_steps_per_epoch_goes_on_where_the_last_epoch_ended():
         ),
     ],
 )
-def test_fit_refuses_what_it_cannot_use(arguments, message):
+def test_fit_rejects_invalid_data(arguments, message):
     with pytest.raises(InputError, match=message):
         classifier().fit(**arguments, verbose=0)
 
 
-def test_predict_refuses_two_strings_that_could_be_text_and_label(model):
+def test_predict_rejects_two_strings_that_could_be_text_and_label(model):
     data = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(4)
     with pytest.raises(InputError, match=r"\(\(first, second\),\)"):
         model.predict(data, verbose=0)
 
 
-def test_max_length_and_vocabulary_must_fit_the_encoder():
+def test_rejects_max_length_and_vocabulary_beyond_the_encoder():
     with pytest.raises(InputError, match="max_length must be from 3 to 32"):
         classifier(max_length=64)
     with pytest.raises(InputError, match="embeddings for 10"):

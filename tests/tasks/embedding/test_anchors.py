@@ -28,7 +28,7 @@ def random_vectors(count, seed=0):
     return np.random.default_rng(seed).normal(size=(count, 3)).astype("float32")
 
 
-def test_scores_are_those_of_scikit_learn():
+def test_scores_equal_scikit_learn():
     names = [f"{kind}{row}" for kind in "apn" for row in range(9)]
     vectors = dict(zip(names, random_vectors(27)))
     vectors |= {f"p{i}": vectors[f"p{i}"] + vectors[f"a{i}"] for i in range(9)}
@@ -47,7 +47,7 @@ def test_scores_are_those_of_scikit_learn():
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-8])
-def test_vectors_that_collapsed_find_nothing(noise):
+def test_collapsed_vectors_score_lowest(noise):
     names = [f"{kind}{row}" for kind in "apn" for row in range(9)]
     vectors = np.float32(1) + noise * random_vectors(27)
     rows = [(f"a{i}", f"p{i}", f"n{i}") for i in range(9)]
@@ -58,7 +58,7 @@ def test_vectors_that_collapsed_find_nothing(noise):
     assert mrr == pytest.approx(1 / 18)
 
 
-def test_some_equal_cosines_rank_as_in_scikit_learn():
+def test_equal_cosines_rank_as_in_scikit_learn():
     draw = np.random.default_rng(0).integers(-1, 2, size=(40, 2)) + [0.5, 0.5]  # nine directions
     names = [f"{kind}{row}" for kind in "ap" for row in range(20)]
     rows = [(f"a{i}", f"p{i}") for i in range(20)]
@@ -70,7 +70,7 @@ def test_some_equal_cosines_rank_as_in_scikit_learn():
 
 @pytest.mark.parametrize("broken", ["a3", "p3", "n3"])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_vectors_that_are_not_numbers_have_no_score(broken, number):
+def test_nan_vectors_have_nan_scores(broken, number):
     names = [f"{kind}{row}" for kind in "apn" for row in range(9)]
     vectors = dict(zip(names, random_vectors(27)))
     vectors[broken] = np.array([1, number, 1], "float32")
@@ -80,7 +80,7 @@ def test_vectors_that_are_not_numbers_have_no_score(broken, number):
     assert np.isnan(list(scores.values())).all()
 
 
-def test_the_same_positive_twice_is_one_candidate():
+def test_duplicate_positives_are_one_candidate():
     vectors = dict(zip("abpq", random_vectors(4)))
     vectors["q"] = -vectors["p"]
     vectors["a"] = vectors["b"] = vectors["p"]
@@ -88,13 +88,13 @@ def test_the_same_positive_twice_is_one_candidate():
     assert anchor_scores(Embedder(vectors), AnchorExamples(rows))["mrr"] == pytest.approx(5 / 6)
 
 
-def test_what_cannot_be_anchors():
-    with pytest.raises(InputError, match="an anchor needs a text that is near to it"):
+def test_rejects_invalid_anchors():
+    with pytest.raises(InputError, match="anchor examples must be tuples of texts"):
         AnchorExamples.of(Examples(["a"]))
-    with pytest.raises(InputError, match="texts with labels are no anchors"):
+    with pytest.raises(InputError, match="anchor examples must not have labels"):
         AnchorExamples.of(Examples([("a", "b")], [1.0]))
     two, three = (AnchorExamples([tuple("abc"[:n])], source=f"set {n}") for n in (2, 3))
-    with pytest.raises(InputError, match="set 2 has 2 texts in a row, and set 3 3"):
+    with pytest.raises(InputError, match="set 2 has 2 texts in a row, but set 3 has 3"):
         Anchors(two, three)
 
 
@@ -113,7 +113,7 @@ def command(tmp_path):
 
 
 @pytest.mark.slow
-def test_triplets_by_the_command(command, tmp_path, capsys):
+def test_command_trains_on_triplets(command, tmp_path, capsys):
     settings = ["loss=triplet", "epochs=1", "max_length=16"]
     negative = ["--negative", "other"]
     assert main(["finetune", *command, *negative, "--json", *settings]) == 0
@@ -137,7 +137,7 @@ def test_triplets_by_the_command(command, tmp_path, capsys):
         (["--negative", "other", "loss=cosent"], "loss must be multiple_negatives or triplet, of"),
     ],
 )
-def test_losses_that_do_not_fit(command, tmp_path, capsys, arguments, message):
+def test_rejects_unsuitable_losses(command, tmp_path, capsys, arguments, message):
     assert main(["finetune", *command, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

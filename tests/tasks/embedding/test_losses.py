@@ -92,6 +92,6 @@ def test_equal_texts_have_finite_gradients():
         ("multiple_negatives", 1, "two texts .anchor, positive. or more"),
     ],
 )
-def test_examples_of_another_size(loss, group, message):
+def test_rejects_examples_of_another_size(loss, group, message):
     with pytest.raises(InputError, match=message):
         losses.check_group(loss, group)

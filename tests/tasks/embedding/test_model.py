@@ -86,7 +86,7 @@ def largest(states, mask):
     ],
     ids=["cls", "mean", "max", "concatenated", "given weights", "new weights"],
 )
-def test_vectors_are_those_of_pytorch(saved, arguments, formula, tmp_path):
+def test_vectors_equal_pytorch(saved, arguments, formula, tmp_path):
     directory, layers, mask, features = saved
     ours = TextEmbedder.from_pretrained(directory, **arguments)
     expected = formula(layers, mask).numpy()
@@ -100,7 +100,7 @@ def test_vectors_are_those_of_pytorch(saved, arguments, formula, tmp_path):
     assert again.layer_weights == ours.layer_weights
 
 
-def test_minilm_as_published():
+def test_minilm_equals_the_published_vectors():
     ours = TextEmbedder.from_pretrained(MINILM)
     assert (ours.pooling, ours.normalize, ours.max_length, ours.dim) == ("mean", True, 256, 384)
     texts = ["A man with a hard hat is dancing.", "Dull."]
@@ -126,7 +126,7 @@ def test_embed_keeps_the_order(model):
     np.testing.assert_allclose(model.similarities(PAIRS), cosines, atol=1e-5)
 
 
-def test_one_text_and_prompts(model):
+def test_encodes_one_text_and_prompts(model):
     named = embedder(prompts={"query": "what "})
     expected = model.encode(["what film", "film"])
     np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)
@@ -146,7 +146,7 @@ def test_one_text_and_prompts(model):
         ("manhattan", lambda a, b: -torch.cdist(a, b, p=1)),
     ],
 )
-def test_similarity_is_that_of_pytorch(kind, formula):
+def test_similarity_equals_pytorch(kind, formula):
     first, second = np.random.default_rng(0).normal(size=(2, 7, 16)).astype("float32")
     expected = formula(torch.tensor(first[:4]), torch.tensor(second))
     np.testing.assert_allclose(similarity(first[:4], second, kind), expected, atol=1e-4)
@@ -162,7 +162,7 @@ def test_similarity_of_vectors_and_of_texts(model):
 
 
 @pytest.mark.parametrize("name", ["embed", "encode_multi_process", "encode_query"])
-def test_other_names_get_the_line_to_write(model, name):
+def test_other_libraries_names_get_the_line_to_write(model, name):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'. Write embedder.encode"):
         getattr(model, name)
     with pytest.raises(InputError, match="Write embedder.encode.texts, verbose=1"):
@@ -232,7 +232,7 @@ def fitted(replicas=1, x=PAIRS, y=SCORES, **arguments):
 # Its quick relative is in tests/training/steps/test_whole_batch.py.
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [{"replicas": 2, "accumulation_steps": 2}], ids=str)
-def test_the_cut_of_a_batch_changes_nothing(trained, cut):
+def test_splitting_a_batch_changes_nothing(trained, cut):
     # Gradients of float32 sums in another order.
     np.testing.assert_allclose(weights(fitted(**cut)), weights(trained), atol=2e-6)
 
@@ -265,13 +265,13 @@ def test_keras_file(tmp_path):
     [
         ({"pooling": "sum"}, "pooling must be one of cls, mean, max"),
         ({"num_layers": 3}, "num_layers must be from 1 to 2"),
-        ({"learn_layer_weights": True}, "weights of layers need num_layers of 2 or more"),
+        ({"learn_layer_weights": True}, "layer weights need num_layers of 2 or more"),
         ({"num_layers": 2, "layer_weights": [1]}, "layer_weights must be num_layers=2 finite"),
         ({"num_layers": 2, "layer_weights": [1, -1]}, "whose sum is not 0"),
         ({"loss": "contrastive"}, "loss must be one of cosine, cosent, triplet"),
     ],
 )
-def test_arguments_that_cannot_be(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         embedder(**arguments)
 
@@ -283,23 +283,23 @@ def test_arguments_that_cannot_be(arguments, message):
         ("cosent", PAIRS, [float("nan")] * 17, r"text 0 has no label \(nan\)"),
         ("cosine", PAIRS, None, "labels are missing"),
         ("cosine", PAIRS, SCORES[:3], "17 texts, but 3 labels"),
-        ("triplet", PAIRS, SCORES, "the loss 'triplet' has no labels"),
+        ("triplet", PAIRS, SCORES, "the loss 'triplet' takes no labels"),
         ("triplet", PAIRS, None, "takes examples of three texts"),
         ("cosine", TEXTS, SCORES, "takes examples of two texts. Received: 1 text"),
         ("cosine", [*PAIRS[:2], TEXTS[0]], [1, 1, 1], "example 2 has 1 text"),
         ("cosine", (TEXTS, TEXTS[1:]), SCORES, "the lists of texts differ in length: 17, 16"),
     ],
 )
-def test_examples_that_cannot_be_learned(model, loss, x, y, message):
+def test_rejects_unsuitable_examples(model, loss, x, y, message):
     model.compile(loss=loss)
     with pytest.raises(InputError, match=message):
         model.fit(x, y, verbose=0)
 
 
-def test_groups_are_not_embedded(model):
-    with pytest.raises(InputError, match="predict.. takes examples of several"):
+def test_encode_rejects_groups(model):
+    with pytest.raises(InputError, match="encode.. takes single texts"):
         model.encode(PAIRS)
-    with pytest.raises(InputError, match="similarities are of pairs"):
+    with pytest.raises(InputError, match="similarities.. takes .first, second. tuples"):
         model.similarities(TEXTS)
 
 
@@ -308,7 +308,7 @@ def test_groups_are_not_embedded(model):
 LIBRARY = "sentence_transformers.sentence_transformer.modules"
 
 
-def test_files_that_the_other_library_reads(saved):
+def test_sentence_transformers_reads_saved_files(saved):
     directory, *_ = saved
     modules = json.loads((directory / "modules.json").read_text())
     assert [(m["path"], m["type"].rpartition(".")[2]) for m in modules] == [
@@ -340,7 +340,7 @@ def written(mixed, tmp_path):
     return tmp_path, write
 
 
-def test_files_of_the_sixth_version(written):
+def test_reads_files_of_sentence_transformers_6(written):
     directory, write = written
     kinds = {"": "transformer.Transformer", "2_Pooling": "pooling.Pooling"}
     write("modules.json", [{"path": p, "type": f"{LIBRARY}.{k}"} for p, k in kinds.items()])
@@ -370,14 +370,14 @@ def test_files_of_the_sixth_version(written):
         ("1_WeightedLayerPooling/config.json", {"num_hidden_layers": -1}, "num_hidden_layers"),
     ],
 )
-def test_files_that_cannot_be_used(written, name, content, message):
+def test_rejects_unusable_files(written, name, content, message):
     directory, write = written
     write(name, content)
     with pytest.raises(InputError, match=message):
         TextEmbedder.from_pretrained(directory)
 
 
-def test_layer_weights_of_another_number(written):
+def test_rejects_a_wrong_number_of_layer_weights(written):
     directory, _ = written
     file = directory / "1_WeightedLayerPooling" / "model.safetensors"
     safetensors.numpy.save_file({"layer_weights": np.ones(9, "float32")}, file)

@@ -54,7 +54,7 @@ def finetune(folder, out, *more):
 
 
 @pytest.mark.slow
-def test_a_run_is_scored_as_it_was_saved(folder):
+def test_saved_run_has_the_same_scores(folder):
     model = load_tuned(folder / "run")
     assert isinstance(model, TextEmbedder)
     assert (model.loss_name, model.pooling, model.max_length) == ("cosent", "cls", 8)
@@ -74,7 +74,7 @@ def test_a_run_is_scored_as_it_was_saved(folder):
 
 
 @pytest.mark.slow
-def test_pairs_are_asked(folder, capsys):
+def test_predicts_similarities_of_pairs(folder, capsys):
     table = [str(folder / "pairs.csv"), "--text", "one", "--pair", "other"]
     assert main(["predict", "--model", str(folder / "run"), "--input", *table]) == 0
     printed = [float(line) for line in capsys.readouterr().out.splitlines()]
@@ -91,16 +91,16 @@ def test_pairs_are_asked(folder, capsys):
         ([0.0, 1.0, 1.0], [0, 1, 1]),
     ],
 )
-def test_labels_become_cosines(labels, expected):
+def test_scales_labels_to_cosines(labels, expected):
     pairs = SimilarityExamples.of(Examples(PAIRS[:3], labels))
     _, y = Similarity(pairs, pairs).inputs(pairs)
     np.testing.assert_array_equal(y, np.array(expected, "float32"))
 
 
-def test_what_is_refused(folder, capsys):
-    with pytest.raises(InputError, match="similarity is of pairs of texts"):
+def test_rejects_invalid_input(folder, capsys):
+    with pytest.raises(InputError, match="similarity examples must be pairs of texts"):
         SimilarityExamples.of(Examples(TEXTS, SCORES.tolist()))
-    with pytest.raises(InputError, match="similarity is learned from numbers"):
+    with pytest.raises(InputError, match="labels of similarity examples must be numbers"):
         SimilarityExamples.of(Examples(PAIRS, ["near"] * 16))
     with pytest.raises(InputError, match="all pairs have the label 3.0"):
         same = SimilarityExamples.of(Examples(PAIRS, [3.0] * 16))

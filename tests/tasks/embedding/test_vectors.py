@@ -43,7 +43,7 @@ def places(found, folder):
     return [(text.path.removeprefix(f"{folder}/texts/"), text.line) for text in found]
 
 
-def test_texts_of_a_folder(folder):
+def test_reads_texts_of_a_folder(folder):
     found = list(read_texts(folder / "texts"))
     assert places(found, folder)[:4] == [("a.csv", 3), ("a.csv", 5), ("b.txt", 1), ("b.txt", 4)]
     assert places(found, folder)[4:] == [("inner/c.jsonl", line) for line in range(1, 8)]
@@ -62,14 +62,14 @@ def test_texts_of_a_folder(folder):
         (b"a", {"unit": "page"}, "unit must be one of line, file"),
     ],
 )
-def test_texts_that_cannot_be_read(tmp_path, content, arguments, message):
+def test_rejects_unreadable_texts(tmp_path, content, arguments, message):
     if content is not None:
         (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         list(read_texts(tmp_path / "a.txt", **arguments))
 
 
-def test_a_folder_without_texts_and_half_a_character(tmp_path):
+def test_rejects_a_folder_without_texts_and_half_a_surrogate_pair(tmp_path):
     with pytest.raises(InputError, match="has no file that ends in .txt"):
         read_texts(tmp_path)
     (tmp_path / "a.jsonl").write_text('{"text": "\\ud800"}\n')
@@ -97,7 +97,7 @@ def test_npy_holds_the_vectors_in_order(folder, embedder, written):
     assert lines == [text._asdict() for text in found]
 
 
-def test_parquet_holds_the_same(folder, embedder, written):
+def test_parquet_holds_the_same_vectors(folder, embedder, written):
     file = folder / "vectors.parquet"
     assert vectors.write_vectors(embedder, read_texts(folder / "texts"), file) == 11
     table = pyarrow.parquet.read_table(file).to_pydict()
@@ -105,7 +105,7 @@ def test_parquet_holds_the_same(folder, embedder, written):
     assert table["line"][:2] == [3, 5] and table["text"][1] == TEXTS[4]
 
 
-def test_nothing_is_left_of_what_fails(folder, embedder, tmp_path):
+def test_failed_writes_leave_nothing(folder, embedder, tmp_path):
     found = [*read_texts(folder / "texts")][:2]
 
     def broken():
@@ -144,7 +144,7 @@ def test_search_is_exact(embedder, monkeypatch):
     assert search(embedder, TEXTS[:3], stored[:2], k=4)[0].shape == (3, 2)
 
 
-def test_of_equal_vectors_the_first_are_found(embedder, monkeypatch):
+def test_ties_return_the_first_vectors(embedder, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
     monkeypatch.setattr(embedder, "encode", lambda queries, **_: np.eye(16)[[0, 1, 0]])
     stored = np.eye(16, dtype="float32")[[0, 1] * 15]  # cosines are 0 or 1, without rounding
@@ -157,18 +157,18 @@ def test_of_equal_vectors_the_first_are_found(embedder, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_vectors_that_are_not_numbers_are_refused(embedder, number, monkeypatch):
+def test_rejects_nan_vectors(embedder, number, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
     stored = np.ones((20, 16), "float32")
     stored[13, 2] = number
-    with pytest.raises(InputError, match="vector 13 has NaN or infinite numbers"):
+    with pytest.raises(InputError, match="vector 13 has NaN or infinite values"):
         search(embedder, ["film"], stored)
     monkeypatch.setattr(embedder, "encode", lambda queries, **_: stored[12:15])
     with pytest.raises(InputError, match="the vector of query 1 has NaN"):
         search(embedder, ["a", "b", "c"], np.ones((20, 16), "float32"))
 
 
-def test_the_command_finds_a_text_by_itself(folder, written, capsys):
+def test_command_finds_a_text_by_itself(folder, written, capsys):
     command = ["search", "--model", str(folder / "model"), "--vectors", str(written), "--top", "2"]
     assert main([*command, TEXTS[4], TEXTS[7], "--json"]) == 0
     answers = json.loads(capsys.readouterr().out)
@@ -184,7 +184,7 @@ def test_the_command_finds_a_text_by_itself(folder, written, capsys):
     assert len(lines) == 2 and lines[0] == f"1.0000\t{folder}/texts/a.csv:5\t{TEXTS[4]}"
 
 
-def test_vectors_that_cannot_be_searched(folder, embedder, written, tmp_path):
+def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     with pytest.raises(InputError, match=r"vectors must be \[texts, 16\]"):
         search(embedder, ["film"], np.zeros((3, 8), "float32"))
     with pytest.raises(InputError, match="k must be an int of at least 1"):
@@ -195,9 +195,9 @@ def test_vectors_that_cannot_be_searched(folder, embedder, written, tmp_path):
         with pytest.raises(InputError, match="cannot be read as a .npy file"):
             read_vectors(name)
     np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match="holds no vectors"):
+    with pytest.raises(InputError, match="must hold float vectors"):
         read_vectors(file)
-    with pytest.raises(InputError, match="has 11 lines, for 12 vectors"):
+    with pytest.raises(InputError, match="has 11 lines for 12 vectors"):
         read_places(written, [0], 12)
     (tmp_path / "objects.jsonl").write_text('{"path": 1}\n')
     with pytest.raises(InputError, match="line 1: expected an object with path, line and text"):

@@ -36,13 +36,6 @@ def test_long_texts_are_cut_to_max_length():
     np.testing.assert_array_equal(lengths, [7, 3])
 
 
-def test_a_chunk_ends_with_some_texts_or_some_characters():
-    texts = ["a"] * 5 + ["b" * 9, ("c" * 4, "c" * 5), "d"]
-    sizes = [(first, len(part)) for first, part in batching.chunks_of(texts, 4, 9)]
-    assert sizes == [(0, 4), (4, 2), (6, 1), (7, 1)]
-    assert list(batching.chunks_of([])) == [(0, [])]
-
-
 class _Counting:
     """A tokenizer that counts the characters of the texts it is given."""
 
@@ -54,7 +47,7 @@ class _Counting:
         return TOKENIZER(texts, length=length)
 
 
-def test_of_long_texts_no_more_is_tokenized_than_rows_hold():
+def test_tokenizes_only_the_beginning_of_long_texts():
     texts = [
         "good film " * 2000,
         "\x01\x02 a\u0301" * 3000 + " good film",
@@ -89,7 +82,7 @@ def test_one_width_is_a_static_shape():
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_an_epoch_has_every_text_once(shuffle):
+def test_epoch_has_every_text_once(shuffle):
     batches = epoch(tokenized(), 1, seed=3, shuffle=shuffle)
     numbers = sum(batches, [])
     assert sorted(numbers) == NUMBERS.tolist()
@@ -97,14 +90,14 @@ def test_an_epoch_has_every_text_once(shuffle):
     assert sorted(map(len, batches)) == [8] + [32] * 31  # 1000 = 31 * 32 + 8
 
 
-def test_order_is_a_function_of_seed_and_epoch():
+def test_seed_and_epoch_determine_the_order():
     data = tokenized()
     assert epoch(data, 1, seed=3) == epoch(data, 1, seed=3)
     assert epoch(data, 1, seed=3) != epoch(data, 0, seed=3)
     assert epoch(data, 1, seed=3) != epoch(data, 1, seed=4)
 
 
-def test_a_resumed_run_meets_the_batches_of_the_undisturbed_one():
+def test_resumed_run_sees_the_batches_of_an_uninterrupted_one():
     data = tokenized()
     undisturbed = batching.training_batches(data, (NUMBERS,), 32, seed=3)
     resumed = batching.training_batches(data, (NUMBERS,), 32, seed=3, first_batch=45)
@@ -127,7 +120,7 @@ def test_sorted_windows_leave_little_padding():
 
 
 @pytest.mark.parametrize("count, most", [(100, 0.36), (400, 0.22), (1000, 0.22)])
-def test_few_texts_share_a_batch_again(count, most):
+def test_few_texts_meet_again_in_the_next_epoch(count, most):
     """Where batches never changed, in-batch negatives would always be the same."""
     data = tokenized(TEXTS[:count])
     shares = []
@@ -152,7 +145,7 @@ def test_windows_are_a_share_of_an_epoch(batches, window):
     assert batching.window_batches(batches) == window
 
 
-def test_sorted_batches_say_where_rows_came_from():
+def test_sorted_batches_return_the_order():
     data = tokenized()
     batches, order = batching.sorted_batches(data, (NUMBERS,), 64)
     batches = list(batches)
@@ -161,7 +154,7 @@ def test_sorted_batches_say_where_rows_came_from():
     assert longest == sorted(longest)
 
 
-def test_pipeline_has_no_python_in_it():
+def test_pipeline_has_no_python_functions():
     data = batching.training_batches(tokenized(), (NUMBERS,), 32, seed=0)
     graph = data._as_serialized_graph().numpy()
     assert b"PyFunc" not in graph and b"EagerPyFunc" not in graph

@@ -55,7 +55,7 @@ def pieces_of(tokenizer, texts):
     return [(by_word[a:b], firsts[a:b]) for a, b in zip(splits[:-1], splits[1:])]
 
 
-def test_pieces_of_words():
+def test_aligns_tokens_with_words():
     tokenizer = WordPieceTokenizer(VOCABULARY)
     texts = [["ungoodly", "good-film"], [], ["\u200b", "", "film"], ["a"], "good, film"]
     assert pieces_of(tokenizer, texts) == [
@@ -67,7 +67,7 @@ def test_pieces_of_words():
     ]
 
 
-def test_a_piece_may_begin_with_the_space_before(tmp_path):
+def test_token_may_begin_with_the_space_before(tmp_path):
     train(tmp_path, "XLM-RoBERTa")
     words = ["good", "film", "awful", "日本", "isn't"]
     ((by_word, firsts),) = pieces_of(Tokenizer.from_pretrained(tmp_path), [words])
@@ -77,7 +77,7 @@ def test_a_piece_may_begin_with_the_space_before(tmp_path):
         assert first == pieces[0]
 
 
-def test_words_in_one_piece_share_it():
+def test_words_within_one_token_share_it():
     tokenizer = WordPieceTokenizer([*VOCABULARY[:5], "good", "film"])
     sentences = as_words(["good film"])
     tokenized = tokenize_windows(["good film"], tokenizer, 32, 16)
@@ -104,6 +104,6 @@ def test_words_in_one_piece_share_it():
         (join_words(["a"]), "expected a list"),
     ],
 )
-def test_what_is_no_batch_of_texts_is_refused(texts, message):
+def test_rejects_invalid_batches_of_texts(texts, message):
     with pytest.raises(InputError, match=message):
         as_words(texts)

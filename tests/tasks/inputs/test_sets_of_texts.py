@@ -24,7 +24,7 @@ def write_labels(path, seed):
 
 
 @pytest.mark.slow
-def test_several_labels_and_rows_left_out(base, tmp_path, caplog):
+def test_multi_label_files_and_skipped_rows(base, tmp_path, caplog):
     train, dev = (write_labels(tmp_path / f"{name}.tsv", seed) for seed, name in enumerate("ab"))
     command = ["finetune", "--model", str(base), "--train", str(train), "--dev", str(dev)]
     command += ["--text", "review", "--label", "subjects", "--label-separator", "|"]
@@ -52,7 +52,7 @@ def test_several_labels_and_rows_left_out(base, tmp_path, caplog):
 
 
 @pytest.mark.slow
-def test_mnli_is_scored_on_all_its_dev_sets(base, tmp_path):
+def test_scores_mnli_on_all_dev_sets(base, tmp_path):
     names = ["entailment", "neutral", "contradiction"]
     draw = np.random.default_rng(0)
     for file in ("train", "dev_matched", "dev_mismatched"):
@@ -90,7 +90,7 @@ def test_mnli_is_scored_on_all_its_dev_sets(base, tmp_path):
         (["--task", "xnli"], "--task needs --data (its folder)"),
     ],
 )
-def test_what_is_refused(base, tmp_path, capsys, more, message):
+def test_rejects_invalid_input(base, tmp_path, capsys, more, message):
     table = tmp_path / "a.tsv"
     table.write_text("review\tscore\na film\t1\na film\t2\n")
     command = ["finetune", "--model", str(base), "--train", str(table), "--dev", str(table)]

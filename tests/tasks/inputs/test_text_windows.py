@@ -66,7 +66,7 @@ def row(ids, length=8):
 # === Head and tail ===
 
 
-def test_the_published_split_of_512():
+def test_splits_512_tokens_as_published():
     text = " ".join(np.random.default_rng(0).choice(WORDS, 700))
     received = pack_head_and_tail(tokenizer(), [text], length=512)["token_ids"].numpy()[0]
     ids = ids_of(text)
@@ -74,7 +74,7 @@ def test_the_published_split_of_512():
 
 
 @pytest.mark.parametrize("head, kept", [(None, 1), (4, 4), (9, 6)])
-def test_the_middle_of_long_texts_is_left_out(head, kept):
+def test_head_tail_leaves_out_the_middle(head, kept):
     long, short = TEXTS[0], "a good film"
     assert len(long.split()) > 8
     both = pack_head_and_tail(tokenizer(), [short, long], 8, head)
@@ -84,7 +84,7 @@ def test_the_middle_of_long_texts_is_left_out(head, kept):
         np.testing.assert_array_equal(received, row(expected)["token_ids"][0])
 
 
-def test_of_a_pair_the_second_is_cut():
+def test_truncates_the_second_text_of_a_pair():
     pair = ("what is the film", " ".join(WORDS))
     received = pack_head_and_tail(tokenizer(), [pair], 12, 2)
     first, second = map(ids_of, pair)
@@ -94,7 +94,7 @@ def test_of_a_pair_the_second_is_cut():
     assert received["segment_ids"].numpy()[0].tolist() == [0] * 6 + [1] * 6
 
 
-def test_head_and_tail_are_classified(models):
+def test_classifies_head_and_tail(models):
     model, text = models["head_tail"], max(TEXTS, key=len)
     ids = ids_of(text)
     expected = model.scores(model(row(ids[:1] + ids[-5:]))).numpy()
@@ -147,7 +147,7 @@ def test_predict_keeps_the_order(models):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_texts_of_one_window_are_classified_as_ever(models, pooling):
+def test_texts_of_one_window_have_the_same_scores(models, pooling):
     model, texts = models[pooling], ["a good film", "dull", ""]
     short = model_of("truncate", scale=0)
     for ours, theirs in ((model.encoder, short.encoder), (model.head_layer, short.head_layer)):
@@ -155,7 +155,7 @@ def test_texts_of_one_window_are_classified_as_ever(models, pooling):
     np.testing.assert_allclose(scores_of(model, texts), scores_of(short, texts), atol=1e-6)
 
 
-def test_windows_behind_the_most_are_left_out():
+def test_leaves_out_windows_beyond_the_maximum():
     model = model_of(LongTexts("mean", max_windows=3))
     words = WORDS + WORDS  # 28 words; three windows have 6 + 4 + 4
     received = scores_of(model, [" ".join(words), "film"])[0]
@@ -167,7 +167,7 @@ def test_windows_behind_the_most_are_left_out():
     assert rows.lengths.numpy().tolist() == [3 * 8 + 8, 8 + 3]
 
 
-def test_of_pairs_windows_are_of_the_second(models):
+def test_windows_slide_over_the_second_text_of_a_pair(models):
     model = models["mean"]
     pairs = [("what film", " ".join(WORDS)), ("plot", "good")]
     features = model.rows(pairs)[0].features(np.arange(2))
@@ -177,12 +177,12 @@ def test_of_pairs_windows_are_of_the_second(models):
     assert ids[0, 1].tolist() == [2, *first, 3, *second[3:6], 3]
     assert segments[0, 1].tolist() == [0] * 4 + [1] * 4
     assert ids[1, 0].tolist()[:5] == [2, *ids_of("plot"), 3, *ids_of("good"), 3]
-    with pytest.raises(InputError, match="all single, or all pairs"):
+    with pytest.raises(InputError, match="all single texts or all pairs"):
         model.rows([pairs[0], "film"])
 
 
 @pytest.mark.slow
-def test_it_learns_what_stands_at_the_end():
+def test_learns_from_the_end_of_long_texts():
     model = model_of("max", scale=0)
     model.compile(keras.optimizers.Adam(1e-2))
     texts = [" ".join(["film"] * 12 + [word]) for word in WORDS]
@@ -233,7 +233,7 @@ def test_files_keep_the_settings(tmp_path):
         np.testing.assert_array_equal(received, weight)
 
 
-def test_transformers_loads_the_model_of_a_window(models, tmp_path):
+def test_transformers_loads_the_model_for_one_window(models, tmp_path):
     import torch
     import transformers
 
@@ -254,7 +254,7 @@ def test_transformers_loads_the_model_of_a_window(models, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_exported_model_has_windows(models, tmp_path):
+def test_exported_model_has_windows(models, tmp_path):
     model = models["max"]
     model.export(tmp_path / "exported")
     served = tf.saved_model.load(str(tmp_path / "exported"))
@@ -277,6 +277,6 @@ def test_the_exported_model_has_windows(models, tmp_path):
         ({"way": "mean", "windows": 3}, "long_texts has no fields .windows."),
     ],
 )
-def test_wrong_settings_are_refused(arguments, message):
+def test_rejects_invalid_settings(arguments, message):
     with pytest.raises(InputError, match=message):
         TextClassifier(encoder(), tokenizer(), num_classes=2, long_texts=arguments)

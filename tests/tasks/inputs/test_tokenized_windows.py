@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.tasks.inputs import batching
-from keras_bert_impl.tasks.inputs.batching import chunks_of
+from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tokenizers.windows import pack_windows
 from tests.tasks.helpers import WORDS, tokenizer
@@ -19,18 +19,18 @@ def texts(count, most=30, seed=0):
 
 
 @pytest.mark.parametrize("paired", [False, True])
-def test_chunks_change_nothing(monkeypatch, paired):
+def test_blocks_do_not_change_the_result(monkeypatch, paired):
     given = list(zip(texts(25, 5), texts(25, seed=1))) if paired else texts(25)
     whole = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
-    by_seven = functools.partial(chunks_of, chunk=7)
-    monkeypatch.setattr("keras_bert_impl.tasks.inputs.windows.chunks_of", by_seven)
+    by_seven = functools.partial(blocks, most_texts=7)
+    monkeypatch.setattr("keras_bert_impl.tasks.inputs.windows.blocks", by_seven)
     parts = tokenize_windows(given, TOKENIZER, 12, 4, first_length=5)
     for name in ("token_ids", "row_splits", "second_starts", "texts", "tokens", "text_splits"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     np.testing.assert_array_equal(parts.has_most_context, whole.has_most_context)
 
 
-def test_places_are_those_of_the_rows():
+def test_columns_are_positions_in_padded_rows():
     given = texts(20)
     rows = tokenize_windows(given, TOKENIZER, 10, 3)
     windows = pack_windows(TOKENIZER, tf.constant(given), 10, 3)
@@ -48,7 +48,7 @@ def test_places_are_those_of_the_rows():
         assert [text[s:e] for s, e in zip(starts[part], ends[part])] == text.split()
 
 
-def test_a_target_for_each_token_is_padded_as_its_row_is():
+def test_token_targets_are_padded_like_their_rows():
     rows = tokenize_windows(texts(50), TOKENIZER, 10, 3)
     target = tf.RaggedTensor.from_row_splits(rows.token_ids + 100, rows.row_splits)
     for features, numbers in batching.training_batches(rows, (target,), 8, seed=0).take(12):
@@ -56,6 +56,6 @@ def test_a_target_for_each_token_is_padded_as_its_row_is():
         np.testing.assert_array_equal(numbers, np.where(is_real, features["token_ids"] + 100, 0))
 
 
-def test_no_texts_have_no_rows():
+def test_no_texts_give_no_rows():
     rows = tokenize_windows([], TOKENIZER, 10, 3)
     assert rows.num_texts == 0 and rows.text_splits.tolist() == [0]

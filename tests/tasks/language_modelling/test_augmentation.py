@@ -65,7 +65,7 @@ def expected_candidates(directory, text, top_k):
     return found
 
 
-def test_words_become_what_the_model_guesses_or_what_is_near(model, directory):
+def test_replaces_words_by_predictions_or_neighbors(model, directory):
     examples = Examples(TEXTS[:3], ["a", "b", "c"], lines=[2, 3, 4])
     more = augment(model, examples, copies=300, rate=0.9, top_k=3, seed=1)
     rows = [more.lines.index(line) for line in (2, 3, 4)]
@@ -87,7 +87,7 @@ def test_words_become_what_the_model_guesses_or_what_is_near(model, directory):
         assert seen == expected
 
 
-def test_what_is_drawn_is_a_function_of_seed_and_row(model):
+def test_seed_and_row_determine_the_draws(model):
     examples = Examples(TEXTS, ["a"] * 4)
     first = augment(model, examples, copies=4, top_k=3)
     assert augment(model, examples, copies=4, top_k=3, batch_size=5).texts == first.texts
@@ -97,7 +97,7 @@ def test_what_is_drawn_is_a_function_of_seed_and_row(model):
     assert alone.texts == first.texts[:start]
 
 
-def test_the_share_of_words_replaced_is_the_rate(model):
+def test_rate_is_the_share_of_replaced_words(model):
     text = " ".join(["good film"] * 40)
     more = augment(model, Examples([text], ["a"]), copies=50, rate=0.4, top_k=15)
     changed = np.mean(
@@ -111,7 +111,7 @@ def test_the_share_of_words_replaced_is_the_rate(model):
     assert abs(changed - 0.4) < 0.04
 
 
-def test_pairs_and_the_command(model, directory, tmp_path, capsys):
+def test_command_augments_pairs(model, directory, tmp_path, capsys):
     rows = ["a good film,the plot is dull,x", "very great,not a joy,y"]
     (tmp_path / "train.csv").write_text("\n".join(["one,other,label", *rows]) + "\n")
     columns = {"text": "one", "pair": "other", "label": "label"}
@@ -129,7 +129,7 @@ def test_pairs_and_the_command(model, directory, tmp_path, capsys):
     assert main([*map(str, command)]) == 2
 
 
-def test_the_command_reads_glue(model, directory, tmp_path):
+def test_command_reads_glue(model, directory, tmp_path):
     (tmp_path / "SST-2").mkdir()
     (tmp_path / "SST-2" / "train.tsv").write_text("sentence\tlabel\na good film\t1\ndull\t0\n")
     out = tmp_path / "more.jsonl"
@@ -144,7 +144,7 @@ def test_the_command_reads_glue(model, directory, tmp_path):
     assert main([*map(str, command), "--out", str(out)]) == 2
 
 
-def test_several_labels_and_numbers_come_back(model, tmp_path):
+def test_multi_label_and_numeric_labels_round_trip(model, tmp_path):
     for labels in ([["x", "y"], []], [0.25, -1.5]):
         examples = Examples(["good", "bad"], labels)
         write_examples(tmp_path / "file.jsonl", examples, "text", label="label")
@@ -159,7 +159,7 @@ def test_several_labels_and_numbers_come_back(model, tmp_path):
         assert again.labels == labels
 
 
-def test_words_of_byte_level_bpe_are_those_with_a_space_before_them():
+def test_byte_level_bpe_words_begin_with_a_space():
     vocabulary = [*ROBERTA, *byte_characters(), "Ġa", "Ġb", "ab", "Ġab"]
     merges = [("Ġ", "a"), ("Ġ", "b"), ("a", "b"), ("Ġa", "b")]
     words = words_of_one_piece(ByteLevelBPETokenizer(vocabulary, merges))
@@ -167,6 +167,6 @@ def test_words_of_byte_level_bpe_are_those_with_a_space_before_them():
 
 
 @pytest.mark.parametrize("setting", [{"rate": 0.0}, {"copies": 0}, {"top_k": 0}])
-def test_numbers_out_of_range_are_refused(model, setting):
+def test_rejects_numbers_out_of_range(model, setting):
     with pytest.raises(InputError, match=next(iter(setting))):
         augment(model, Examples(["good"], ["a"]), **setting)

@@ -47,7 +47,7 @@ def test_equals_transformers(directory):
             assert [filling.score for filling in mask] == pytest.approx(scores[best], abs=1e-5)
 
 
-def test_candidates_are_chosen_from_with_their_probabilities(directory):
+def test_candidates_keep_their_probabilities(directory):
     model = MaskedLM.from_pretrained(directory)
     texts = ["the film is [MASK]", "[MASK] plot, very [MASK]"]
     everything = model.fill(texts, top_k=tokenizer().vocabulary_size)
@@ -59,7 +59,7 @@ def test_candidates_are_chosen_from_with_their_probabilities(directory):
     assert model.fill(texts, top_k=1, candidates=["film"])[1][0][0].token == "film"
 
 
-def test_the_command_takes_candidates(directory, capsys):
+def test_command_takes_candidates(directory, capsys):
     text = "the film is [MASK]"
     command = ["fill-mask", str(directory), "--candidate", "good", "--candidate", "bad"]
     assert main([*command, "--json", text]) == 0
@@ -69,7 +69,7 @@ def test_the_command_takes_candidates(directory, capsys):
     assert answers == [{"text": text, "masks": expected}]
 
 
-def test_texts_are_taken_as_predict_takes_them(directory):
+def test_fill_takes_texts_in_the_forms_of_predict(directory):
     model = MaskedLM.from_pretrained(directory)
     texts = ["the film is [MASK]", "[MASK] plot"]
     expected = model.fill(texts)
@@ -94,7 +94,7 @@ def test_keras_file(directory, tmp_path):
     assert loaded.fill(texts) == model.fill(texts)
 
 
-def test_bad_input(directory, tmp_path):
+def test_rejects_invalid_input(directory, tmp_path):
     model = MaskedLM.from_pretrained(directory)
     with pytest.raises(InputError, match=r"text 1 has no \[MASK\]"):
         model.fill(["a [MASK]", "a film"])
@@ -106,8 +106,8 @@ def test_bad_input(directory, tmp_path):
     with pytest.raises(InputError, match="batch_size must be a positive integer"):
         model.pseudo_perplexity(["a film"], batch_size=0)
     for candidates, message in (
-        (["good", "not bad"], "'not bad' is not one piece but 'not', 'bad'"),
-        ([" "], "' ' is not one piece but none"),
+        (["good", "not bad"], "'not bad' must be a single token. Its tokens are 'not', 'bad'"),
+        ([" "], "' ' must be a single token. Its tokens are none"),
         ("good", "must be a list of words"),
         ([], "must be a list of words"),
     ):
@@ -129,7 +129,7 @@ def fresh(**arguments):
     return MaskedLM(encoder(dropout=0.0, use_pooler=False), tokenizer(), **arguments)
 
 
-def test_it_learns_from_texts_and_what_it_saves_is_loaded(tmp_path):
+def test_learns_from_texts_and_round_trips_through_files(tmp_path):
     model = fresh(max_length=16, mask_rate=0.3)
     model.compile(AdamW(1e-2), seed=1)
     history = model.fit(
@@ -158,7 +158,7 @@ def test_it_learns_from_texts_and_what_it_saves_is_loaded(tmp_path):
     assert (again.max_length, again.mask_rate) == (16, 0.3)
 
 
-def test_the_loss_is_that_of_transformers(directory):
+def test_loss_equals_transformers(directory):
     model = MaskedLM.from_pretrained(directory)
     model.compile(metrics=[])
     batch = {name: np.asarray(value) for name, value in tokenizer()(TEXTS[:4]).items()}
@@ -177,7 +177,7 @@ def test_the_loss_is_that_of_transformers(directory):
 
 
 @pytest.mark.slow
-def test_masks_are_new_in_each_epoch_and_a_resumed_fit_has_those_of_the_whole(monkeypatch):
+def test_masks_differ_per_epoch_and_resume_exactly(monkeypatch):
     def fitted(*parts):
         model = fresh(max_length=16)
         model.compile(AdamW(1e-3), seed=4)
@@ -193,7 +193,7 @@ def test_masks_are_new_in_each_epoch_and_a_resumed_fit_has_those_of_the_whole(mo
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
-def test_what_batches_hold(unit):
+def test_batches_have_masked_features(unit):
     masks = fresh(max_length=32, mask_unit=unit)._masks
     texts = ["good", "a " * 9, "the film is " * 9]
     features = tokenizer()(texts, length=32)
@@ -209,7 +209,7 @@ def test_what_batches_hold(unit):
 
 
 @pytest.mark.slow
-def test_data_sets_of_texts():
+def test_trains_on_data_sets_of_texts():
     model = fresh(max_length=16)
     model.compile(AdamW(1e-3))
     data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(8)
@@ -219,7 +219,7 @@ def test_data_sets_of_texts():
         model.fit(tf.data.Dataset.zip(data, data), verbose=0)
 
 
-def test_what_training_refuses():
+def test_rejects_invalid_training_data():
     model = fresh()
     with pytest.raises(InputError, match="the loss .* is built in"):
         model.compile(loss="mse")
@@ -233,7 +233,7 @@ def test_what_training_refuses():
         fresh(mask_rate=2)
 
 
-def test_generators_of_texts(directory):
+def test_trains_on_generators_of_texts(directory):
     model = MaskedLM.from_pretrained(directory)
     texts = ["the film is good", "a plot", "very dull", "the joy"]
     model.compile(AdamW(1e-3))

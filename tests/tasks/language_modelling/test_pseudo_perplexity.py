@@ -40,7 +40,7 @@ def original_log_likelihoods(directory):
     return np.array(sums), np.array(counts)
 
 
-def test_equals_a_loop_of_transformers(model, directory):
+def test_equals_a_loop_over_transformers(model, directory):
     expected, counts = original_log_likelihoods(directory)
     received = model.pseudo_perplexity(TEXTS, batch_size=7)
     np.testing.assert_array_equal(received.num_tokens, counts)
@@ -52,7 +52,7 @@ def test_equals_a_loop_of_transformers(model, directory):
     assert received.log_likelihoods[TEXTS.index("")] == 0
 
 
-def test_batches_change_nothing(model):
+def test_batch_size_does_not_change_the_result(model):
     one, other = (model.pseudo_perplexity(TEXTS, batch_size=size) for size in (1, 64))
     np.testing.assert_allclose(one.log_likelihoods, other.log_likelihoods, atol=1e-5)
 
@@ -64,9 +64,9 @@ def test_batches_change_nothing(model):
         ([("a", "film")], "Text 0 is a pair"),
         ([], "the texts have no tokens"),
         (["", " "], "the texts have no tokens"),
-        (["a film", "good " * 31], "text 1 has 33 tokens .* of which the model takes 32"),
+        (["a film", "good " * 31], "text 1 has 33 tokens .* takes at most 32"),
     ],
 )
-def test_bad_input(model, texts, message):
+def test_rejects_invalid_input(model, texts, message):
     with pytest.raises(InputError, match=message):
         model.pseudo_perplexity(texts)

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_run_is_scored_as_it_was_saved(folder):
+def test_saved_run_has_the_same_scores(folder):
     dev = read_choices(folder / "dev.jsonl")
     model = load_tuned(folder / "run")
     assert isinstance(model, MultipleChoice)
@@ -66,7 +66,7 @@ def test_a_run_is_scored_as_it_was_saved(folder):
 
 
 @pytest.mark.slow
-def test_predict_says_what_the_model_chooses(folder, capsys):
+def test_predict_prints_the_choices_of_the_model(folder, capsys):
     command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "dev.jsonl")]
     assert main([*command, "--json"]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -81,7 +81,7 @@ def test_predict_says_what_the_model_chooses(folder, capsys):
     assert "leave --text and --pair" in capsys.readouterr().err
 
 
-def test_a_line_has_the_best_ending_and_its_probability():
+def test_lines_have_the_best_ending_and_its_probability():
     class Model:
         def predict(self, texts, verbose):
             return [np.array([0.25, 0.75], "float32")]
@@ -90,13 +90,15 @@ def test_a_line_has_the_best_ending_and_its_probability():
     assert answers[0][1] == ["is good", "0.7500"]
 
 
-def test_bad_rows_end_the_command_or_are_left_out(folder, capsys, caplog):
+def test_bad_rows_stop_the_command_or_are_skipped(folder, capsys, caplog):
     good = (folder / "train.jsonl").read_text()
     bad = '{"prompt": "a", "endings": ["b", "c"], "answer": 2}\n'
     (folder / "bad.jsonl").write_text(good + bad)
     files = {"train": "bad.jsonl", "out": "other"}
     assert finetune(folder, **files) == 2
-    assert "bad.jsonl, line 13: the answer is ending 2" in capsys.readouterr().err
+    assert (
+        "bad.jsonl, line 13: the answer must be from 0 to 1. Received: 2" in capsys.readouterr().err
+    )
     assert not (folder / "other").exists()
     # It is read, and only then something else is wrong.
     assert finetune(folder, "--skip-bad-rows", "crf=true", **files) == 2
@@ -104,16 +106,16 @@ def test_bad_rows_end_the_command_or_are_left_out(folder, capsys, caplog):
     assert "rows skipped: 1. " in caplog.text
 
 
-def test_examples_without_labels_are_not_learned(folder, capsys):
+def test_rejects_training_on_unlabeled_examples(folder, capsys):
     rows = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
     for row in rows:
         del row["answer"]
     (folder / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert finetune(folder, dev="asked.jsonl", out="other") == 2
-    assert "asked.jsonl has no labelled texts" in capsys.readouterr().err
+    assert "asked.jsonl has no labeled texts" in capsys.readouterr().err
 
 
-def test_accuracy_is_the_share_of_right_choices():
+def test_accuracy_is_the_share_of_correct_choices():
     examples = ChoiceExamples([("a", ["b", "c"])] * 4, [0, 1, 1, 0])
     rows = [np.array(row, "float32") for row in ([0.6, 0.4], [0.6, 0.4], [0.1, 0.9], [0.5, 0.5])]
     assert score_choices(examples, rows) == {"accuracy": 0.75}
@@ -123,6 +125,6 @@ def test_accuracy_is_the_share_of_right_choices():
         score_choices(ChoiceExamples(examples.texts), rows)
 
 
-def test_predictions_of_none(tmp_path):
+def test_writes_predictions_of_no_examples(tmp_path):
     write_choice_predictions(tmp_path / "none.tsv", [])
     assert (tmp_path / "none.tsv").read_text() == "index\tchoice\n"

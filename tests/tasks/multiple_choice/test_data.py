@@ -31,14 +31,14 @@ def lines(*rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def test_swag(tmp_path):
+def test_reads_swag(tmp_path):
     examples = read_choices(write(tmp_path / "train.csv", SWAG + SWAG_ROW * 2))
     endings = ["He sings.", "He reads.", "He eats.", "He runs."]
     assert examples.texts == [('A man, "old", sits.', endings)] * 2
     assert examples.labels == [1, 1] and examples.lines == [2, 3] and len(examples) == 2
 
 
-def test_the_columns_of_the_published_swag(tmp_path):
+def test_reads_the_published_swag_columns(tmp_path):
     names = "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
     row = '0,lsmdc1,18313,"Ann sits. She","Ann sits.",She,gold,"pats it, then goes.",b.,c.,d.'
     train = read_choices(write(tmp_path / "train.csv", f",{names},label\n{row},2\n"))
@@ -56,7 +56,7 @@ def test_swag_without_sentences_or_labels_and_with_other_numbers_of_endings(tmp_
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_other_forms_of_the_same_files(tmp_path, end):
+def test_reads_compressed_and_encoded_files(tmp_path, end):
     expected = read_choices(write(tmp_path / "a.csv", SWAG + SWAG_ROW)).texts
     rows = list(csv.reader(io.StringIO(SWAG + SWAG_ROW)))
     file = io.StringIO()
@@ -70,21 +70,21 @@ def test_other_forms_of_the_same_files(tmp_path, end):
     assert len(read_choices(write(tmp_path / "a.tsv", content))) == 2
 
 
-def test_an_array_of_objects(tmp_path):
+def test_reads_an_array_of_objects(tmp_path):
     rows = [SIQA_ROW | {"correct": "B"}, SIQA_ROW | {"correct": "A"}]
     expected = read_choices(write(tmp_path / "a.json", lines(*rows)))
     array = read_choices(write(tmp_path / "b.json", json.dumps(rows, indent=1)))
     assert array.texts == expected.texts and array.labels == expected.labels == [1, 0]
 
 
-def test_codah(tmp_path):
+def test_reads_codah(tmp_path):
     marked = "\ufeff" + CODAH_ROW.replace("\n", "\r\n") + "\n" + CODAH_ROW.replace("o\t", "\t", 1)
     examples = read_choices(write(tmp_path / "full_data.tsv", marked))
     assert examples.texts == [("I am hungry. I", ["sleep.", "eat.", "fly.", "sing."])] * 2
     assert examples.labels == [1, 1] and examples.lines == [1, 3]
 
 
-def test_siqa_has_its_labels_beside_or_in_itself(tmp_path):
+def test_reads_siqa_labels_from_a_file_or_the_rows(tmp_path):
     write(tmp_path / "dev.jsonl", lines(SIQA_ROW, SIQA_ROW))
     assert read_choices(tmp_path / "dev.jsonl").labels is None
     labels = write(tmp_path / "other.lst", "2\n2\n")
@@ -100,7 +100,7 @@ def test_siqa_has_its_labels_beside_or_in_itself(tmp_path):
     assert inside.labels == [2, 0] and inside.fingerprint == beside.fingerprint
 
 
-def test_any_number_of_endings(tmp_path):
+def test_reads_any_number_of_endings(tmp_path):
     rows = [{"prompt": "a", "endings": list("xyz")[:n], "answer": n - 1} for n in (2, 3)]
     examples = read_choices(write(tmp_path / "a.jsonl", lines(*rows)))
     assert examples.texts == [("a", ["x", "y"]), ("a", ["x", "y", "z"])]
@@ -117,33 +117,57 @@ GOOD_LINES = {
 # A bad row, and what is said of it.
 BAD = [
     ("a.csv", "7,A,B,C,gold,d,e,f,1\n", "9 columns, expected 10"),
-    ("a.csv", SWAG_ROW.replace(",1\n", ",4\n"), "the answer is ending 4, but there are 0 to 3"),
-    ("a.csv", SWAG_ROW.replace(",1\n", ",one\n"), "the answer 'one' is no number of an ending"),
-    ("a.csv", SWAG_ROW.replace("reads.", " "), "the ending 1 is empty or no text: ' '"),
+    ("a.csv", SWAG_ROW.replace(",1\n", ",4\n"), "the answer must be from 0 to 3. Received: 4"),
+    ("a.csv", SWAG_ROW.replace(",1\n", ",one\n"), "the number of an ending. Received: 'one'"),
+    (
+        "a.csv",
+        SWAG_ROW.replace("reads.", " "),
+        "the ending 1 must be a non-empty string. Received: ' '",
+    ),
     ("a.csv", SWAG_ROW.replace("old", "o\xe9d").encode("latin-1"), "not UTF-8 (byte"),
     ("a.csv", f'7,A,"{"b" * 200_000}",C,gold,d,e,f,g,1\n', "the prompt has 200,000 characters"),
     ("a.csv", '7,A,B"\0,C,gold,d,e,f,g,1\n', "a NUL byte"),
     ("a.tsv", CODAH_ROW.replace("fly.", "fl\ty."), "8 columns, expected 7: category, prompt"),
-    ("a.tsv", CODAH_ROW.replace("1", "-1"), "the answer '-1' is no number of an ending"),
-    ("a.tsv", CODAH_ROW.replace("I am hungry. I", ""), "the prompt is empty or no text: ''"),
-    ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "has 10,000,001 characters; is it dam"),
+    ("a.tsv", CODAH_ROW.replace("1", "-1"), "the number of an ending. Received: '-1'"),
+    (
+        "a.tsv",
+        CODAH_ROW.replace("I am hungry. I", ""),
+        "the prompt must be a non-empty string. Received: ''",
+    ),
+    ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "has 10,000,001 characters; the file"),
     ("a.jsonl", '{"prompt": "a",\n', "not valid JSON"),
     ("a.jsonl", '["a"]\n', "expected an object with prompt, endings"),
     ("a.jsonl", lines({"prompt": "a", "answer": 0}), "expected an object with prompt, endings"),
     ("a.jsonl", lines({"prompt": "a", "endings": ["x"], "answer": 0}), "two or more endings"),
-    ("a.jsonl", lines({"endings": ["x", "y"], "answer": 0}), "the prompt is empty or no text"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"]}), "there is no answer, but other"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"], "answer": 2}), "is ending 2, but"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"], "label": 1}), "is named answer here"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x", 3], "answer": 1}), "the ending 1 is empty"),
-    ("a.jsonl", lines(SIQA_ROW | {"label": 0}), "the answer is ending -1, but"),
+    (
+        "a.jsonl",
+        lines({"endings": ["x", "y"], "answer": 0}),
+        "the prompt must be a non-empty string",
+    ),
+    ("a.jsonl", lines({"prompt": "a", "endings": ["x", "y"]}), "the answer is missing, but other"),
+    (
+        "a.jsonl",
+        lines({"prompt": "a", "endings": ["x", "y"], "answer": 2}),
+        "from 0 to 1. Received: 2",
+    ),
+    (
+        "a.jsonl",
+        lines({"prompt": "a", "endings": ["x", "y"], "label": 1}),
+        "must be answer, not label",
+    ),
+    (
+        "a.jsonl",
+        lines({"prompt": "a", "endings": ["x", 3], "answer": 1}),
+        "the ending 1 must be a non-empty",
+    ),
+    ("a.jsonl", lines(SIQA_ROW | {"label": 0}), "the answer must be from 0 to 2. Received: -1"),
     ("a.jsonl", lines(SIQA_ROW | {"correct": "D"}), "correct must be A, B or C, not 'D'"),
-    ("a.jsonl", lines(SIQA_ROW | {"label": 1, "question": ""}), "the question is empty"),
+    ("a.jsonl", lines(SIQA_ROW | {"label": 1, "question": ""}), "the question must be a non-empty"),
 ]
 
 
 @pytest.mark.parametrize("name, bad, message", BAD)
-def test_a_bad_row_is_named_or_left_out(tmp_path, caplog, name, bad, message):
+def test_bad_row_is_reported_or_skipped(tmp_path, caplog, name, bad, message):
     good = GOOD_LINES[name].encode()
     bad = bad if isinstance(bad, bytes) else bad.encode()
     header = SWAG.encode() if name == "a.csv" else b""
@@ -158,15 +182,17 @@ def test_a_bad_row_is_named_or_left_out(tmp_path, caplog, name, bad, message):
     assert f"{path}: rows skipped: 1. " in caplog.text
 
 
-def test_a_bad_line_of_a_file_of_labels(tmp_path):
+def test_rejects_a_bad_line_of_a_label_file(tmp_path):
     path = write(tmp_path / "dev.jsonl", lines(*[SIQA_ROW] * 3))
     labels = write(tmp_path / "dev-labels.lst", "1\n4\n3\n")
-    with pytest.raises(InputError, match="dev.jsonl, line 2: the answer is ending 3"):
+    with pytest.raises(
+        InputError, match="dev.jsonl, line 2: the answer must be from 0 to 2. Received: 3"
+    ):
         read_choices(path)
     examples = read_choices(path, skip_bad_rows=True)
     assert examples.labels == [0, 2] and examples.lines == [1, 3]
     write(labels, "1\nB\n3\n")
-    with pytest.raises(InputError, match="dev-labels.lst, line 2: the answer 'B' is no number"):
+    with pytest.raises(InputError, match="dev-labels.lst, line 2: the answer must be the number"):
         read_choices(path)
     write(labels, "1\n2\n")
     with pytest.raises(InputError, match="has 3 rows, but .*dev-labels.lst has 2 labels"):
@@ -177,13 +203,13 @@ def test_a_bad_line_of_a_file_of_labels(tmp_path):
     "name, content, message",
     [
         ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl or .json"),
-        ("a.csv", "sent1,label,ending0,ending1\n", "SWAG has the columns sent1 and sent2"),
-        ("a.csv", "", "SWAG has the columns"),
+        ("a.csv", "sent1,label,ending0,ending1\n", "SWAG needs the columns sent1 and sent2"),
+        ("a.csv", "", "SWAG needs the columns"),
         ("a.tsv", "\n\n", "has no rows that can be used"),
         ("a.tsv", None, "a.tsv cannot be read: No such file"),
     ],
 )
-def test_a_file_that_is_none_of_these(tmp_path, name, content, message):
+def test_rejects_files_of_other_formats(tmp_path, name, content, message):
     path = tmp_path / name
     if content is not None:
         write(path, content)
@@ -191,10 +217,10 @@ def test_a_file_that_is_none_of_these(tmp_path, name, content, message):
         read_choices(path, skip_bad_rows=True)
 
 
-def test_labels_are_for_siqa(tmp_path):
+def test_rejects_a_label_file_for_other_formats(tmp_path):
     labels = write(tmp_path / "labels.lst", "1\n")
-    with pytest.raises(InputError, match="a.tsv has its answers itself"):
+    with pytest.raises(InputError, match="a.tsv contains its answers"):
         read_choices(write(tmp_path / "a.tsv", CODAH_ROW), labels)
     path = write(tmp_path / "a.jsonl", GOOD_LINES["a.jsonl"])
-    with pytest.raises(InputError, match="line 1: only SIQA has its answers in another file"):
+    with pytest.raises(InputError, match="line 1: only SIQA has its answers in a separate file"):
         read_choices(path, labels)

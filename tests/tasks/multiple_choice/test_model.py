@@ -79,12 +79,12 @@ def softmax(logits):
 # === Rows ===
 
 
-def test_an_encoder_from_left_to_right_is_refused():
+def test_rejects_a_causal_encoder():
     with pytest.raises(InputError, match="first token"):
         MultipleChoice(helpers.encoder(causal=True), TOKENIZER)
 
 
-def test_features_are_those_of_the_tokenizer_and_padded_choices_are_masked():
+def test_features_equal_the_tokenizer_and_mask_padded_choices():
     data = tokenized(EXAMPLES, 8)
     numbers = [3, 0, 7]
     counts = [len(EXAMPLES[number][1]) for number in numbers]
@@ -110,7 +110,7 @@ def test_a_batch_is_as_wide_as_its_own_examples_need():
     assert data.lengths.numpy().tolist() == [2 * 16 + 13, 3 * 16 + 5]
 
 
-def test_examples_of_one_size_are_batched_together():
+def test_batches_examples_of_equal_size_together():
     examples, _ = choices(count=1200)
     data = tokenized(examples, 16)
     numbers = np.arange(1200, dtype="int32")
@@ -126,7 +126,7 @@ def test_examples_of_one_size_are_batched_together():
 
 
 @pytest.mark.parametrize("widths, counts", [(None, [3, 3]), ([16], [2, 3])])
-def test_what_is_known_before_is_a_static_shape(widths, counts):
+def test_known_sizes_are_static_shapes(widths, counts):
     examples = [("a film", ["good"] * count) for count in counts]
     data = tokenized(examples, 16, widths)
     batches = batching.training_batches(data, (np.zeros(2, "int32"),), 2, seed=0)
@@ -168,7 +168,7 @@ def test_learns_to_choose():
 # === Answers ===
 
 
-def test_probabilities_are_those_of_the_example_alone(model):
+def test_probabilities_do_not_depend_on_the_batch(model):
     together = model.predict(EXAMPLES[:9], batch_size=4, verbose=0)
     for example, row in zip(EXAMPLES, together):
         alone = TOKENIZER([(example[0], ending) for ending in example[1]])
@@ -199,13 +199,13 @@ def test_features_and_data_sets_of_features(model):
     "examples, message",
     [
         ("a film", "expected a list. Received: str"),
-        (["a film"], "example 0 is no .prompt, endings"),
+        (["a film"], "example 0 must be a .prompt, endings"),
         ([("a", ["good", "bad"]), ("a", "good")], "example 1 must have a list of two or more"),
         ([("a", ["good"])], "two or more endings"),
         ([("a", ["good", None])], "example 0: a text is missing"),
     ],
 )
-def test_wrong_examples_are_refused(model, examples, message):
+def test_rejects_invalid_examples(model, examples, message):
     with pytest.raises(InputError, match=message):
         model.predict(examples)
 
@@ -213,25 +213,25 @@ def test_wrong_examples_are_refused(model, examples, message):
 @pytest.mark.parametrize(
     "labels, message",
     [
-        ([0, 2], "example 1 has 2 endings, numbered from 0, but the label 2"),
-        ([0, -1], "numbers of the right endings"),
-        ([0, 0.5], "numbers of the right endings"),
-        (["a", "b"], "numbers of the right endings"),
+        ([0, 2], "example 1 has 2 endings, numbered from 0, but its label is 2"),
+        ([0, -1], "numbers of the correct endings"),
+        ([0, 0.5], "numbers of the correct endings"),
+        (["a", "b"], "numbers of the correct endings"),
         ([0], "2 texts, but 1 labels"),
     ],
 )
-def test_wrong_labels_are_refused(model, labels, message):
+def test_rejects_invalid_labels(model, labels, message):
     with pytest.raises(InputError, match=message):
         model.fit([("a", ["good", "bad"])] * 2, labels, verbose=0)
 
 
-def test_strings_in_a_data_set_are_refused(model):
+def test_rejects_strings_in_a_data_set(model):
     data = tf.data.Dataset.from_tensor_slices((["a"], [0])).batch(1)
     with pytest.raises(InputError, match="windows and choices need several"):
         model.fit(data, verbose=0)
 
 
-def test_needs_the_pooler_that_the_head_was_published_with():
+def test_needs_the_published_pooler():
     with pytest.raises(InputError, match="use_pooler=True"):
         MultipleChoice(helpers.encoder(use_pooler=False), TOKENIZER)
 
@@ -257,7 +257,7 @@ def test_from_pretrained_gives_the_same_model(tmp_path):
     assert config["architectures"] == ["BertForMultipleChoice"]
 
 
-def test_a_classifier_of_other_classes_gets_a_new_head(tmp_path, caplog):
+def test_classifier_with_other_classes_gets_a_new_head(tmp_path, caplog):
     classifier = TextClassifier(helpers.encoder(), TOKENIZER, num_classes=3)
     classifier.save_pretrained(tmp_path)
     model = MultipleChoice.from_pretrained(tmp_path)

@@ -55,7 +55,7 @@ def every_answer(pairs, windows, logits, num_best, longest):
 
 
 @pytest.mark.parametrize("num_best, longest", [(100, 30), (100, 3), (4, 5), (1, 2)])
-def test_n_best_are_those_of_a_search_through_everything(asked, num_best, longest):
+def test_n_best_equals_exhaustive_search(asked, num_best, longest):
     pairs, windows, logits = asked
     assert windows.num_texts > 2 * len(pairs)
     contexts = [context for _, context in pairs]
@@ -74,7 +74,7 @@ def test_n_best_are_those_of_a_search_through_everything(asked, num_best, longes
         assert scores == pytest.approx([e / sum(exponentials) for e in exponentials], rel=1e-12)
 
 
-def test_no_answer_is_that_of_the_window_where_it_is_least(asked):
+def test_null_answer_is_from_the_window_with_the_lowest_score(asked):
     pairs, windows, logits = asked
     contexts = [context for _, context in pairs]
     plain = n_best_answers(logits, windows, contexts, 4)
@@ -106,7 +106,7 @@ def test_the_null_threshold_decides():
     assert best_text(answers[::-1]) == "cat"
 
 
-def test_texts_have_no_white_space_around_and_are_not_empty():
+def test_answers_are_stripped_and_not_empty():
     """As of byte-level pieces: one for white space, and an empty one."""
 
     class Windows:
@@ -125,7 +125,7 @@ def test_texts_have_no_white_space_around_and_are_not_empty():
     assert shown == {("a", 0, 1), ("a\t b cd", 0, 7), ("b cd", 3, 7)}
 
 
-def test_an_answer_begins_where_it_has_most_context():
+def test_answer_begins_where_it_has_most_context():
     pairs = [("a", " ".join(WORDS[:12]))]
     windows = tokenize_windows(pairs, TOKENIZER, 12, stride=4, first_length=1)
     logits = np.zeros((windows.num_texts, 2, 12), "float32")

@@ -36,11 +36,11 @@ def given(*texts):
         ("the1 the_b", "the1 theb"),
     ],
 )
-def test_normalized(text, expected):
+def test_normalizes_answers(text, expected):
     assert normalize_answer(text) == expected
 
 
-def test_version_1_by_hand():
+def test_squad_1_scores_by_hand():
     asked = examples(["red cat"], ["red cat", "a cat"], ["dog"], ["the"])
     scores = squad_v1_scores(asked, given("The red, red dog", "Cat!", "bird", "a"))
     # 1: {red red dog} and {red cat} share one: 2/5. 2: equal. 3: nothing. 4: both are empty, which
@@ -48,13 +48,13 @@ def test_version_1_by_hand():
     assert scores == {"exact_match": 50.0, "f1": 100 * (2 * (1 / 3) * 0.5 / (1 / 3 + 0.5) + 1) / 4}
 
 
-def test_version_1_counts_questions_without_a_prediction_as_wrong():
+def test_squad_1_counts_missing_predictions_as_wrong():
     asked = examples(["a cat"], ["dog"])
     assert squad_v1_scores(asked, {"q1": "dog"}) == {"exact_match": 50.0, "f1": 50.0}
     assert squad_v1_scores(asked, {}) == {"exact_match": 0.0, "f1": 0.0}
 
 
-def test_version_2_by_hand():
+def test_squad_2_scores_by_hand():
     asked = examples(["red cat"], [], [], ["the"], is_v2=True)
     scores = squad_v2_scores(asked, given("cat", "", "dog", ""))
     assert scores == {
@@ -126,7 +126,7 @@ def some(tmp_path_factory):
 
 
 @pytest.mark.parametrize("threshold", EXPECTED)
-def test_version_2_is_the_official_one_to_the_last_digit(some, threshold):
+def test_squad_2_equals_the_official_script_exactly(some, threshold):
     asked, predictions, odds = some
     if threshold is None:
         assert squad_v2_scores(asked, predictions) == EXPECTED[None]
@@ -136,7 +136,7 @@ def test_version_2_is_the_official_one_to_the_last_digit(some, threshold):
 
 
 @pytest.mark.parametrize("metric", ["exact", "f1"])
-def test_the_best_threshold_is_the_best_of_all(some, metric):
+def test_best_threshold_beats_all_others(some, metric):
     asked, predictions, odds = some
     best = best_null_threshold(asked, predictions, odds, metric)
     every = [min(odds.values()) - 1, *odds.values()]
@@ -144,7 +144,7 @@ def test_the_best_threshold_is_the_best_of_all(some, metric):
     assert scores[best] == max(scores.values())
 
 
-def test_the_best_threshold_where_it_is_best_never_to_answer():
+def test_best_threshold_when_never_answering_is_best():
     asked = examples([], ["cat"], [], is_v2=True)
     texts, odds = given("cat", "dog", "cat"), {"q0": -3.0, "q1": -2.0, "q2": -2.0}
     assert best_null_threshold(asked, texts, odds) < -3
@@ -153,7 +153,7 @@ def test_the_best_threshold_where_it_is_best_never_to_answer():
     assert scores["best_exact_thresh"] == 0 and scores["best_exact"] == 100 * 2 / 3
 
 
-def test_odds_that_are_not_numbers_are_refused(some):
+def test_rejects_nan_odds(some):
     data, texts, odds = some[:3]
     odds = odds | {data.ids[2]: float("nan")}
     for function in (squad_v2_scores, best_null_threshold):
@@ -161,7 +161,7 @@ def test_odds_that_are_not_numbers_are_refused(some):
             function(data, texts, odds)
 
 
-def test_missing_predictions_and_odds_are_refused(some):
+def test_rejects_missing_predictions_and_odds(some):
     asked, predictions, odds = some
     asked = dataclasses.replace(asked, source="dev.json")
     del (short := dict(predictions))["q3"], (few := dict(odds))["q4"]

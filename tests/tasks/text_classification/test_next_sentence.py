@@ -70,7 +70,7 @@ def test_equals_transformers(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_learns_what_follows(directory, tmp_path):
+def test_learns_the_next_sentence(directory, tmp_path):
     model = NextSentencePredictor.from_pretrained(directory, dropout=0.0)
     assert model.max_length == 32
     follows = [1, 0] * 5
@@ -86,13 +86,13 @@ def test_learns_what_follows(directory, tmp_path):
     np.testing.assert_array_equal(weights(loaded), weights(model))
 
 
-def test_bad_input(directory, tmp_path):
+def test_rejects_invalid_input(directory, tmp_path):
     model = NextSentencePredictor.from_pretrained(directory)
-    with pytest.raises(InputError, match="text 0 is no .first, second. tuple"):
+    with pytest.raises(InputError, match="text 0 must be a .first, second. tuple"):
         model.predict(["a film"])
-    with pytest.raises(InputError, match="labels, 0 or 1"):
+    with pytest.raises(InputError, match="labels must be 2 numbers, 0 or 1"):
         model.fit(PAIRS[:2], [0, 2], verbose=0)
-    with pytest.raises(InputError, match="by the pooler of bert or albert. Received: roberta"):
+    with pytest.raises(InputError, match="needs the pooler of bert or albert. Received: roberta"):
         NextSentencePredictor(encoder(architecture="roberta", num_segments=1), tokenizer())
     encoder().save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)

@@ -54,7 +54,7 @@ def expected(model, pooling):
         "attention",
     ],
 )
-def test_pooling_is_in_every_form_of_the_model(base, tmp_path, pooling):
+def test_pooling_is_in_all_saved_and_exported_forms(base, tmp_path, pooling):
     model = built(base, pooling)
     assert not model.config.use_pooler
     features = model.tokenizer(TEXTS, length=model.max_length)
@@ -74,7 +74,7 @@ def test_pooling_is_in_every_form_of_the_model(base, tmp_path, pooling):
     assert export_onnx(model, tmp_path / "onnx").difference < 1e-4
 
 
-def test_attention_is_learned_and_kept(base, tmp_path):
+def test_attention_pooling_is_trained_and_saved(base, tmp_path):
     model = built(base, "attention")
     before = model.get_layer("pooling").get_weights()
     model.compile(keras.optimizers.Adam(0.01))
@@ -89,6 +89,6 @@ def test_attention_is_learned_and_kept(base, tmp_path):
     assert settings["pooling"] == "attention"
 
 
-def test_poolings_that_cannot_be(base):
+def test_rejects_invalid_poolings(base):
     with pytest.raises(InputError, match="pooling must be one of mean, max, attention, or None"):
         TextClassifier.from_pretrained(base, num_classes=2, pooling="sum")

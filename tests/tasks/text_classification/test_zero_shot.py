@@ -41,13 +41,13 @@ def test_equals_transformers(model, tmp_path, labels, multi_label):
         np.testing.assert_allclose(row, [scores[label] for label in labels], atol=1e-5)
 
 
-def test_labels_that_exclude_each_other_add_up(model):
+def test_exclusive_labels_add_up_to_1(model):
     scores = zero_shot(model, TEXTS, LABELS)
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-6)
     assert zero_shot(model, [], LABELS).shape == (0, 3)
 
 
-def test_labels_are_found_by_name_and_of_two_the_other_is_against(model):
+def test_finds_entailment_and_contradiction_by_name(model):
     pair = TextClassifier(encoder(), tokenizer(), labels=["entailment", "not_entailment"])
     probabilities = pair.predict([("joy", "the film is good, is it")], verbose=0)
     received = zero_shot(pair, ["joy"], ["good"], TEMPLATE)
@@ -67,11 +67,11 @@ def test_labels_are_found_by_name_and_of_two_the_other_is_against(model):
         ((["a"], []), "candidate_labels must be a list"),
         ((["a"], ["good", 3]), "candidate_labels must be a list of strings"),
         (("a", ["good"]), "expected a list of texts"),
-        ((["a"], ["good"], "It is."), "hypothesis_template has no {}"),
+        ((["a"], ["good"], "It is."), "hypothesis_template must have {}"),
         (([("a", "b")], ["good"]), "text 0: a segment is a tuple of 2"),
     ],
 )
-def test_bad_input(model, arguments, message):
+def test_rejects_invalid_input(model, arguments, message):
     with pytest.raises(InputError, match=message):
         zero_shot(model, *arguments)
 
@@ -80,12 +80,14 @@ def test_bad_input(model, arguments, message):
     "labels, message",
     [
         (["a", "b", "c"], "must have one label that begins with 'entail'"),
-        (["entailment", "b", "c"], "no one label of contradiction"),
+        (["entailment", "b", "c"], "must have one label that begins with .contradict"),
     ],
 )
-def test_classifiers_of_something_else(labels, message):
+def test_rejects_other_classifiers(labels, message):
     with pytest.raises(InputError, match=message):
         zero_shot(classifier(labels=labels), ["a"], ["good"])
-    with pytest.raises(InputError, match="is for multi_label_classification"):
+    with pytest.raises(
+        InputError, match="single_label_classification, not multi_label_classification"
+    ):
         multi = classifier(labels=NLI, problem_type="multi_label_classification")
         zero_shot(multi, ["a"], ["good"])

@@ -51,7 +51,7 @@ def test_gradient_norm_is_the_mean_over_the_steps(replicas):
     check_norms(history, watch.weights)
 
 
-def test_the_norm_is_of_the_gradient_before_clipping():
+def test_norm_is_measured_before_clipping():
     clipped = train(
         data=dataset(16, 16),
         epochs=1,
@@ -86,26 +86,26 @@ def scripted(losses, optimizer="sgd", steps_per_execution=1, **compiled):
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
-def test_highest_loss_is_that_of_one_step_of_the_epoch(steps_per_execution):
+def test_highest_loss_is_the_worst_step_of_the_epoch(steps_per_execution):
     _, history = scripted([1, 7, 2, 3, 2, 1], steps_per_execution=steps_per_execution)
     assert history["highest_loss"] == [7, 3]
     assert history["loss"] == pytest.approx([10 / 3, 2])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_loss_that_is_no_number_is_infinite(bad):
+def test_nan_loss_counts_as_infinite(bad):
     _, history = scripted([1, bad, 2, 1, 1, 1])
     assert history["highest_loss"][0] == np.inf
     assert np.isfinite(history["gradient_norm"][0])  # of the other steps
 
 
-def test_nothing_is_watched_unless_asked_for():
+def test_records_nothing_by_default():
     model = build()
     model.compile(sgd(), jit_compile=False)
     assert set(model.fit(dataset(16, 16), verbose=0).history) == {"loss"}
 
 
-def test_waits_for_data_are_added_up():
+def test_adds_up_waits_for_data():
     def slow():
         for _ in range(3):
             time.sleep(0.1)
@@ -118,7 +118,7 @@ def test_waits_for_data_are_added_up():
     assert model.step_watch.input_wait() > 0.1 * 0.99
 
 
-def test_a_clock_that_is_set_back_makes_no_wait_negative(monkeypatch):
+def test_clock_set_back_gives_no_negative_wait(monkeypatch):
     times = iter([1000.0, 1002.5, 1000.0, 400.0, 400.0, 401.0])
     monkeypatch.setattr(tf, "timestamp", lambda: tf.constant(next(times), tf.float64))
     watch = StepWatch()

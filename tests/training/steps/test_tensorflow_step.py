@@ -127,7 +127,7 @@ def test_keras_loss_metrics_and_evaluation_of_uneven_batches():
         np.testing.assert_allclose(predictions, results[0][3], atol=1e-5)
 
 
-def test_one_device_is_stock_keras():
+def test_one_device_equals_keras():
     class Stock(keras.Model):
         pass
 
@@ -172,7 +172,7 @@ def test_sample_weights_and_add_loss():
 
 
 @pytest.mark.parametrize("clip", ["clipnorm", "global_clipnorm", "clipvalue"])
-def test_each_clip_sees_the_reduced_gradient(clip):
+def test_clips_the_reduced_gradient(clip):
     def clipped():
         return keras.optimizers.SGD(1.0, **{clip: 1e-3})
 
@@ -243,7 +243,7 @@ def test_replicas_and_micro_batches_drop_different_units():
     assert (by_micro_batch[:4] != by_micro_batch[4:]).mean() > 0.3
 
 
-def test_units_are_a_function_of_seed_and_step():
+def test_seed_and_step_determine_the_dropped_units():
     first = dropped(1, seed=1, steps_before=5)
     np.testing.assert_array_equal(dropped(1, seed=1, steps_before=5), first)
     assert (dropped(1, seed=1, steps_before=6) != first).mean() > 0.3
@@ -321,7 +321,7 @@ def loss_of_known_length():
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_the_end_of_data_of_unknown_length_is_no_step(loss_of_known_length, replicas):
+def test_end_of_data_of_unknown_length_is_not_a_step(loss_of_known_length, replicas):
     # Rows are counted, and steps, without need of the data: they must not run when it has ended.
     known = dataset(8, drop_remainder=True)
     unknown = known.filter(lambda x, y: True)
@@ -346,7 +346,7 @@ def test_strings_train_under_a_strategy():
     assert np.isfinite(history["loss"][0])
 
 
-def test_the_hook_that_keras_reduces_by_is_still_there():
+def test_keras_still_has_the_reduction_hook():
     """`compile` shadows this private method; without it gradients would be reduced twice."""
     with mirrored(2).scope():
         optimizer = AdamW(1e-3)
@@ -365,12 +365,12 @@ def test_the_hook_that_keras_reduces_by_is_still_there():
         ),
     ],
 )
-def test_compile_refuses_what_would_be_wrong(settings, message):
+def test_compile_rejects_invalid_options(settings, message):
     with pytest.raises(InputError, match=message):
         build(Classifier).compile(**({"optimizer": "sgd", "loss": cross_entropy()} | settings))
 
 
-def test_optimizer_of_another_strategy_is_refused():
+def test_rejects_an_optimizer_of_another_strategy():
     optimizer = keras.optimizers.SGD(0.1)
     with mirrored(2).scope():
         model = build(Classifier)
@@ -379,7 +379,7 @@ def test_optimizer_of_another_strategy_is_refused():
 
 
 @pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_no_execution_leaves_its_epoch(replicas):
+def test_executions_stay_within_their_epoch(replicas):
     """Three steps an epoch, two an execution: the second of each epoch has one."""
     data = dataset(8, 48, Classifier)
     plain, _ = train(replicas, Classifier, data.take(3), epochs=1, optimizer=sgd)
@@ -412,13 +412,13 @@ def test_eager_steps_with_an_odd_last_batch(reference, settings):
     assert distance(graph, eager) < ROUNDING
 
 
-def test_xla_says_which_batches_it_cannot_accumulate():
+def test_xla_reports_batches_it_cannot_accumulate():
     with pytest.raises(InputError, match="must be a multiple of accumulation_steps=4"):
         train(1, data=dataset(8, 10), accumulation_steps=4, jit_compile=True, epochs=1)
 
 
 @pytest.mark.parametrize("optimizer", [AdamW, keras.optimizers.Adam])
-def test_averages_of_what_is_trainable_are_its_own(optimizer):
+def test_each_trainable_variable_keeps_its_own_average(optimizer):
     """Keras pairs weights and averages by position, whatever has been frozen in between."""
     model = build(Classifier)
     model.compile(optimizer(1e-2, use_ema=True), loss=cross_entropy(), jit_compile=False)
@@ -445,8 +445,10 @@ def test_averages_of_what_is_trainable_are_its_own(optimizer):
         np.testing.assert_array_equal(variable.numpy(), expected)
 
 
-def test_static_batch_that_accumulation_does_not_divide_is_refused():
-    with pytest.raises(InputError, match="16 examples, which accumulation_steps=3 does not divide"):
+def test_rejects_a_static_batch_not_divisible_by_accumulation():
+    with pytest.raises(
+        InputError, match="multiple of accumulation_steps=3. Received: a batch of 16"
+    ):
         train(1, data=dataset(16, 16, drop_remainder=True), accumulation_steps=3)
 
 

@@ -58,7 +58,7 @@ def expected():
     ],
     ids=str,
 )
-def test_the_cut_changes_nothing(expected, cut):
+def test_splitting_the_batch_changes_nothing(expected, cut):
     weights, loss = fitted(**cut)
     # Numbers of about 1 in float32, whose sums are taken in another order in six steps.
     for one, other in zip(weights, expected[0], strict=True):
@@ -90,6 +90,6 @@ def test_both_passes_drop_the_same_units(jit_compile):
         np.testing.assert_allclose(new, old - RATE * gradient.numpy(), rtol=1e-5, atol=5e-6)
 
 
-def test_examples_have_no_weights():
-    with pytest.raises(InputError, match="weights of examples have no meaning"):
+def test_rejects_sample_weights():
+    with pytest.raises(InputError, match="sample_weight has no meaning"):
         ranker().fit(X, Y, sample_weight=np.ones(17), verbose=0)
