@@ -105,11 +105,8 @@ _CALLS = {
         "from_pretrained(name), which loads its tokenizer": "preprocessor",
         "from_pretrained(name, num_classes=3), which makes a new head": "ignore_mismatched_sizes",
         "from_pretrained(name); no code of a model is run": "trust_remote_code",
-    },
-    "A model with long_texts": {
-        "head_tokens": 'long_texts=LongTexts("head_tail", head_tokens=128)',
-        "doc_stride": 'long_texts=LongTexts("mean", doc_stride=128)',
-        "max_windows": 'long_texts=LongTexts("mean", max_windows=8)',
+        'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=128))': "head_tokens",
+        'from_pretrained(name, long_texts=LongTexts("mean", max_windows=8))': "max_windows",
     },
     "TaskModel.compile": {
         "compile(learning_rate=5e-5)": "lr",

@@ -51,7 +51,8 @@ def knows_building(cls: type) -> type:
         finally:
             self.is_building = False
 
-    cls.is_building, cls._symbolic_build = False, symbolic_build
+    cls.is_building = False  # type: ignore[attr-defined]  # any model class
+    cls._symbolic_build = symbolic_build  # type: ignore[attr-defined]
     return cls
 
 
@@ -74,7 +75,7 @@ def builds_under_strategy(cls: type) -> type:
         with self._distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
 
-    cls._maybe_symbolic_build = maybe_symbolic_build
+    cls._maybe_symbolic_build = maybe_symbolic_build  # type: ignore[attr-defined]
     return cls
 
 

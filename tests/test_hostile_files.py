@@ -499,6 +499,19 @@ def test_a_sample_of_junk_in_files(prepared):
     assert min(counts["read"], counts["refused"]) > SAMPLE / 10
 
 
+@pytest.mark.parametrize(
+    "name, case",
+    [  # found by the slow test below
+        ("byte-level BPE", ("tokenizer.json", ("added_tokens",), [["a", "b"], ["c"]])),
+        ("manifest", ("manifest.json", ("settings", "length"), 1)),
+        ("FlauBERT", ("tokenizer_config.json", ("extra_special_tokens",), 7)),
+    ],
+)
+def test_junk_that_was_not_refused(prepared, name, case):
+    counts, bad = run(prepared, name, [case])
+    assert not bad and counts["refused"] == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_all_junk_in_all_files(prepared, name):

@@ -61,7 +61,7 @@ def new_records(
         yield directory
         if on_bucket:
             try:
-                remote_files.upload(directory, output_directory, last=records.MANIFEST)
+                remote_files.upload(directory, str(output_directory), last=records.MANIFEST)
             except InputError as error:
                 raise Interrupted(f"{error}. {RESUME}") from error
     if on_bucket:
@@ -77,7 +77,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
         return
     with temporary_directory() as copy:
         tokenizer.save_pretrained(copy)
-        remote_files.upload(Path(copy), directory)
+        remote_files.upload(Path(copy), str(directory))
 
 
 def _check_replaceable(directory):

@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim
@@ -41,7 +42,7 @@ class FinishedBlocks:
             self._parent = output_directory
         self._folder = self._parent / f".{self._name}.unfinished"
         self._made_by = __version__, FORMAT_VERSION, repr(settings), tokenizer.fingerprint
-        self._lock = None
+        self._lock: Any = None
 
     def __enter__(self):
         return self

@@ -51,6 +51,6 @@ def _checked(manifest):
     tokenizer.text("fingerprint")
     tokenizer.integer("vocabulary_size", least=1)
     settings.text("objective", choices=tuple(RECORDS_OBJECTIVES))
-    settings.integer("length", least=1, most=_LONGEST_ROW)
+    settings.integer("length", least=8, most=_LONGEST_ROW)
     settings.integer("max_examples_per_row", least=1, most=_LONGEST_ROW)
     return names, sizes

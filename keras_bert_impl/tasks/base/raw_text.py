@@ -52,7 +52,9 @@ class RawTextTrainer(ReplicatedTrainer):
     most_columns = 2
     long_texts = LongTexts()
     long_part = "second"  # the text of a pair that may be long
-    block_texts = block_characters = None  # for `predict`, see `blocks`; None for its defaults
+    # For `predict`, see `blocks`; None for its defaults.
+    block_texts: int | None = None
+    block_characters: int | None = None
 
     outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
 

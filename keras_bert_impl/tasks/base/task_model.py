@@ -262,6 +262,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         if max_length is not None:
             kwargs["max_length"] = max_length
         kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
+        if "doc_stride" in kwargs and "long_texts" in cls.settings:
+            raise InputError("doc_stride is part of long_texts: LongTexts('mean', doc_stride=128).")
         if "long_texts" in kwargs:
             kwargs["long_texts"] = kept.get("long_texts", LongTexts()).changed(kwargs["long_texts"])
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
@@ -311,9 +313,12 @@ class TaskModel(RawTextTrainer, keras.Model):
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         """Reads the arguments of the class that a `ModelSource` keeps from the saved model.
 
-        Arguments in `given`, a dict, take precedence.
+        Arguments in `given`, a dict, take precedence. Settings of another class are not used: a
+        `TextClassifier` and a `TextEmbedder` both have a `pooling`.
         """
-        return kept_settings(source.config, ("max_length", *cls.settings))
+        saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
+        is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]
+        return kept_settings(source.config, ("max_length", *(cls.settings if is_same else ())))
 
     @classmethod
     def pretrained_arguments(

@@ -171,6 +171,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     """
     if isinstance(x, list) and x and all(isinstance(row, dict) for row in x):
         x = _columns_of(x)
+    _check_is_no_row(x)
     columns = column_names(x)
     if columns is None or (isinstance(x, dict) and not any(map(_holds_texts, x.values()))):
         return x
@@ -195,6 +196,16 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     else:
         texts = tuple(values(x[name]) for name in chosen)
     return texts if len(texts) > 1 else texts[0]
+
+
+def _check_is_no_row(x):
+    """Raises `InputError` for `table.iloc[0]` of pandas, which would be taken for several texts."""
+    index, name = getattr(x, "index", None), getattr(x, "name", None)
+    if isinstance(name, (int, np.integer)) and getattr(index, "dtype", None) in ("object", "str"):
+        raise InputError(
+            f"a Series with the index {listed(list(index)[:4])} may be a row of a table. Pass "
+            "table.iloc[[0]] for a row, or series.tolist() for a list of texts."
+        )
 
 
 def column_names(x: Any) -> list | None:

@@ -1,6 +1,5 @@
 """`TextEmbedder`: sentence embeddings."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses, known_arguments
+from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import read_encoder_config
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.sentence_transformers import (
@@ -40,8 +39,6 @@ from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.micro_batches import unpack
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
-
-_LOG = logging.getLogger(__name__)
 
 
 @first_guesses("TextEmbedder")
@@ -126,7 +123,6 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     signature_class = VectorSignatures
     network = TextEmbedderNetwork
 
-    @known_arguments("A model with long_texts")
     def __init__(
         self,
         encoder: Encoder,
@@ -314,18 +310,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         found = read_sentence_settings(source.task_path)
-        if found:
-            limit = read_encoder_config(source, with_adapter=True).max_length
-            length = found["max_length"] or limit
-            if length > limit and "max_length" not in given:
-                _LOG.warning(
-                    "%s: max_seq_length is %d, but the encoder has %d positions; longer texts are "
-                    "truncated",
-                    source.task_path,
-                    length,
-                    limit,
-                )
-            found["max_length"] = min(length, limit)
+        if found and found["max_length"] is None:
+            found["max_length"] = read_encoder_config(source, with_adapter=True).max_length
         return super().saved_settings(source, given) | found
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:

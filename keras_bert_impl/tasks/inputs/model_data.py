@@ -237,6 +237,12 @@ def _check_dataset(model, x, y, with_labels):
             raise InputError(
                 f"a data set must yield batches of texts, string {shape}. Received: {part}"
             )
+    if model.has_token_labels and isinstance(x, dict) and with_labels and y is not None:
+        lengths = x["token_ids"].shape[-1], y.shape[1] if y.shape.rank else None
+        if None not in lengths and lengths[0] != lengths[1]:
+            raise InputError(
+                f"labels must be as long as token_ids, {lengths[0]}. Received: {lengths[1]}"
+            )
     if with_labels and y is None:
         raise InputError("the data set has no labels; it must yield (texts, labels).")
     if not with_labels and _is_string(x) and _is_string(y):

@@ -1,4 +1,4 @@
-"""Converts batches from a generator or a `keras.utils.PyDataset` to datasets of features."""
+"""Converts batches from generators and other loaders to datasets of features."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -14,8 +14,12 @@ from keras_bert_impl.training.steps.data_options import without_autotuner
 
 
 def gives_batches(x: Any) -> bool:
-    """Whether `x` is a generator, another iterator or a `keras.utils.PyDataset`."""
-    return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset)
+    """Whether `x` is an iterator, a `keras.utils.PyDataset` or PyTorch's `DataLoader`."""
+    return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset) or _is_loader(x)
+
+
+def _is_loader(x):
+    return any(base.__module__.startswith("torch.utils.data.") for base in type(x).__mro__)
 
 
 def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
@@ -63,7 +67,8 @@ def features_of_batches(
     """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
 
     A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the
-    forms that `fit` takes. A `PyDataset` restarts in each epoch; its `workers` are not used.
+    forms that `fit` takes. A `PyDataset` or `DataLoader` restarts in each epoch; the `workers` of a
+    `PyDataset` are not used, and a `DataLoader` shuffles by itself.
 
     Args:
         encode: function of (x, y, sample_weight) of a batch to (features, targets ...).
@@ -82,18 +87,28 @@ def features_of_batches(
             raise InputError(f"the {type(x).__name__} yields no batches.")
         x = itertools.chain([first], x)
     else:
-        first = x[0]
+        first = next(_epoch(x), None)
+        if first is None:
+            raise InputError(f"the {type(x).__name__} yields no batches.")
 
     def batches():
         draw = np.random.default_rng((seed, next(epochs)))
         for number, batch in enumerate(_epoch(x, draw if shuffle else None)):
-            yield _encoded(encode, batch, number)
+            made = _encoded(encode, batch, number)
+            if len(made) != len(spec):
+                raise InputError(
+                    f"batch {number} has {len(made)} parts, and the first one has {len(spec)}: "
+                    "give all of them labels and sample_weight, or none."
+                )
+            yield made
 
     spec = tf.nest.map_structure(_spec, _encoded(encode, first, 0))
     spec[0].update({name: _shape_of(inputs[name]) for name in spec[0]})
     data = tf.data.Dataset.from_generator(batches, output_signature=spec)
-    if getattr(x, "num_batches", None) is not None:
-        data = data.apply(tf.data.experimental.assert_cardinality(x.num_batches))
+    count = len(x) if _is_loader(x) and hasattr(x.dataset, "__len__") else None
+    count = getattr(x, "num_batches", count)
+    if count is not None:
+        data = data.apply(tf.data.experimental.assert_cardinality(count))
     return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
 
@@ -102,6 +117,9 @@ def _epoch(x, draw=None):
     if user_input.is_stream(x):
         yield from x
         return
+    if _is_loader(x):
+        yield from map(_of_loader, x)
+        return
     x.on_epoch_begin()
     numbers = itertools.count()
     if x.num_batches is not None:
@@ -109,6 +127,15 @@ def _epoch(x, draw=None):
     for number in numbers:
         yield x[int(number)]
     x.on_epoch_end()
+
+
+def _of_loader(batch):
+    """Converts what PyTorch collates, tuples of str in lists, to lists of str in tuples."""
+    if not isinstance(batch, (list, tuple)):
+        return batch
+    if all(isinstance(part, (str, bytes)) for part in batch):
+        return list(batch)
+    return tuple(map(_of_loader, batch))
 
 
 def _parts(batch):

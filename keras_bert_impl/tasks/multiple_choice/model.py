@@ -8,7 +8,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
@@ -70,7 +69,6 @@ class MultipleChoice(TaskModel):
     text_columns = ("prompt", "endings")
     long_part = "first"
 
-    @known_arguments("A model with long_texts")
     def __init__(
         self,
         encoder: Encoder,

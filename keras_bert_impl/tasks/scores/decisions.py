@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +48,7 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
             raise UndefinedScoresError(what, number)
 
 
-def likeliest(scores: np.ndarray | list[np.ndarray]) -> np.ndarray:
+def likeliest(scores: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
     """Returns the index of the highest score of each example; the first one if scores are equal.
 
     Args:

@@ -126,7 +126,7 @@ class FeatureTagger(WordTagger):
         dropout = config.dropout if head_dropout is None else head_dropout
         dropout = check("head_dropout", dropout, Rate)
         layers = layer_numbers(features, config.num_layers)
-        policy = {"dtype": encoder.dtype_policy}
+        policy: dict[str, Any] = {"dtype": encoder.dtype_policy}
 
         inputs = {
             "states": keras.Input((None, len(layers), config.hidden_dim), name="states"),

@@ -75,9 +75,9 @@ class Tagging(Task):
     def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:
         tags, entities = model.annotate(texts)
         for number, (text, labels) in enumerate(zip(texts, tags)):
-            words = find_words(text)
-            words = [text[start:end] for start, end in zip(words.starts, words.ends)]
-            answer = {"words": words, "labels": labels}
+            found = find_words(text)
+            words = [text[start:end] for start, end in zip(found.starts, found.ends)]
+            answer: dict[str, list] = {"words": words, "labels": labels}
             if entities is not None:
                 answer["entities"] = [entity._asdict() for entity in entities[number]]
             yield answer, [" ".join(f"{word}/{label}" for word, label in zip(words, labels))]

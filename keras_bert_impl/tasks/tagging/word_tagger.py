@@ -107,7 +107,7 @@ class WordTagger(TaskModel):
         return len(self.labels)
 
     @property
-    def default_rates(self) -> list[tuple[str, float]]:  # type: ignore[override]  # an attribute there
+    def default_rates(self) -> list[tuple[str, float]]:
         """Factors of the default learning rate; CRF scores have a separate rate."""
         return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
 

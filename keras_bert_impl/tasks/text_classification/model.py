@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import (
     classifier_dropout,
     classifier_dropout_key,
@@ -100,7 +99,6 @@ class TextClassifier(TaskModel):
     network = TextClassifierNetwork
     settings = ("pooling", "long_texts")
 
-    @known_arguments("A model with long_texts")
     def __init__(
         self,
         encoder: Encoder,

@@ -4,9 +4,15 @@ import pytest
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import QuestionAnswerer, TextEmbedder
+from keras_bert_impl.tasks import (
+    MultipleChoice,
+    QuestionAnswerer,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
-from tests.tasks.helpers import encoder
+from tests.tasks.helpers import classifier, encoder
 
 
 def kept(names, **own):
@@ -50,3 +56,21 @@ def test_limits_max_length_to_the_positions(caplog):
     assert "model: max_length is 512, but the encoder has 32 positions" in caplog.text
     assert within_positions({"max_length": 32}, config, "model") == {"max_length": 32}
     assert within_positions({}, config, "model") == {}
+
+
+def test_another_task_does_not_take_over_settings(tmp_path):
+    classifier(pooling="max", long_texts="mean", max_length=16).save_pretrained(tmp_path)
+    assert TextEmbedder.from_pretrained(tmp_path).pooling == "mean"
+    answerer = QuestionAnswerer.from_pretrained(tmp_path, max_question_length=2)
+    assert (answerer.doc_stride, answerer.max_length) == (128, 16)
+    assert MultipleChoice.from_pretrained(tmp_path).long_texts.way == "truncate"
+    assert TokenClassifier.from_pretrained(tmp_path, num_classes=2).doc_stride == 8
+    assert TextClassifier.from_pretrained(tmp_path).pooling == "max"
+
+
+def test_a_subclass_takes_over_settings(tmp_path):
+    class Own(TextClassifier):
+        pass
+
+    classifier(pooling="max").save_pretrained(tmp_path)
+    assert Own.from_pretrained(tmp_path).pooling == "max"

@@ -269,8 +269,11 @@ def test_multiple_choice_round_trips_through_files(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [embedder, chooser])
-def test_rejects_invalid_settings(kind):
+def test_rejects_invalid_settings(kind, tmp_path):
     with pytest.raises(InputError, match="long_texts must be one of"):
         kind("middle")
-    with pytest.raises(InputError, match="Write long_texts=LongTexts"):
-        kind("mean", doc_stride=3)
+    model = kind("mean")
+    model.save_pretrained(tmp_path)
+    for argument in ("doc_stride", "max_windows", "head_tokens"):
+        with pytest.raises(InputError, match="LongTexts\\(.*" + argument):
+            type(model).from_pretrained(tmp_path, **{argument: 3})

@@ -320,3 +320,65 @@ def test_endless_generators_need_steps():
         classifier().fit(batches_of(endless(*examples(16))), verbose=0)
     with pytest.raises(InputError, match="pairs of segments must be"):
         classifier().predict(iter([(["good"], ["bad"])]), verbose=0)
+
+
+# === PyTorch ===
+
+
+def test_data_loaders_of_pytorch_train_like_lists():
+    import torch
+
+    texts, labels = examples(24)
+    batches = [texts[i : i + 8] for i in range(0, 24, 8)]
+    losses = []
+    for given in ("lists", "loader"):
+        model = classifier(dropout=0.0)
+        model.compile(keras.optimizers.SGD(0.1))
+        if given == "loader":
+            loader = torch.utils.data.DataLoader(list(zip(texts, labels)), batch_size=8)
+            losses.append(model.fit(loader, epochs=2, verbose=0).history["loss"])
+            np.testing.assert_allclose(
+                model.predict(loader, verbose=0), model.predict(texts, verbose=0), atol=1e-6
+            )
+            continue
+        stream = itertools.cycle(zip(batches, [labels[i : i + 8] for i in range(0, 24, 8)]))
+        history = model.fit(stream, steps_per_epoch=3, epochs=2, verbose=0).history
+        losses.append(history["loss"])
+    np.testing.assert_allclose(*losses, rtol=1e-6)
+
+
+def test_data_loaders_may_have_class_numbers():
+    import torch
+
+    texts, labels = examples(16)
+    numbers = [int(label == "positive") for label in labels]
+    loader = torch.utils.data.DataLoader(list(zip(texts, numbers)), batch_size=4)
+    model = classifier()
+    model.fit(loader, verbose=0)
+    assert set(model.evaluate(loader, verbose=0, return_dict=True)) == {"accuracy", "loss"}
+
+
+# === Slips ===
+
+
+def test_rejects_generators_whose_batches_differ_in_their_parts():
+    batches = [(["good"], ["positive"]), (["bad"], ["negative"], [1.0])]
+    with pytest.raises(Exception, match="batch 1 has 3 parts, and the first one has 2"):
+        classifier().fit(iter(batches), steps_per_epoch=2, verbose=0)
+
+
+def test_rejects_the_row_of_a_table():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS, "label": ["positive", "negative", "positive"]})
+    with pytest.raises(InputError, match="Pass table.iloc"):
+        classifier().predict(table.iloc[0], verbose=0)
+    assert classifier().predict(table["text"], verbose=0).shape == (3, 2)
+    assert classifier().predict(table.iloc[0][["text"]].tolist(), verbose=0).shape == (1, 2)
+
+
+def test_rejects_token_labels_that_are_shorter_than_the_rows():
+    model = TokenClassifier(encoder(), tokenizer(), labels=["O", "B-X"])
+    features = {"token_ids": np.full((4, 6), 5)}
+    data = tf.data.Dataset.from_tensor_slices((features, np.zeros((4, 3), "int32"))).batch(2)
+    with pytest.raises(InputError, match="as long as token_ids, 6. Received: 3"):
+        model.fit(data, verbose=0)
