@@ -130,7 +130,7 @@ class AddedTokens:
             the same content.
 
     Example:
-        from keras_bert_impl.tokenizers.added_tokens import AddedTokens
+        from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens
         code_points = [ord(character) for character in "<s>a   b\\n"]
         find = AddedTokens({0: AddedToken("<s>"), 1: AddedToken("  ")})
         find(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]

@@ -117,6 +117,7 @@ class Tokenizer(abc.ABC):
 
     @property
     def can_be_cut(self) -> bool:
+        """Whether text may be cut between words before it is tokenized: no added token has spaces."""
         return not any(re.search(r"\s", token.content.lstrip()) for token in self.added_tokens)
 
     @property

@@ -139,7 +139,7 @@ def test_tests_are_run_with_their_arguments(checkout):
     assert run(checkout, ".ci/run").returncode == 0
     folders = "keras_bert_impl tests tools"
     lint = [f"-m ruff check {folders}", f"-m ruff format --check {folders}"]
-    assert log(checkout) == [*lint, PYTEST]
+    assert log(checkout) == [*lint, "-m mypy", PYTEST]
 
 
 def test_a_failed_installation_is_tried_again(checkout):

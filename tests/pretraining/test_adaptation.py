@@ -142,7 +142,7 @@ def command(folder, tmp_path):
     [
         (["adapt_steps=5"], "adapt_steps needs --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
-        (["--adapt", "gone.txt", "crf=true"], "crf is no setting of a TextClassifier"),
+        (["--adapt", "gone.txt", "crf=true"], "crf is not a setting of TextClassifier"),
         (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),
         (
             ["--adapt", "gone.txt", "--seeds", "1,2", "epochs=0"],

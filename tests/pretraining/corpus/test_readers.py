@@ -176,7 +176,7 @@ def test_tfds(tmp_path):
             "the field 'text' holds no text; the fields are: body, id",
         ),
         (b'{"text": "a"}\n{"text": 3}\n', 2, "the field 'text' holds no text"),
-        (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "not valid JSON"),
+        (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "nested too deeply"),
         (b'<doc id="1" title="t">\nt\nText.\n', 1, "has no </doc>"),
         (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside of"),
     ],

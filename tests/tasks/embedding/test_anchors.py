@@ -133,8 +133,8 @@ def test_command_trains_on_triplets(command, tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["loss=triplet"], "loss must be multiple_negatives, of rows as these"),
-        (["--negative", "other", "loss=cosent"], "loss must be multiple_negatives or triplet, of"),
+        (["loss=triplet"], "loss must be multiple_negatives for these examples"),
+        (["--negative", "other", "loss=cosent"], "loss must be multiple_negatives or triplet for"),
     ],
 )
 def test_rejects_unsuitable_losses(command, tmp_path, capsys, arguments, message):

@@ -106,7 +106,7 @@ def test_rejects_invalid_input(folder, capsys):
         same = SimilarityExamples.of(Examples(PAIRS, [3.0] * 16))
         Similarity(same, same)
     assert finetune(folder, "other", "loss=triplet") == 2
-    assert "loss must be cosine or cosent, of rows as these" in capsys.readouterr().err
+    assert "loss must be cosine or cosent for these examples" in capsys.readouterr().err
     assert finetune(folder, "other", "crf=true") == 2
     assert "crf is not a setting of TextEmbedder" in capsys.readouterr().err
     assert not (folder / "other").exists()

@@ -261,7 +261,7 @@ def test_classifier_with_other_classes_gets_a_new_head(tmp_path, caplog):
     classifier = TextClassifier(helpers.encoder(), TOKENIZER, num_classes=3)
     classifier.save_pretrained(tmp_path)
     model = MultipleChoice.from_pretrained(tmp_path)
-    assert "has a classifier of 3 classes; a new one of 1 is made" in caplog.text
+    assert "has a classifier for 3 classes; a new one for 1 is initialized" in caplog.text
     np.testing.assert_array_equal(
         helpers.weights(model.encoder), helpers.weights(classifier.encoder)
     )

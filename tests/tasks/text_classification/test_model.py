@@ -115,7 +115,7 @@ def test_rejects_invalid_class_weights(problem_type, labels, weights, message):
         (MULTI, [[1], [0, 1]], "rows differ in length"),
         (REGRESSION, [[1.0, 2.0], [0.5, float("nan")]], "finite"),
         (REGRESSION, [1.0, 2.0], "2 finite number"),
-        (REGRESSION, ["one", "two"], "one number per text"),
+        (REGRESSION, ["one", "two"], "a number for each text"),
     ],
 )
 def test_rejects_invalid_labels(problem_type, labels, message):
@@ -295,11 +295,11 @@ def test_real_weights_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"id2label": {"a": 0, "b": 1}}, "config.json: id2label must be an object of names"),
+        ({"id2label": {"a": 0, "b": 1}}, "config.json: id2label must be an object that maps"),
         ({"id2label": {"0": "a", "1": ["b"]}}, r"config.json: id2label.1 must be a number"),
         (
             {"id2label": {"0": "a", "1": "b", "2": "c"}, "label2id": None},
-            r"config.json has 3 labels, but tensor classifier.bias the shape \(2,\)",
+            r"config.json has 3 labels, but tensor classifier.bias has shape \(2,\)",
         ),
     ],
 )

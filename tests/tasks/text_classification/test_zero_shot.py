@@ -68,7 +68,7 @@ def test_finds_entailment_and_contradiction_by_name(model):
         ((["a"], ["good", 3]), "candidate_labels must be a list of strings"),
         (("a", ["good"]), "expected a list of texts"),
         ((["a"], ["good"], "It is."), "hypothesis_template must have {}"),
-        (([("a", "b")], ["good"]), "text 0: a segment is a tuple of 2"),
+        (([("a", "b")], ["good"]), "text 0: a segment is a tuple of length 2"),
     ],
 )
 def test_rejects_invalid_input(model, arguments, message):
