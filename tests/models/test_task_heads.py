@@ -1,4 +1,4 @@
-"""Heads of tasks: rates of dropout with which something is learned."""
+"""Task heads: dropout rates at which a model still learns."""
 
 import numpy as np
 import pytest
