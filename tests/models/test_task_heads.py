@@ -1,4 +1,4 @@
-"""Task heads: dropout rates at which a model still learns."""
+"""Dropout rates that task models and layers accept."""
 
 import numpy as np
 import pytest
