@@ -54,7 +54,7 @@ def difference(first, second):
 
 
 def random_features(config, lengths, seed=0):
-    """Features of a padded batch with random ids and all segments.
+    """Features of a padded batch with random token and segment ids.
 
     Args:
         config: `EncoderConfig`.

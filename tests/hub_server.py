@@ -29,7 +29,7 @@ class Fault:
     Args:
         times: int. Number of responses affected.
         status: int. HTTP status sent in place of the file.
-        error_code: str. The hub's name of the error.
+        error_code: str. The hub's name for the error.
         drop_after: int. Bytes after which the connection closes.
         stalls: bool. If true, the connection stays open after `drop_after` bytes but sends nothing.
         truncate_to: int. Bytes to send, also stated as the content length.

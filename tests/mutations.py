@@ -161,7 +161,7 @@ def cases(files):
 
 
 def outcome(read):
-    """None if `read()` succeeds, the message of an `InputError`, or any other error or warning."""
+    """Returns None or the message of an `InputError`; raises any other error or warning."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

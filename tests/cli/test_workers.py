@@ -124,8 +124,7 @@ def test_pretrain(base, tmp_path):
     prepare(tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1)
     one, two = tmp_path / "one", tmp_path / "two"
     arguments = ["pretrain", records, f"model={base}", "total_steps=6", "report_every=2"]
-    # Same epsilon as in the tests of the step: Adam amplifies rounding by at most rate / epsilon =
-    # 10.
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     arguments += ["batch_size=8", "learning_rate=1e-2", "dropout=0", "epsilon=1e-3"]
     output_of(start_python(*COMMAND, *arguments, "--out", one))
     run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")

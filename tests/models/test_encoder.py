@@ -149,7 +149,7 @@ def test_with_outputs(encoder, features):
     assert difference(states[0], embedded) < REORDERED
     assert difference(states[-1], outputs["sequence_output"]) == 0
     for scores in outputs["attention_scores"]:
-        # Each query's weights sum to 1.
+        # Each query's weights sum to 1, and padding has weight 0.
         assert difference(to_numpy(scores).sum(-1), np.ones((3, 4, 9))) < 9 * 2.0**-24
         assert (to_numpy(scores)[1, :, :, 5:] == 0).all()
 

@@ -76,7 +76,7 @@ def _comparable(sample):
 
 
 def _are_alike(scores):
-    """Whether only rounding decides the choice, between endings that are truncated to the same."""
+    """Whether only rounding decides the choice, between endings equal after truncation."""
     second, best = sorted(scores)[-2:]
     return best - second <= TOLERANCE
 
