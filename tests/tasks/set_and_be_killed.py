@@ -1,4 +1,4 @@
-"""Fine-tunes with two seeds; given a seed as the last argument, kills itself in that run."""
+"""Fine-tunes with two seeds; given one as the last argument, kills itself during its run."""
 
 import os
 import signal

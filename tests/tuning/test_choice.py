@@ -103,7 +103,7 @@ def test_crf_has_its_own_rate():
 
 @pytest.mark.parametrize("crf_rate", [None, pytest.param(1e-4, marks=pytest.mark.slow)])
 def test_crf_scores_move_at_the_crf_rate(base, tmp_path, crf_rate):
-    """In a run of the command's function, and in `fit` without a setting."""
+    """In `finetune`, and in `fit` without a setting."""
     words = [text.split() for text in TEXTS]
     train = TaggedExamples(words, [["B-X"] * len(text) for text in words], ["O", "B-X"])
     if crf_rate is None:

@@ -113,9 +113,8 @@ def test_sorted_windows_leave_little_padding():
     data = tokenized()
     in_order = list(batching.training_batches(data, (NUMBERS,), 32, 0, shuffle=False).take(32))
     shuffled = list(batching.training_batches(data, (NUMBERS,), 32, 0).take(32))
-    # Lengths are uniform from 3 to 13 with mean 8, so unsorted batches are about 13 long. A window
-    # of 256 has about 23 texts of each length, so a batch of 32 spans three lengths at most: 1.5 /
-    # 8.
+    # Lengths are uniform from 3 to 13, mean 8, so unsorted batches are about 13 long. A window of
+    # 256 has about 23 texts of each length; a batch of 32 spans three lengths at most: 1.5 / 8.
     assert waste(in_order) > 0.35
     assert waste(shuffled) < 1 / 8
 

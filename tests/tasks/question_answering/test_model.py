@@ -108,8 +108,7 @@ def test_any_number_of_replicas_reaches_the_same_weights(model):
     before = helpers.weights(model)
     after = helpers.weights(fitted(mirrored(2)))
     assert np.abs(before - helpers.weights(answerer())).max() > 1e-2
-    # Gradients round to some 1e-7; each of 3 steps multiplies that by a learning rate of 0.01 over
-    # 1e-3.
+    # Gradients round to some 1e-7; each of 3 steps multiplies that by the rate 0.01 over 1e-3.
     np.testing.assert_allclose(after, before, atol=1e-5)
 
 

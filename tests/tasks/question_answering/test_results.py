@@ -12,7 +12,7 @@ from tests.tasks.squad_files import document, question, some_questions, write
 
 @pytest.fixture(scope="module")
 def some(tmp_path_factory):
-    """SQuAD 2.0 questions and answers; each "" answer scores the null odds above the best text."""
+    """SQuAD 2.0 questions and answers; "" scores higher than the best text by the null odds."""
     content, texts, odds = some_questions()
     examples = read_squad(write(tmp_path_factory.mktemp("squad") / "dev.json", content))
     predictions = []

@@ -254,7 +254,7 @@ def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
     shutil.rmtree(folder / "cut" / "model")
     newest, *_ = sorted((folder / "cut" / "checkpoints").glob("*.data-*"), reverse=True)
     newest.write_bytes(newest.read_bytes()[:100])
-    assert main([*finetune(folder, out="cut"), *settings]) == 0  # resumes from the one before
+    assert main([*finetune(folder, out="cut"), *settings]) == 0  # resumes from the earlier one
     for path in (folder / "cut" / "checkpoints").glob("*.data-*"):
         path.write_bytes(path.read_bytes()[:100])
     assert main([*finetune(folder, out="cut"), *settings]) == 2

@@ -210,7 +210,7 @@ def test_maps_are_trained_and_removed_and_the_teacher_is_frozen():
     assert losses[-1] < 0.8 * losses[0]
     for variable, old in zip(objective.variables, maps, strict=True):
         assert np.abs(to_numpy(variable.value) - old).max() > 1e-3
-    assert len(small.variables) == own + 2  # plus none of the teacher's
+    assert len(small.variables) == own + 2  # no variables of the teacher
     np.testing.assert_array_equal(weights(large), before)
     small.compile(keras.optimizers.SGD(RATE))
     assert len(small.variables) == own

@@ -100,7 +100,7 @@ def test_concatenated_states_pass_two_lstm_layers(model):
         hidden = model.get_layer(f"bilstm_{number}")(hidden)
     expected = keras.ops.softmax(model.head_layer(hidden))[0]
     assert model.get_layer("bilstm_1").output.shape[-1] == 8
-    # In a batch with a longer text, so that this one has padding.
+    # In a batch with a longer text, so that this one has padding, which must be masked.
     received = model.predict([words, TEXTS[0] + TEXTS[2]], verbose=0)[0]
     np.testing.assert_allclose(received, expected, atol=1e-5)
 
