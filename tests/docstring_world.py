@@ -1,4 +1,4 @@
-"""Files and objects that the examples of docstrings name, all very small."""
+"""Tiny files and objects that docstring examples refer to."""
 
 import functools
 import json
@@ -43,7 +43,7 @@ def classifier(**arguments):
 
 
 def write_files(root):
-    """Writes every file and folder that an example reads."""
+    """Writes every file and folder that the examples read."""
     _write_texts(root)
     _write_labelled(root)
     _write_models(root)
@@ -147,7 +147,7 @@ def _write_run(run):
 
 
 def _write_training_checkpoint(root, path):
-    """Writes a checkpoint with the moments of Adam, as in a run of google-research/bert."""
+    """Writes a checkpoint with Adam's moments, like a run of google-research/bert."""
     encoder().save_pretrained(root / "plain")
     convert(root / "plain", root / "plain_google", "google")
     reader = tf.train.load_checkpoint(str(root / "plain_google" / "bert_model.ckpt"))
@@ -186,7 +186,7 @@ def _numbers():
     return tf.data.Dataset.from_tensor_slices((np.ones((8, 4)), np.ones((8, 1)))).batch(4)
 
 
-# What a user has, for any example.
+# Names available to every example.
 COMMON = {
     "config": config,
     "encoder": encoder,
@@ -233,7 +233,7 @@ def _checkpoint():
 
 
 def _short_pretrain(*arguments, **settings):
-    """`pretrain` with a tiny model for two steps."""
+    """Runs `pretrain` with a tiny model for two steps."""
     settings = {key: settings[key] for key in settings if not key.startswith("records_")}
     settings |= {"model": config(), "total_steps": 2, "warmup_steps": 1, "batch_size": 4}
     return k.pretrain(*arguments, **settings)
@@ -244,19 +244,19 @@ def _questions():
 
 
 def _hub_model():
-    """A classifier with the activation that KerasHub's BERT has."""
+    """A classifier with the activation of KerasHub's BERT."""
     encoder = k.Encoder(config(activation="gelu_tanh"))
     k.TextClassifier(encoder, tokenizer(), num_classes=2).save_pretrained("hub_model")
     return open_model("hub_model")
 
 
 def _short_set(model, train, dev, directory, grid, **settings):
-    """`finetune_set` with the first value of each setting."""
+    """Runs `finetune_set` with the first value of each setting only."""
     grid = {name: values[:1] for name, values in grid.items()}
     return k.finetune_set(model, train, dev, directory, grid, **settings)
 
 
-# Objects of one example, by its dotted name.
+# Names for a single example, by its dotted name.
 OWN = {
     "interop.keras_hub.writing.write_keras_hub_preset": {
         "described": lambda: _hub_model().config,

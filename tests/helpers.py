@@ -1,4 +1,4 @@
-"""What several test files need: a small configuration, random inputs, the shared layer test."""
+"""Helpers for several test files: a small configuration, random inputs, the shared layer test."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ TINY = EncoderConfig(
     max_length=12,
     num_segments=3,
 )
-# As ModernBERT: every second layer sees two tokens to each side.
+# Like ModernBERT: in every second layer, a token attends to two tokens on each side.
 MODERN = dataclasses.replace(
     TINY,
     architecture="modernbert",
@@ -42,23 +42,23 @@ MODERN = dataclasses.replace(
 
 
 def to_numpy(nest):
-    """The numpy arrays of a nest of tensors."""
+    """Converts a nest of tensors to numpy arrays."""
     return keras.tree.map_structure(ops.convert_to_numpy, nest)
 
 
 def difference(first, second):
-    """The largest absolute difference of two tensors, as a float."""
+    """The largest absolute difference between two tensors, as a float."""
     first, second = (np.asarray(to_numpy(x), dtype="float64") for x in (first, second))
     assert first.shape == second.shape
     return float(np.abs(first - second).max())
 
 
 def random_features(config, lengths, seed=0):
-    """Features of a padded batch with random ids in every segment.
+    """Features of a padded batch with random token and segment ids.
 
     Args:
         config: `EncoderConfig`.
-        lengths: list of int, real tokens of each row.
+        lengths: list of int, number of real tokens in each row.
         seed: int.
     """
     random = np.random.default_rng(seed)
@@ -72,14 +72,14 @@ def random_features(config, lengths, seed=0):
 
 
 def randomize(model, seed=0, scale=0.1):
-    """Adds noise to every weight: fresh biases and scales are 0 and 1, which hides swapped ones."""
+    """Adds noise to every weight; initial biases of 0 and scales of 1 would hide swapped ones."""
     random = np.random.default_rng(seed)
     for weight in model.weights:
         weight.assign(to_numpy(weight.value) + scale * random.normal(size=weight.shape))
 
 
 def compiled(function):
-    """The function compiled by XLA, on either backend."""
+    """Compiles a function with XLA, on either backend."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -90,7 +90,7 @@ def compiled(function):
 
 
 def gradient(function, inputs):
-    """The gradient of a scalar function of one array, on either backend."""
+    """Returns the gradient of a scalar function of one array, on either backend."""
     inputs = ops.convert_to_tensor(inputs)
     if keras.backend.backend() == "jax":
         import jax
@@ -105,19 +105,19 @@ def gradient(function, inputs):
 
 
 def run_layer_test(layer, inputs, num_parameters, tmp_path, output_dtype=None):
-    """What every layer must do; returns its eager outputs.
+    """Checks what every layer must do; returns its eager outputs.
 
     Args:
         layer: an unbuilt layer with a `float32` policy and a complete `get_config`.
         inputs: tuple of arrays, `layer(*inputs)`.
-        num_parameters: int, exact.
+        num_parameters: int, exact number of parameters.
         tmp_path: `Path` to save to.
-        output_dtype: str where the outputs have another dtype than the policy computes in.
+        output_dtype: str, if the outputs differ from the policy's compute dtype.
     """
     eager = layer(*inputs)
     assert layer.count_params() == num_parameters
 
-    # A copy made from the configuration, called on symbols, is the same function.
+    # A copy made from the configuration, called on symbolic inputs, computes the same function.
     config = layer.get_config()
     json.dumps(config)
     copy = type(layer).from_config(config)
@@ -128,15 +128,15 @@ def run_layer_test(layer, inputs, num_parameters, tmp_path, output_dtype=None):
         assert tuple(symbol.shape[1:]) == tuple(tensor.shape[1:])
         assert symbol.dtype == keras.backend.standardize_dtype(tensor.dtype)
     arrays = list(inputs) if len(inputs) > 1 else inputs[0]
-    # Once compiled, sums may be taken in another order: some units in the last place.
+    # Compilation may change the order of sums: errors of a few units in the last place.
     _assert_close(model.predict(arrays, verbose=0), eager, 1e-6)
 
-    # It comes back from a `.keras` file with its weights.
+    # Survives a round trip through a `.keras` file, with its weights.
     model.save(tmp_path / "layer.keras")
     loaded = keras.saving.load_model(tmp_path / "layer.keras")
     _assert_close(loaded.predict(arrays, verbose=0), eager, 1e-6)
 
-    # Mixed precision: float32 weights, outputs as announced.
+    # Mixed precision: float32 weights, outputs of the declared dtype.
     half = type(layer).from_config({**config, "dtype": "mixed_bfloat16"})
     half_model = _functional(half, inputs)
     half_outputs = keras.tree.flatten(half(*inputs))
@@ -145,7 +145,7 @@ def run_layer_test(layer, inputs, num_parameters, tmp_path, output_dtype=None):
         assert symbol.dtype == dtype == (output_dtype or "bfloat16")
     assert {weight.dtype for weight in half.weights} <= {"float32"}
 
-    # It trains: every weight receives a gradient and stays finite.
+    # Training: every weight receives a gradient and stays finite.
     before = [to_numpy(weight.value) for weight in copy.trainable_weights]
     if before:
         targets = np.random.default_rng(1).normal(size=np.shape(to_numpy(eager)))
@@ -158,7 +158,7 @@ def run_layer_test(layer, inputs, num_parameters, tmp_path, output_dtype=None):
             for weight, old, new in zip(copy.trainable_weights, before, after)
             if (old == new).all()
         ]
-        # Adding the same number to all scores of a softmax changes nothing.
+        # Adding the same number to all scores does not change a softmax.
         assert [path for path in unchanged if not path.endswith("key/bias")] == []
     return eager
 
@@ -175,9 +175,9 @@ def _assert_close(received, expected, tolerance):
 
 @contextlib.contextmanager
 def small_disk(path):
-    """Inside the block files of over 1 MiB cannot be written under `path`, a new directory.
+    """Creates the directory `path`, where files over 1 MiB cannot be written inside the block.
 
-    A disk of its own where this process may mount one, a limit on the size of files elsewhere.
+    Mounts a small disk where this process may, and limits the file size elsewhere.
     """
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)]
@@ -203,12 +203,12 @@ def _succeeds(command):
 
 
 def mirrored(replicas):
-    """A strategy of so many replicas on one CPU."""
+    """A strategy with `replicas` replicas on one CPU."""
     import tensorflow as tf
 
     if replicas == 1:
         return tf.distribute.get_strategy()
-    # Collectives on CPUs are numbered for the whole process: two strategies disturb each other.
+    # Collectives on CPUs are numbered per process, so two strategies would interfere.
     reduce = tf.distribute.ReductionToOneDevice()
     devices = [f"CPU:{i}" for i in range(replicas)]
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduce)

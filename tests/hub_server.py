@@ -1,6 +1,6 @@
-"""Servers on the loopback interface that speak the protocols of the two hubs, with faults.
+"""Loopback servers that speak the protocols of the two model hubs, with injected faults.
 
-They keep what they were asked in `requests`, and how many bytes of which file they sent.
+They record the requests they receive in `requests`, and the bytes sent of each file.
 """
 
 import base64
@@ -24,20 +24,20 @@ LARGE = (".safetensors", ".bin", ".h5", ".spm")
 
 @dataclasses.dataclass
 class Fault:
-    """What goes wrong with the next `times` answers about a file.
+    """A fault in the next `times` responses for a file.
 
     Args:
-        times: int. How often.
-        status: int. Answered in place of the file.
-        error_code: str. The hub's name for it.
-        drop_after: int. Bytes after which the connection ends.
-        stalls: bool. Whether after `drop_after` bytes nothing comes any more, and nothing ends.
-        truncate_to: int. Bytes that are sent and stated to be all.
-        content: bytes. Sent in place of the file's own.
-        seconds: float. How long the answer takes to begin.
-        only: str. The HTTP method it happens to; None for all.
-        headers: dict. Headers of the answer, in place of those of the same name.
-        forever: bytes. Sent again and again as the body, which states no length.
+        times: int. Number of responses affected.
+        status: int. HTTP status sent in place of the file.
+        error_code: str. The hub's name for the error.
+        drop_after: int. Bytes after which the connection closes.
+        stalls: bool. If true, the connection stays open after `drop_after` bytes but sends nothing.
+        truncate_to: int. Bytes to send, also stated as the content length.
+        content: bytes. Sent in place of the file's content.
+        seconds: float. Delay before the response begins.
+        only: str. HTTP method that is affected; None for all.
+        headers: dict. Response headers that override those of the same name.
+        forever: bytes. Sent repeatedly as a body without a content length.
         drip: float. Seconds between two bytes of the body.
     """
 
@@ -57,7 +57,7 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One request: the file's name, or the last part of the address where there is none."""
+    """One request: the file's name, or else the last part of the address."""
 
     method: str
     name: str
@@ -83,11 +83,11 @@ class _Server(http.server.ThreadingHTTPServer):
         self.url = f"http://{host}:{self.server_address[1]}"
 
     def handle_error(self, request, client_address):
-        """Clients that were killed in mid-answer are part of the tests."""
+        """Ignores errors: tests kill clients in the middle of a response."""
 
 
 class FaultyServer:
-    """What the two servers share; a context manager that serves while it is open."""
+    """Base of both servers; a context manager that serves while it is open."""
 
     handler = None
 
@@ -101,7 +101,7 @@ class FaultyServer:
         self.url = self._server.url
 
     def __enter__(self):
-        # The interval is how long `shutdown` may take.
+        # The polling interval limits how long `shutdown` takes.
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
@@ -134,7 +134,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return self.server.owner
 
     def note(self, name):
-        """Keeps the request; returns the fault that is to happen to it."""
+        """Records the request; returns the fault to inject."""
         headers = self.headers
         request = Request(
             self.command, name, headers["Range"], headers["Authorization"], headers["Host"]
@@ -162,7 +162,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.reply(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
 
     def send_content(self, name, content, headers, fault):
-        """The file, or the rest of it that `Range` asks for, with its fault."""
+        """Sends the file, or the rest requested by `Range`, with its fault."""
         content = content if fault.content is None else fault.content
         content = content[: fault.truncate_to]
         if fault.forever or fault.drip:
@@ -185,7 +185,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.owner.sent[name] = self.owner.sent.get(name, 0) + len(sent)
         if len(sent) < len(body) and self.command != "HEAD":
             if fault.stalls:
-                self.connection.recv(1)  # until the client is gone
+                self.connection.recv(1)  # until the client disconnects
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
         return None
@@ -194,7 +194,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
         length = None if fault.forever else len(content)
         self.reply(200, {"Content-Length": length} | headers)
-        with contextlib.suppress(OSError):  # the client is gone
+        with contextlib.suppress(OSError):  # the client has disconnected
             if fault.forever:
                 while True:
                     self.wfile.write(fault.forever)
@@ -221,9 +221,9 @@ class _HubHandler(_Handler):
     do_HEAD = do_GET
 
     def _commit(self, repository, revision):
-        """Commit and files of a revision; None after an error was sent."""
+        """Returns the commit and files of a revision; None after sending an error."""
         commits = self.owner.repositories.get(repository)
-        if commits is None:  # so the hub answers those who are not logged in
+        if commits is None:  # the hub's response without a login
             return self.reply(401, {"X-Error-Code": "RepoNotFound"})
         commit = self.owner.branches.get((repository, revision), revision)
         if commit not in commits:
@@ -271,7 +271,7 @@ class _HubHandler(_Handler):
             self.send_content(name, content, headers | {"ETag": f'"{git_sha1(content)}"'}, fault)
             return
         headers |= {
-            # Another server than the hub itself keeps what is large.
+            # Large files are on a different server than the hub.
             "Location": f"{self.owner.storage.url}/storage/{name}?{sha256(content)}",
             "X-Linked-ETag": f'"{sha256(content)}"',
             "X-Linked-Size": str(len(content)),
@@ -292,7 +292,7 @@ class _HubHandler(_Handler):
 
 
 class HubServer(FaultyServer):
-    """A Hugging Face hub, with a second server for its large files.
+    """A Hugging Face hub, with a second server for large files.
 
     Example:
         >>> with HubServer() as hub:
@@ -303,7 +303,7 @@ class HubServer(FaultyServer):
 
     def __init__(self):
         super().__init__()
-        # Under another name: what goes to another port only can count as the same server.
+        # Under another host name, because another port alone can count as the same server.
         self.storage = _Server(_HubHandler, self, host="localhost")
         self.repositories = {}  # name -> commit -> file -> content
         self.branches = {}  # (repository, branch) -> commit
@@ -320,7 +320,7 @@ class HubServer(FaultyServer):
         self.storage.server_close()
 
     def add(self, repository, files, branch="main"):
-        """Makes a commit of these files, and the branch lead to it; returns the commit."""
+        """Commits these files and points the branch to the commit; returns the commit."""
         commit = hashlib.sha1(repr((repository, sorted(files.items()))).encode()).hexdigest()
         self.repositories.setdefault(repository, {})[commit] = files
         self.branches[repository, branch] = commit
@@ -329,7 +329,7 @@ class HubServer(FaultyServer):
 
     @staticmethod
     def entry(name, content):
-        """What the hub lists of a file."""
+        """The hub's listing entry of a file."""
         entry = {"path": name, "oid": git_sha1(content), "size": len(content)}
         if name.endswith(LARGE):
             digest = sha256(content)
@@ -356,7 +356,7 @@ class _KaggleHandler(_Handler):
             self.note(name)
             return self._error(404)
         query = urllib.parse.urlencode({"model": handle, "version": body["versionNumber"]})
-        # Every address is to be on the host that the client was told of.
+        # All addresses must use the host that the client was given.
         location = f"http://{self.headers['Host']}/storage/{name}?{query}"
         return self.reply(302, {"Location": location})
 
@@ -376,7 +376,7 @@ class _KaggleHandler(_Handler):
 
 
 class KaggleServer(FaultyServer):
-    """Kaggle's part for models, without the framework in their names."""
+    """Kaggle's server for models; their names do not include the framework."""
 
     handler = _KaggleHandler
 
@@ -387,14 +387,14 @@ class KaggleServer(FaultyServer):
 
 @contextlib.contextmanager
 def closed_port():
-    """The address of a server that nobody runs."""
+    """The address of a port without a server."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def start_client(code, home, environment):
-    """A process that runs code with `local_directory`, and has nothing but this environment.
+    """Starts a process that runs code with `local_directory` and only this environment.
 
     Args:
         code: str.

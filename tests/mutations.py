@@ -1,4 +1,4 @@
-"""Files with one value replaced by junk, for readers of what others wrote."""
+"""Replaces one value of a file by junk, to test readers of files from other sources."""
 
 import copy
 import itertools
@@ -8,7 +8,7 @@ import warnings
 
 from keras_bert_impl.io.errors import InputError
 
-_DIGITS = "@digits@"  # stands for a number that Python does not read
+_DIGITS = "@digits@"  # stands for a number that Python refuses to parse
 _RAW = {f'"{_DIGITS}"': "9" * 5_000, '"@infinite@"': "1e999"}
 _RAW |= {'"@deep@"': "[" * 5_000 + "]" * 5_000}
 
@@ -95,7 +95,7 @@ JUNK = [
 ]
 
 
-FILES = [  # in place of a whole file
+FILES = [  # contents that replace a whole file
     *(b"", b"\n", b"\0", b"\xff", b"\xff\xfe{\0", b"\xef\xbb\xbf{}", b"{", b"}", b"{}{}", b"{} x"),
     *(b"[", b"]", b'"', b"nul", b"{'a': 1}", b'{"a": 1,}', b'{"a": 1, "a": 2}', b'{"a"}', b"// x"),
     *(
@@ -119,7 +119,7 @@ FILES = [  # in place of a whole file
 
 
 def places(value, path=()):
-    """Yields the paths of all values in a value of JSON, its own first."""
+    """Yields the paths of all values in a JSON value, starting with the root."""
     yield path
     if isinstance(value, dict):
         inner = value.items()
@@ -130,7 +130,7 @@ def places(value, path=()):
 
 
 def mutated(content, path, junk):
-    """The bytes of a file with `junk` at a path."""
+    """Returns the bytes of a file with `junk` at a path."""
     if isinstance(junk, bytes):
         return junk
     if not path:
@@ -154,14 +154,14 @@ def _text(value):
 
 
 def cases(files):
-    """Yields (name, path, junk) of all mutations of a dict of names to contents."""
+    """Yields (name, path, junk) for all mutations of a dict of names to contents."""
     for name, content in files.items():
         yield from itertools.product([name], places(content), JUNK)
         yield from itertools.product([name], [()], FILES)
 
 
 def outcome(read):
-    """None where `read()` succeeds, a message of `InputError`s, or any other error or warning."""
+    """Returns None or the message of an `InputError`; raises any other error or warning."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Imports go one way, and no folder is crowded."""
+"""Imports have no cycles and respect the layers; no folder is crowded."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""Every example of a docstring runs, in a folder with the files that examples name.
+"""Runs every docstring example, in a folder with the files that the examples read.
 
-A comment after an expression, or on the line below, that is a Python value is the expression's
-value: `# [1, 2]`. `...` in a list stands for any further items. `# such as [1, 2]` is not compared.
-An example may use the public names of the package, what it imports, and a few objects that users
-have, see `docstring_world`.
+A comment after an expression, or on the line below, is compared with the expression's value if the
+comment is a Python value: `# [1, 2]`. `...` in a list stands for any further items.
+`# such as [1, 2]` is not compared. Examples may use the package's public names, their own imports,
+and a few objects that users have; see `docstring_world`.
 """
 
 import ast
@@ -23,7 +23,7 @@ from keras_bert_impl.quickstart import corpus
 from tests import docstring_world
 
 ROOT = Path(keras_bert_impl.__file__).parent
-# Why an example does not run. Everything else does.
+# Examples that are not run, and why.
 NOT_RUN = {
     "hub.local_directory": "downloads a model",
     "lazy.lazy_names": "replaces the attributes of the module it stands in",
@@ -32,7 +32,7 @@ NOT_RUN = {
     "pretraining.input_worker_watch.InputWorkerWatch": "needs another host",
     "tasks.data.tfds.read_tfds": "downloads a dataset",
 }
-# What exports, or trains several times.
+# Examples that export models or train several times.
 SLOW = {
     "pretraining.adaptation.adapt",
     "pretraining.recipes.recipes",
@@ -45,7 +45,7 @@ SLOW = {
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.files.save_tuned",
 }
-# Paths that an example writes, which another example reads.
+# Paths that an example writes and another example reads.
 WRITTEN = {
     "pretraining.adaptation.adapt": ("run",),
     "pretraining.corpus.preparation.prepare": ("records",),
@@ -54,12 +54,12 @@ WRITTEN = {
     "tasks.runs.run.finetune": ("run",),
     "training.runs.checkpoints.RunCheckpoint": ("run",),
 }
-# Written as 1, to save time.
+# Set to 1 to save time.
 SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d+)")
 
 
 def examples():
-    """Returns a dict of dotted name to the source of the example."""
+    """Returns a dict of dotted name to example source."""
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -92,7 +92,7 @@ def test_tables_name_examples():
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A folder with the files that examples read."""
+    """A folder with the files that the examples read."""
     root = tmp_path_factory.mktemp("examples")
     docstring_world.write_files(root)
     return root
@@ -122,7 +122,7 @@ def test_example_runs(name, root, tmp_path, monkeypatch):
 
 
 def _names(name, source):
-    """Returns a dict of the names that the example uses."""
+    """Returns a dict of the names that an example uses."""
     session = doctest.DocTestParser().get_examples(source)
     tree = ast.parse("".join(example.source for example in session) or source)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -142,7 +142,7 @@ def _run_session(source, names):
 
 
 def _run(source, names):
-    """Runs statements; compares the value of an expression with its comment."""
+    """Runs statements; compares the value of each expression with its comment."""
     lines = source.splitlines()
     for statement in ast.parse(source).body:
         code = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
@@ -159,14 +159,14 @@ def _run(source, names):
 
 
 def _comment(lines, statement):
-    """Returns the text of the comment after a statement, or alone on the line below."""
+    """Returns the comment after a statement, or alone on the line below."""
     last = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
     below = "".join(lines[statement.end_lineno : statement.end_lineno + 1])
     return (last.strip() or below.strip() * below.startswith("#")).removeprefix("#").strip()
 
 
 class _Expected:
-    """Equals a value: floats nearly, lists up to `...`."""
+    """Equals a value, with a tolerance for floats, and up to `...` for lists."""
 
     def __init__(self, value):
         self.value = value
@@ -188,7 +188,7 @@ def _matches(expected, received):
 
 
 def _plain(value):
-    """Returns tensors and sequences as lists, and bytes as str."""
+    """Converts tensors and sequences to lists, and bytes to str."""
     if isinstance(value, tf.RaggedTensor):
         return _plain(value.to_list())
     if tf.is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):

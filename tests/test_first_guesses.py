@@ -1,4 +1,4 @@
-"""One row for each name or argument that users of other libraries type first."""
+"""Names and arguments that users of other libraries type first, one test case each."""
 
 import re
 
@@ -202,7 +202,7 @@ def test_two_lists_are_not_a_pair(tokenizer):
 
 
 def test_what_does_work(tokenizer, tmp_path):
-    """The lines that the table names give what they say."""
+    """The code suggested in the table works."""
     from keras_bert_impl.tokenizers import WordPieceTokenizer
 
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCABULARY))

@@ -1,6 +1,6 @@
-"""Every value of every file of others, replaced by junk: a reader succeeds or says what is wrong.
+"""Replaces every value of every external file by junk: readers succeed or raise `InputError`.
 
-The normal run takes a sample; `pytest -m slow tests/test_hostile_files.py` takes them all.
+The normal run takes a sample; `pytest -m slow tests/test_hostile_files.py` takes all cases.
 """
 
 import collections
@@ -56,7 +56,7 @@ from keras_bert_impl.training.runs.reports import read_metrics
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.mutations import cases, mutated, outcome
 
-SAMPLE = 600  # of 127,000
+SAMPLE = 600  # out of 127,000
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
 WORDPIECE = WordPieceTokenizer(WORDS)
 TASKS = (
@@ -68,7 +68,7 @@ TASKS = (
     TokenClassifier,
 )
 
-# === Files and who reads them ===
+# === Files and their readers ===
 
 SIZES = {"vocab_size": 7, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 16, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1}
@@ -363,7 +363,7 @@ def read_records(directory):
 
 def read_run(directory):
     card._of_run(directory)
-    run = object.__new__(RunDirectory)  # without beginning one
+    run = object.__new__(RunDirectory)  # without starting a run
     run.path, run._data = directory, directory / "data.json"
     run._check_same_data({"train": PART, "dev": PART})
 
@@ -452,7 +452,7 @@ def write(directory, name, data):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """dict of the names of readers to (directory, contents of its files, function)."""
+    """Returns a dict of reader name to (directory, contents of its files, function)."""
     found = {}
     for name, (make, read) in READERS.items():
         directory = tmp_path_factory.mktemp("files")
@@ -464,7 +464,7 @@ def prepared(tmp_path_factory):
 
 
 def run(prepared, name, some):
-    """Counts what comes of cases of one reader; lists those that end in another error."""
+    """Counts the outcomes for one reader; lists the cases that end in any other error."""
     directory, contents, read = prepared[name]
     counts, bad = collections.Counter(), []
     for file, path, junk in some:
@@ -474,7 +474,7 @@ def run(prepared, name, some):
             counts["read" if message is None else "refused"] += 1
             if message is not None and (len(message) > 3_000 or "\n" in message):
                 bad.append((file, path, repr(junk)[:40], f"message: {message[:200]!r}"))
-        except Exception as error:  # what this test is about
+        except Exception as error:  # any other error is a failure
             bad.append((file, path, repr(junk)[:40], repr(error)[:200]))
         write(directory, file, json.dumps(contents[file]).encode())
     return counts, bad

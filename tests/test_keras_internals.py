@@ -1,4 +1,4 @@
-"""Keras still has what `keras_internals` relies on, and it still does what is needed of it."""
+"""Keras still has the internals that `keras_internals` relies on, and they still work."""
 
 import re
 from pathlib import Path
@@ -120,7 +120,7 @@ def test_takes_over_reduction_under_the_optimizers_strategy():
     assert not internals.take_over_reduction(keras.optimizers.SGD(1.0), strategy, used.append)
     assert internals.take_over_reduction(optimizer, strategy, used.append)
     strategy.run(lambda: optimizer.apply([tf.constant([0.25])], [variable]))
-    assert float(variable[0]) == 0.75  # and not less by the gradients of two replicas
+    assert float(variable[0]) == 0.75  # the gradients of the two replicas are not summed
 
 
 def test_variables_without_values_are_initialized_once():

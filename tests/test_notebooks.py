@@ -1,4 +1,4 @@
-"""The notebooks, run on a CPU from the first cell to the last."""
+"""Runs the notebooks on a CPU from the first cell to the last."""
 
 import os
 import sys
@@ -48,6 +48,6 @@ def test_pretrain_and_finetune(tmp_path):
     printed = "".join(
         output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])
     )
-    # The exported model has answered, in a process of its own, for three held-out texts.
+    # The exported model classified three held-out texts in a separate process.
     assert printed.count("(it is ") == 3
     assert sys.version.split()[0] == notebook.metadata.language_info.version

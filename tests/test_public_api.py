@@ -1,4 +1,4 @@
-"""What users import: every argument of it is annotated, and all of it is documented."""
+"""The public API: every argument is annotated, and everything is documented."""
 
 import importlib
 import inspect
@@ -23,7 +23,7 @@ VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def public_objects():
-    """Returns (dotted name, class or function) of all public names, without constants."""
+    """Returns a dict of dotted name to class or function for all public names but constants."""
     found = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
@@ -37,7 +37,7 @@ OBJECTS = public_objects()
 
 
 def functions_of(value):
-    """Yields (name, function) of a function, or of the public methods that a class defines."""
+    """Yields (name, function) for a function, or for the public methods defined by a class."""
     if inspect.isfunction(value):
         yield value.__name__, value
         return

@@ -1,4 +1,4 @@
-"""The table of published models against the counts of their weights."""
+"""The table of published models, against the counts of their weights."""
 
 import pytest
 
@@ -50,7 +50,7 @@ PARAMETERS = {
     "ModernBERT-base": 149_014_272,
     "ModernBERT-large": 394_781_696,
 }
-# Rows: layers; columns: hidden width.
+# Rows: number of layers; columns: hidden size.
 SMALL = {
     2: (4_385_920, 9_591_040, 22_458_880, 38_603_520),
     4: (4_782_464, 11_170_560, 28_763_648, 52_779_264),

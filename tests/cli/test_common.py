@@ -1,4 +1,4 @@
-"""Tables and progress of commands."""
+"""Tables and progress output of commands."""
 
 import io
 
@@ -21,7 +21,7 @@ def test_progress_is_plain_when_piped():
     with common.Progress("reading", total=2000, unit="files", stream=stream) as progress:
         for done in range(2001):
             progress.update(done)
-    # No line each ten seconds has fallen due: only the last one.
+    # Ten seconds have not passed, so only the final line is printed.
     assert stream.getvalue() == "reading: 2,000 of 2,000 files\n"
 
 

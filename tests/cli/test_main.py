@@ -147,7 +147,7 @@ def test_models_json(capsys):
     assert cli.main(["models", "--json"]) == 0
     models = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert list(models) == list(MODELS)
-    # Published counts of parameters.
+    # Published parameter counts.
     assert models["bert-base-uncased"]["parameters"] == 109_482_240
     assert models["bert_uncased_L-2_H-128_A-2"]["parameters"] == 4_385_920
 

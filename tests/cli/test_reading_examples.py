@@ -1,4 +1,4 @@
-"""What the arguments of labelled examples read; no model is made."""
+"""How command-line arguments select labeled examples; no model is built."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""tools/quickstart.sh and tools/test.sh: which Python they take, and what they say."""
+"""tools/quickstart.sh and tools/test.sh: the Python they choose, and their messages."""
 
 import os
 import shutil
@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PYTEST = "-m pytest -q -n 2 --dist worksteal"
 
-# Stands in for a Python: says its version, has venv or not, and makes an environment whose own
-# `python` writes down what it was asked for.
+# Stands in for a Python: reports its version, has `venv` or not, and creates an environment whose
+# `python` logs its arguments.
 STUB = """#!/usr/bin/env bash
 here="$(cd "$(dirname "$0")" && pwd)"
 case "$*" in
@@ -32,7 +32,7 @@ esac
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A copy of the scripts, with the files that they read."""
+    """A copy of the scripts and the files they read."""
     root = tmp_path / "check out"  # a space in the path is usual on a laptop
     shutil.copytree(ROOT / "tools", root / "tools", ignore=shutil.ignore_patterns("bench"))
     shutil.copytree(ROOT / ".ci", root / ".ci")
@@ -114,12 +114,12 @@ def test_quickstart_sets_up_once_and_passes_its_arguments(checkout):
     assert log(checkout) == ["keras-bert quickstart"]
     assert "up to date" in second.stdout
 
-    # Other requirements: installed anew into the same environment.
+    # Changed requirements are installed into the same environment.
     (checkout / "setup.cfg").write_text("[metadata]\nname = other\n")
     run(checkout, "tools/quickstart.sh")
     assert log(checkout) == [*install[1:], "keras-bert quickstart"]
 
-    # Another Python: a new environment.
+    # Another Python gets a new environment.
     stub_python(checkout.parent, "3.12")
     run(checkout, "tools/quickstart.sh")
     assert log(checkout) == [*install, "keras-bert quickstart"]
@@ -130,7 +130,7 @@ def test_tests_are_run_with_their_arguments(checkout):
     run(checkout, "tools/quickstart.sh")
     log(checkout)
     assert run(checkout, "tools/test.sh", "-m", "slow").returncode == 0
-    # The environment is shared; only what the tests need is added.
+    # The environment is shared; only the test requirements are added.
     assert log(checkout) == [
         "-m pip install --quiet --upgrade pip",
         f"-m pip install --quiet --editable {checkout}[test]",

@@ -127,7 +127,7 @@ def test_a_required_setting():
 def test_written_settings_are_a_recipe(tmp_path):
     settings = Settings(8, 1e-5, "tpu", True, 7, (1, 2))
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(to_yaml(settings))  # as `recipe.yaml` of a run directory
+    recipe.write_text(to_yaml(settings))  # like `recipe.yaml` in a run directory
     assert resolve("--recipe", str(recipe)) == settings
     names = [field.name for field in dataclasses.fields(Settings)]
     assert list(yaml.safe_load(recipe.read_text())) == names

@@ -1,4 +1,4 @@
-"""Training commands on two worker processes, which share a run directory."""
+"""Training commands on two worker processes that share a run directory."""
 
 import json
 import re
@@ -16,7 +16,7 @@ COMMAND = ("-m", "keras_bert_impl.cli.main")
 
 
 def results(run):
-    """Scores, and the weights of the saved model."""
+    """Returns the scores and the weights of the saved model."""
     return (
         json.loads((run / "scores.json").read_text()),
         safetensors.numpy.load_file(run / "model" / "model.safetensors"),
@@ -24,7 +24,7 @@ def results(run):
 
 
 def files(run):
-    """Names of all files; those of TensorBoard without the time that is in them."""
+    """Returns the names of all files, without the timestamps in TensorBoard's names."""
     names = (str(path.relative_to(run)) for path in run.rglob("*"))
     return sorted(re.sub(r"tfevents\.\d+", "tfevents", name) for name in names)
 
@@ -35,7 +35,7 @@ def base(tmp_path_factory):
 
 
 def finetune(base, folder):
-    """Writes tables; the command that learns from them."""
+    """Writes the tables; returns the command that trains on them."""
     texts, labels = examples(count=42)
     lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
     for name, part in (("train", lines[:27]), ("dev", lines[27:])):
@@ -81,7 +81,7 @@ def test_names_a_killed_worker_and_resumes_the_run(base, tmp_path):
 
 @pytest.mark.slow
 def test_devices_of_the_cpu(base, tmp_path):
-    """Two of them make the run of one."""
+    """Two logical CPU devices reproduce the run on one."""
     arguments = [*finetune(base, tmp_path), "epochs=2", "learning_rate=1e-3"]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
@@ -94,8 +94,8 @@ def test_devices_of_the_cpu(base, tmp_path):
 
 @pytest.mark.slow
 def test_the_best_epoch(base, tmp_path):
-    """Both workers end where the scores of the chief say, and go on with what was best."""
-    # So fast that it is not better with every epoch.
+    """Both workers stop when the chief's scores say so, and restore the best weights."""
+    # A learning rate so high that the score does not improve in every epoch.
     settings = ["epochs=8", "learning_rate=3e-2", "patience=2", "seed=4"]
     arguments = [*finetune(base, tmp_path), *settings]
     one, two = tmp_path / "one", tmp_path / "two"
@@ -110,7 +110,7 @@ def test_the_best_epoch(base, tmp_path):
     assert results(two)[0]["accuracy"] == max(scores[1])
     assert files(two) == files(one)
     metrics = (two / "metrics.jsonl").read_bytes()
-    run_workers(*COMMAND, *arguments, "--out", two)  # over: nothing is trained again
+    run_workers(*COMMAND, *arguments, "--out", two)  # finished: nothing is trained again
     assert (two / "metrics.jsonl").read_bytes() == metrics
 
 
@@ -124,7 +124,7 @@ def test_pretrain(base, tmp_path):
     prepare(tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1)
     one, two = tmp_path / "one", tmp_path / "two"
     arguments = ["pretrain", records, f"model={base}", "total_steps=6", "report_every=2"]
-    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     arguments += ["batch_size=8", "learning_rate=1e-2", "dropout=0", "epsilon=1e-3"]
     output_of(start_python(*COMMAND, *arguments, "--out", one))
     run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")

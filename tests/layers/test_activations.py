@@ -9,7 +9,7 @@ from keras_bert_impl.layers.activations import ACTIVATIONS, gelu, gelu_tanh
 from tests.helpers import TINY, difference
 
 POINTS = np.linspace(-8, 8, 4001)
-# A few roundings of float32 (2**-24 each) of numbers up to 8.
+# A few float32 roundings (2**-24 each) of numbers up to 8.
 TOLERANCE = 4 * 8 * 2.0**-24
 
 
@@ -24,7 +24,7 @@ def test_gelu_tanh_is_the_approximation():
     ]
     received = gelu_tanh(ops.convert_to_tensor(POINTS, "float32"))
     assert difference(received, expected) <= TOLERANCE
-    # It is another function: 4.7e-4 away at most.
+    # A different function: off by 4.7e-4 at most.
     assert 1e-4 < difference(received, gelu(ops.convert_to_tensor(POINTS, "float32"))) < 5e-4
 
 

@@ -7,7 +7,7 @@ from tests.helpers import difference, randomize, run_layer_test, to_numpy
 BATCH, LENGTH, HIDDEN, HEADS = 3, 7, 12, 3
 IDS = np.zeros((BATCH, LENGTH), "int32")
 INPUTS = np.random.default_rng(0).normal(size=(BATCH, LENGTH, HIDDEN)).astype("float32")
-# Rows of full length, padded, and without any real token.
+# Full, padded and empty rows.
 MASK = (np.arange(LENGTH)[None] < np.array([[7], [4], [0]])).astype("int32")
 EXAMPLES = np.array([[1, 1, 1, 2, 2, 3, 3], [1, 1, 2, 2, 2, 0, 0], [0] * 7], "int32")
 NO_BIAS = np.zeros((BATCH, 1, 1, LENGTH), "float32")
@@ -16,7 +16,7 @@ NO_BIAS = np.zeros((BATCH, 1, 1, LENGTH), "float32")
 def closed_form(layer, inputs, visible):
     """`softmax(Q K^T / sqrt(d)) V` in float64, one head and one query at a time.
 
-    `visible` is bool `[batch, query, key]`; the rows of queries that see nothing are left 0.
+    `visible` is bool `[batch, query, key]`; the outputs of queries that see no key stay 0.
     """
     weights = {w.path.split("/", 1)[1]: to_numpy(w.value).astype("float64") for w in layer.weights}
     query, key, value = (
@@ -73,14 +73,14 @@ def test_closed_form(kind):
     )
     outputs, scores = layer(INPUTS, bias, return_attention_scores=True)
     expected_outputs, expected_scores = closed_form(layer, INPUTS, visible)
-    # Three sums of 12 products of numbers up to about 4 in float32, whose unit roundoff is 2**-24.
+    # Three sums of 12 products of numbers up to about 4 in float32, with unit roundoff 2**-24.
     tolerance = 3 * 12 * 16 * 2.0**-24
     seeing = visible.any(-1)  # [batch, query]
     assert difference(to_numpy(outputs)[seeing], expected_outputs[seeing]) < tolerance
     by_query = to_numpy(scores).transpose(0, 2, 1, 3)[seeing]  # [queries, head, key]
     expected_by_query = expected_scores.transpose(0, 2, 1, 3)[seeing]
     assert difference(by_query, expected_by_query) < tolerance
-    # Hidden keys have no weight at all, not a small one.
+    # The weight of hidden keys is exactly 0, not merely small.
     assert (by_query[expected_by_query == 0] == 0).all()
     assert difference(layer(INPUTS, bias), outputs) == 0
 
@@ -105,7 +105,7 @@ def test_layer_with_rotary_positions_and_without_biases(tmp_path):
     run_layer_test(layer, (INPUTS, NO_BIAS, positions), 4 * HIDDEN**2, tmp_path)
     outputs = layer(INPUTS, NO_BIAS, positions)
     moved = layer(INPUTS, NO_BIAS, positions + 3)
-    # Only distances matter: two sums of 12 products of up to 16, of angles up to 10.
+    # Only distances matter. Two sums of 12 products of up to 16, of angles up to 10.
     assert difference(moved, outputs) < 2 * 12 * 16 * 10 * 2.0**-24
     assert difference(layer(INPUTS, NO_BIAS, 2 * positions), outputs) > 0.01
 
@@ -113,7 +113,7 @@ def test_layer_with_rotary_positions_and_without_biases(tmp_path):
 def test_scores_are_taken_before_dropout():
     layer = SelfAttention(HEADS, dropout=0.5)
     outputs, scores = layer(INPUTS, NO_BIAS, return_attention_scores=True, training=True)
-    # Rows of a softmax; each of the 7 terms is rounded.
+    # A softmax row sums to 1; each of the 7 terms is rounded.
     assert difference(to_numpy(scores).sum(-1), np.ones(scores.shape[:3])) < 7 * 2.0**-24
     assert difference(outputs, layer(INPUTS, NO_BIAS)) > 0
 

@@ -8,7 +8,7 @@ from tests.helpers import difference, run_layer_test, to_numpy
 
 INPUTS = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
 BIAS = np.zeros((3, 1, 1, 5), "float32")
-FLOAT32 = "float32"  # of the outputs in mixed precision, too
+FLOAT32 = "float32"  # output dtype, in mixed precision too
 
 
 def test_layer(tmp_path):
@@ -39,14 +39,14 @@ def test_gated_layer_without_biases(tmp_path):
         for name in ("intermediate", "gate", "output_dense")
     }
     inner = to_numpy(gelu(normal @ weights["intermediate"])) * (normal @ weights["gate"])
-    # The same float32 operations, summed in another order: 20 products of numbers up to 4.
+    # The same float32 operations in another order: 20 products of numbers up to 4.
     assert difference(outputs, attended + inner @ weights["output_dense"]) < 2 * 20 * 16 * 2.0**-24
 
 
 def test_outputs_are_normalized():
     layer = TransformerBlock(2, 20, initializer_range=0.3)
     outputs = np.asarray(layer(INPUTS, BIAS), dtype="float64")
-    # Scale 1 and shift 0 at the start; 8 numbers in float32.
+    # Initially scale 1 and shift 0; means of 8 numbers in float32.
     assert np.abs(outputs.mean(-1)).max() < 8 * 2.0**-24
     assert np.abs(outputs.std(-1) - 1).max() < 8 * 2.0**-24
 
@@ -54,7 +54,7 @@ def test_outputs_are_normalized():
 @pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 def test_states_keep_the_precision_of_the_variables(dtype, pre_norm):
-    # With nothing to add, a block is its normalizations alone, or nothing.
+    # With zero weights, a block reduces to its normalizations, or to the identity.
     arguments = {"initializer_range": 0.0, "pre_norm": pre_norm}
     mixed, whole = (TransformerBlock(2, 20, dtype=policy, **arguments) for policy in (dtype, None))
     outputs = mixed(INPUTS, BIAS)

@@ -1,4 +1,4 @@
-"""The random field against all sequences of labels, one by one; on either backend."""
+"""The CRF against brute force over all label sequences, on either backend."""
 
 import itertools
 
@@ -11,11 +11,11 @@ from keras_bert_impl.layers import CRF
 from tests.helpers import compiled, difference, gradient, randomize, to_numpy
 
 LABELS = 3
-# Places of the sequence stand anywhere: one at each end, holes, all, one alone, none.
+# Full, with holes, a prefix, a single position, and empty.
 MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0] * 5])
 EMISSIONS = np.random.default_rng(0).normal(size=(5, 5, LABELS)).astype("float32")
 GOLD = np.random.default_rng(1).integers(0, LABELS, (5, 5))
-# Sums of at most 243 terms of float32, of the order of 10.
+# Sums of at most 243 float32 terms of magnitude 10.
 TOLERANCE = 1e-5
 
 
@@ -28,7 +28,7 @@ def layer():
 
 
 def all_sequences(crf, row):
-    """(labels [sequences, places], probabilities float64 [sequences]) of a row."""
+    """Returns (labels [sequences, positions], float64 probabilities [sequences]) of a row."""
     places = np.flatnonzero(MASK[row])
     emissions = EMISSIONS[row, places].astype("float64")
     transitions, start, end = (
@@ -51,7 +51,7 @@ def test_equals_the_sum_over_all_sequences(layer):
         is_gold = (sequences == GOLD[row, places]).all(axis=1)
         assert received[row] == pytest.approx(np.log(probabilities[is_gold][0]), abs=TOLERANCE)
         np.testing.assert_array_equal(decoded[row, places], sequences[probabilities.argmax()])
-        of_labels = sequences[..., None] == np.arange(LABELS)  # [sequences, places, labels]
+        of_labels = sequences[..., None] == np.arange(LABELS)  # [sequences, positions, labels]
         expected = (of_labels * probabilities[:, None, None]).sum(axis=0)
         np.testing.assert_allclose(marginals[row, places], expected, atol=TOLERANCE)
     assert received[4] == 0 and not decoded[4].any()
@@ -71,21 +71,21 @@ def test_transitions_decide(layer):
 
 
 def test_gradient_is_expected_minus_observed_counts(layer):
-    """By the emissions: one at the gold label, less the probabilities."""
+    """With respect to the emissions: one-hot gold labels minus the marginal probabilities."""
     slopes = to_numpy(gradient(lambda x: ops.sum(layer.log_likelihood(x, GOLD, MASK)), EMISSIONS))
     gold = np.eye(LABELS)[GOLD] * MASK[..., None]
     assert difference(slopes, gold - to_numpy(layer(EMISSIONS, MASK))) < TOLERANCE
 
 
 def test_trains_its_weights(layer):
-    """They move by how often each was seen less how often it was expected, over all rows."""
+    """Weights move by observed minus expected counts, summed over all rows."""
     before = [to_numpy(weight.value) for weight in layer.weights]
     crf = CRF(LABELS)
     crf.build(EMISSIONS.shape)
     crf.set_weights(before)
 
     class Negative(keras.Model):
-        """-log likelihood as an output, for Keras to train."""
+        """Outputs the negative log-likelihood, for Keras to minimize."""
 
         def __init__(self):
             super().__init__()
@@ -96,7 +96,7 @@ def test_trains_its_weights(layer):
 
     model = Negative()
     model.compile(keras.optimizers.SGD(1.0), loss=lambda _, losses: losses)
-    model.fit(EMISSIONS, np.zeros(5), batch_size=5, shuffle=False, verbose=0)  # a mean of 5
+    model.fit(EMISSIONS, np.zeros(5), batch_size=5, shuffle=False, verbose=0)  # mean over 5 rows
     moved = [5 * (to_numpy(w.value) - old) for w, old in zip(crf.weights, before)]
     expected = [np.zeros_like(weight, dtype="float64") for weight in before]
     for row in range(4):
@@ -111,7 +111,7 @@ def test_trains_its_weights(layer):
 
 
 def test_trains_compiled(layer):
-    """XLA could not run these loops backwards, which have no length that it knows."""
+    """XLA cannot differentiate a loop whose length it does not know."""
     labels, mask = ops.convert_to_tensor(GOLD), ops.convert_to_tensor(MASK)
 
     def slopes(emissions):
@@ -127,12 +127,12 @@ def test_long_rows_stay_finite():
     shape = (1, 100)
     labels, mask = np.zeros(shape, int), np.ones(shape)
     received = to_numpy(crf.log_likelihood(np.full((*shape, LABELS), 50.0), labels, mask))
-    # 100 free choices of three; sums of up to 5000 are rounded to 5e-4, some 100 of them.
+    # 100 independent choices of three labels. Sums up to 5000 round to 5e-4, about 100 times.
     assert received[0] == pytest.approx(-100 * np.log(LABELS), abs=0.05)
 
 
 def test_long_rows_are_as_exact_as_short_ones():
-    """Where each transition is a sum of one number of each label, places know nothing of others."""
+    """If each transition score is a sum of two per-label terms, positions are independent."""
     draw, length = np.random.default_rng(0), 510
     before, behind, start, end = draw.normal(size=(4, LABELS))
     crf = CRF(LABELS)
@@ -144,7 +144,8 @@ def test_long_rows_are_as_exact_as_short_ones():
     logits[-1] += end - before
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     mask = np.ones((1, length))
-    # Numbers of the order of 10 have an error of 5e-7 each, and what is before is forgotten soon.
+    # Numbers of magnitude 10 have an error of 5e-7 each, and the influence of earlier positions
+    # decays fast.
     received = to_numpy(compiled(crf)(emissions, mask))[0]
     np.testing.assert_allclose(received, expected, atol=5e-6)
     decoded = to_numpy(compiled(crf.decode)(emissions, mask))[0]

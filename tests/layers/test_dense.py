@@ -17,7 +17,7 @@ STATES = np.random.default_rng(0).normal(size=(16, 170, 8)).astype("float32")
 
 
 def layers(dtype, **arguments):
-    """(ours, Keras's) of the same weights."""
+    """(our layer, Keras's layer) with the same weights."""
     both = [cls(5, dtype=dtype, **arguments) for cls in (Dense, keras.layers.Dense)]
     for layer in both:
         layer.build(STATES.shape)
@@ -40,7 +40,7 @@ def test_the_gradient_of_the_bias_is_summed_in_float32():
         outputs = layer(STATES)
     found = tape.gradient(outputs, layer.bias.value, output_gradients=gradient)
     exact = np.sum(np.asarray(gradient, "float64"), axis=(0, 1))
-    # Rounded once, at the end, to 8 bits.
+    # Rounded to 8 bits once, at the end.
     np.testing.assert_allclose(np.asarray(found, "float64"), exact, rtol=1.01 * 2.0**-8)
 
 

@@ -7,7 +7,7 @@ from tests.helpers import run_layer_test, to_numpy
 RANDOM = np.random.default_rng(0)
 VECTORS = RANDOM.normal(size=(6, 5)).astype("float32")  # two documents of up to three windows
 MASK = np.ones((2, 3, 4), "int32")
-MASK[1, 1:] = 0  # the second document has one
+MASK[1, 1:] = 0  # the second document has one window
 MASK[0, 2, 2:] = 0
 
 
@@ -24,7 +24,7 @@ def test_pools_the_windows_of_each_document(pooling):
         kernel, bias, score = layer.get_weights()
         scores = np.exp(np.tanh(first @ kernel + bias) @ score)
         expected = (scores / scores.sum() * first).sum(axis=0)
-    # Sums of three numbers near 1 in float32.
+    # Sums of three float32 numbers near 1.
     np.testing.assert_allclose(pooled[0], expected, atol=1e-6)
     np.testing.assert_allclose(pooled[1], VECTORS[3], atol=1e-6)
     assert layer.count_params() == (5 * 5 + 5 + 5 if pooling == "attention" else 0)
@@ -33,7 +33,7 @@ def test_pools_the_windows_of_each_document(pooling):
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_layer(tmp_path, pooling):
-    # The shared test has as many rows in each input: documents of one window.
+    # The shared test needs inputs with equal numbers of rows, so each document has one window.
     run_layer_test(PoolWindows(pooling), (VECTORS[:2], MASK[:, :1]), 0, tmp_path)
 
 

@@ -23,19 +23,19 @@ def drop(layer, numbers=(1, 2), inputs=ONES):
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_rate_and_scale(rate):
     outputs = drop(Dropout(rate))
-    # The share of kept units is binomial; five standard deviations are passed with p = 6e-7, and
-    # the seed is fixed. The rate itself is met to half of 1 / 65536.
+    # The share of kept units is binomial. Five standard deviations are exceeded with p = 6e-7, and
+    # the seed is fixed. The rate itself is exact to half of 1 / 65536.
     deviation = math.sqrt(rate * (1 - rate) / ONES.size)
     share = (outputs != 0).mean()
     assert abs(share - (1 - rate)) < 5 * deviation + 2**-17
-    # Kept units are scaled so that the expectation stays 1.
+    # Kept units are scaled to preserve the expectation.
     kept = outputs[outputs != 0]
     assert (kept == kept[0]).all()
     assert abs(kept[0] * (1 - rate) - 1) < 2**-17 / (1 - rate) + 1e-6
 
 
 def test_units_are_independent_of_their_neighbors():
-    # Two units come from one random number: a dropped one says nothing about the next.
+    # Two units share one random number; whether one is dropped must not predict the other.
     kept = (drop(Dropout(0.5)) != 0).ravel()
     agree = kept[:-1] == kept[1:]
     for share in (agree[::2].mean(), agree[1::2].mean()):
@@ -114,7 +114,7 @@ def test_compiled():
     assert (to_numpy(first) == to_numpy(again)).all()
     share = (to_numpy(first) != 0).mean()
     assert abs(share - 0.6) < 5 * math.sqrt(0.24 / ONES.size) + 2**-17
-    # The seed is an input of the compiled function, not a constant in it.
+    # The seed must be an input of the compiled function, not a constant in it.
     assert (to_numpy(first) != to_numpy(run(inputs, seed(1, 3)))).any()
 
 

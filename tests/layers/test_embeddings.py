@@ -37,7 +37,7 @@ def test_closed_form():
     total -= total.mean(-1, keepdims=True)
     total /= np.sqrt((total**2).mean(-1, keepdims=True) + 1e-12)
     expected = total * weights["layer_norm/gamma"] + weights["layer_norm/beta"]
-    # A mean and a variance of 8 numbers of about 1 in float32.
+    # Mean and variance of 8 float32 numbers of magnitude 1.
     assert difference(layer(IDS, SEGMENTS, POSITIONS), expected) < 4 * 8 * 2.0**-24
 
 
@@ -52,7 +52,7 @@ def test_defaults_are_segment_0_and_counted_positions():
     "feature, wrong", [(0, -1), (0, -11), (0, 11), (1, -1), (1, 3), (2, -1), (2, 6)]
 )
 def test_what_has_no_row_is_no_other_token(jit_compile, feature, wrong):
-    """XLA takes the nearest row; Keras counts those below zero from the end of the table."""
+    """XLA would clamp to the nearest row; Keras would count negative ids from the table's end."""
     layer = make()
     features = [IDS.copy(), SEGMENTS.copy(), POSITIONS.copy()]
     expected = to_numpy(layer(*features))

@@ -1,4 +1,4 @@
-"""Layers made with `trainable=False`, inside of another model."""
+"""Layers created with `trainable=False` inside another model."""
 
 import keras
 import pytest

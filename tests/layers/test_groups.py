@@ -16,7 +16,7 @@ def test_rows_to_groups(tmp_path):
     rows = np.arange(24, dtype="float32").reshape(6, 4)
     groups = SplitGroups()(rows, MASK)
     np.testing.assert_array_equal(groups, rows.reshape(2, 3, 4))
-    # The shared test has as many rows in each input: groups of one row.
+    # The shared test needs inputs with equal numbers of rows, so each group has one row.
     run_layer_test(SplitGroups(), (rows[:2], MASK[:, :1]), 0, tmp_path)
 
 

@@ -27,12 +27,12 @@ def test_classification_head_with_a_normalized_transform(tmp_path):
         3, dropout=0.4, transform="gelu", initializer_range=0.5, layer_norm_epsilon=1e-5
     )
     inputs = SEQUENCE[:, 0]
-    number = 8 * 8 + 8 + 8 * 3 + 3  # the transform and the normalization without biases
+    number = 8 * 8 + 8 + 8 * 3 + 3  # a transform and a normalization without biases
     outputs = run_layer_test(head, (inputs,), number, tmp_path, output_dtype="float32")
     hidden = to_numpy(gelu(inputs @ to_numpy(head.transform.kernel.value))).astype("float64")
     hidden -= hidden.mean(-1, keepdims=True)
     hidden /= np.sqrt((hidden**2).mean(-1, keepdims=True) + 1e-5)
-    # As below, for the head of the masked language model.
+    # Same tolerance as for the masked language model's head below.
     tolerance = 4 * 2 * 8 * 4 * 2.0**-24
     assert difference(outputs, hidden @ to_numpy(head.dense.kernel.value)) < tolerance
 
@@ -48,7 +48,7 @@ def test_classification_head_drops_its_inputs():
 
 
 def test_classification_head_is_initialized_with_the_given_deviation():
-    """It would be 0.88 of that if the normal distribution were truncated."""
+    """A truncated normal distribution would have 0.88 of the deviation."""
     count = 2000 * 10
     head = ClassificationHead(10, initializer_range=0.02)
     head.build((None, 2000))
@@ -67,7 +67,7 @@ def test_masked_lm_head_closed_form(embeddings):
     head = MaskedLMHead(embeddings, initializer_range=0.5, name="head")
     head.build(SEQUENCE.shape)
     randomize(head, scale=0.5)
-    # Beside the table: dense, normalization, a bias for each word.
+    # In addition to the table: dense layer, normalization, a bias per token.
     own = head.count_params() - embeddings.count_params()
     assert own == (8 * 8 + 8) + 2 * 8 + 11
     hidden = to_numpy(head.dense.kernel.value).astype("float64")
@@ -78,7 +78,7 @@ def test_masked_lm_head_closed_form(embeddings):
     hidden = hidden * to_numpy(head.layer_norm.gamma.value) + to_numpy(head.layer_norm.beta.value)
     expected = hidden @ to_numpy(embeddings.token_embeddings.value).T
     expected = expected + to_numpy(head.output_bias.value)
-    # Two matrix products over 8 numbers of up to 4 in float32, and a division by a deviation.
+    # Two matrix products over 8 float32 numbers of up to 4, and a division by a deviation.
     assert difference(head(SEQUENCE), expected) < 4 * 2 * 8 * 4 * 2.0**-24
 
 

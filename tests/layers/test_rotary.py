@@ -9,7 +9,7 @@ POSITIONS = np.array([[0, 1, 2, 3, 4], [0, 1, 0, 1, 2], [9, 0, 300, 8191, 2]], "
 
 
 def closed_form(inputs, positions, base):
-    """Each pair of numbers as a complex one, in float64."""
+    """Rotates each pair of numbers as a complex number, in float64."""
     half = inputs.shape[-1] // 2
     points = inputs[..., :half] + 1j * inputs[..., half:]
     angles = positions[:, None, :, None] * np.power(base, -2 * np.arange(half) / (2 * half))
@@ -25,7 +25,7 @@ def test_layer(tmp_path):
 def test_closed_form(base):
     received = RotaryPositions(base)(INPUTS, POSITIONS)
     expected = closed_form(INPUTS, POSITIONS, base)
-    # An angle is rounded twice to 24 bits; numbers of up to 4 move by so much.
+    # An angle is rounded to 24 bits twice, which moves numbers of up to 4 by this much.
     tolerance = 4 * (2 * 2.0**-24 * POSITIONS[:, None, :, None] + 4 * 2.0**-24)
     assert (np.abs(to_numpy(received) - expected) < tolerance).all()
 
@@ -50,5 +50,5 @@ def test_angles_are_exact_in_half_precision(dtype):
     positions = np.array([[8187, 8188, 8189, 8190, 8191]], "int32")
     received = RotaryPositions(10_000.0, dtype=dtype)(INPUTS, positions)
     expected = closed_form(INPUTS, positions, 10_000.0)
-    # The inputs and outputs, of up to 4, are rounded to 8 bits, and the angles to 24.
+    # Inputs and outputs of up to 4 are rounded to 8 bits, angles to 24.
     assert difference(received, expected) < 4 * (3 * 2.0**-9 + 2 * 8191 * 2.0**-24)

@@ -8,7 +8,7 @@ INPUTS = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype("float32")
 
 def test_layer(tmp_path):
     outputs = run_layer_test(ScalarMix(), (INPUTS,), 4 + 1, tmp_path)
-    # At first the mean; of four numbers near 1 in float32.
+    # Initially the mean, of four float32 numbers near 1.
     np.testing.assert_allclose(to_numpy(outputs), INPUTS.mean(axis=2), atol=1e-6)
 
 

@@ -10,8 +10,8 @@ from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import MODERN, TINY, compiled, difference, random_features, randomize, to_numpy
 
-# Sums of at most 24 products, some 20 of them one after another, of numbers up to about 4, in
-# float32: what may differ where the same numbers are added in another order.
+# Bound on the effect of another summation order in float32: some 20 successive sums of at most 24
+# products of numbers up to about 4.
 REORDERED = 20 * 24 * 4 * 2.0**-24
 
 
@@ -37,8 +37,8 @@ def test_number_of_parameters(num_layers, use_pooler):
 def test_smallest_published_model():
     encoder = Encoder(EncoderConfig.named("bert_uncased_L-2_H-128_A-2"))
     assert encoder.count_params() == 4_385_920
-    # The initial table is a normal distribution of standard deviation 0.02 cut off at two, which
-    # leaves 0.8796 of it; 30522 * 128 draws give it to 1 in 2,800.
+    # The table is initialized from a normal distribution with standard deviation 0.02, truncated at
+    # two of them, which leaves 0.8796 of it. 30522 * 128 draws estimate it to 1 in 2,800.
     table = to_numpy(encoder.embeddings.token_embeddings.value)
     assert abs(table.std() / (0.02 * 0.8796) - 1) < 5 / np.sqrt(2 * table.size)
     assert np.abs(table).max() <= 0.04
@@ -106,7 +106,7 @@ def test_packed_equals_separate(encoder, lengths):
 
 
 def assert_packed_equals_separate(encoder, lengths):
-    # One row of 12 tokens holds all examples; what is left over is padding.
+    # One row of 12 tokens holds all examples; the rest is padding.
     width = TINY.max_length
     separate = [random_features(encoder.config, [n], seed=i) for i, n in enumerate(lengths)]
     packed = {
@@ -143,13 +143,13 @@ def test_with_outputs(encoder, features):
     expected = encoder(features)
     for name in expected:
         assert difference(outputs[name], expected[name]) < REORDERED
-    # In the order of the layers: the embeddings first, the encoder's own output last.
+    # In layer order: embeddings first, the encoder's output last.
     states = outputs["hidden_states"]
     embedded = encoder.embeddings(features["token_ids"], features["segment_ids"])
     assert difference(states[0], embedded) < REORDERED
     assert difference(states[-1], outputs["sequence_output"]) == 0
     for scores in outputs["attention_scores"]:
-        # Each query's weights add up to 1, and padding has none.
+        # Each query's weights sum to 1, and padding has weight 0.
         assert difference(to_numpy(scores).sum(-1), np.ones((3, 4, 9))) < 9 * 2.0**-24
         assert (to_numpy(scores)[1, :, :, 5:] == 0).all()
 
@@ -254,7 +254,7 @@ def test_functional_model_trains(tmp_path):
     model = keras.Model(inputs, ClassificationHead(2)(symbols["pooled_output"]))
     data = random_features(TINY, [6] * 8)
     data = {name: data[name] for name in names}
-    # A word decides the label: a few steps learn that.
+    # One word decides the label, which a few steps can learn.
     labels = np.arange(8) % 2
     data["token_ids"][:, 1] = np.where(labels, 5, 6)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -281,8 +281,8 @@ def test_bfloat16_is_close_to_float32(encoder, features):
     dtypes = {"sequence_output": "float32", "pooled_output": "bfloat16"}
     for name, value in half_outputs.items():
         assert keras.backend.standardize_dtype(value.dtype) == dtypes[name]
-        # On each of two layers' ways some 12 roundings to 8 bits (2**-9 of a number up to 4) follow
-        # one another, and add up at worst; each normalization scales them back to its outputs.
+        # On the path through each of two layers, some 12 successive roundings to 8 bits (2**-9 of a
+        # number up to 4) add up at worst. Each normalization rescales them along with its outputs.
         error = difference(value, outputs[name])
         assert 0 < error < 2 * 12 * 4 * 2.0**-9
     assert {weight.dtype for weight in half.weights} == {"float32"}

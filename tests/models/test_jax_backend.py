@@ -1,4 +1,4 @@
-"""The same tests on JAX, in a process of their own: a process has one backend."""
+"""Runs the same tests on JAX in a separate process, since a process has one backend."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def run_on_jax(*tests):
         capture_output=True,
         text=True,
     )
-    # 0: tests were found and all of them passed.
+    # Exit status 0: tests were collected and all passed.
     assert result.returncode == 0, result.stdout[-5000:]
 
 

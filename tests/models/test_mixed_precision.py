@@ -1,4 +1,4 @@
-"""Gradients in bfloat16 are as exact as those of PyTorch's autocast, on the same weights."""
+"""Gradients in bfloat16 are as exact as under PyTorch's autocast, on the same weights."""
 
 import keras
 import numpy as np
@@ -36,7 +36,7 @@ def our_gradients(directory, ids, factors, dtype):
 
 
 def error(exact, rounded):
-    """Of all gradients as one vector, the length of what is wrong by that of the whole."""
+    """Relative error of all gradients, as one vector."""
     wrong = sum(np.square(one - other).sum() for one, other in zip(exact, rounded))
     return (wrong / sum(np.square(one).sum() for one in exact)) ** 0.5
 
@@ -64,15 +64,15 @@ def test_gradients_are_as_exact_as_under_autocast(tmp_path, kind):
 
     theirs = error(*(original_gradients(original, ids, factors, on) for on in (False, True)))
     ours = error(*(our_gradients(tmp_path, ids, factors, p) for p in ("float32", "mixed_bfloat16")))
-    # Where PyTorch rounds the sum of a product and a bias once, TensorFlow rounds both: at most two
-    # roundings for each of theirs, which are independent, so that squares add up.
+    # PyTorch rounds the sum of a product and a bias once; TensorFlow rounds both. That is at most
+    # two roundings for each of PyTorch's; they are independent, so their squares add up.
     assert 0 < ours < 2**0.5 * size_of_rounding() * theirs
 
 
 def size_of_rounding():
-    """How far TensorFlow's products in bfloat16 are from the exact ones, beside PyTorch's, from 1 on.
+    """Error of TensorFlow's bfloat16 products relative to PyTorch's, at least 1.
 
-    On processors without AVX-512 they are cut off rather than rounded, which is twice as far.
+    Processors without AVX-512 truncate instead of rounding, which doubles the error.
     """
     factors = np.random.default_rng(0).normal(size=(2, 64, 64)).astype("float32")
     a, b = (torch.tensor(factor).bfloat16().float().numpy() for factor in factors)

@@ -1,4 +1,4 @@
-"""Heads of tasks: rates of dropout with which something is learned."""
+"""Dropout rates that task models and layers accept."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ from tests.helpers import MODERN, TINY, to_numpy
 
 
 def test_deferred_variables_draw_nothing(monkeypatch):
-    """Rests on private parts of Keras: this fails where it changes them."""
+    """Relies on private parts of Keras; fails if Keras changes them."""
     drawn = []
     call = keras.initializers.TruncatedNormal.__call__
     monkeypatch.setattr(
@@ -26,7 +26,7 @@ def test_deferred_variables_draw_nothing(monkeypatch):
     assert [tuple(w.shape) for w in deferred.weights] == [
         tuple(w.shape) for w in Encoder(TINY).weights
     ]
-    # Tables, 4 + 2 matrices of each layer and the pooler: of the second encoder alone.
+    # Tables, 4 + 2 matrices of each layer, and the pooler, all of the second encoder.
     assert len(drawn) == 3 + 6 * TINY.num_layers + 1
 
 

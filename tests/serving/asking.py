@@ -1,4 +1,4 @@
-"""Asks what was exported, from processes that a crash would end."""
+"""Queries exported models from processes that a crash may end."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from tests.tasks.helpers import ROOT
 
 
 def output_of(command, given=""):
-    """Lines that a program printed; a crash fails the test."""
+    """Returns the lines that a program prints; a crash fails the test."""
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         input=given,
@@ -23,19 +23,18 @@ def output_of(command, given=""):
 
 
 def fuzz(signatures, directory, inputs, folder, server=(), seed=0):
-    """Sends random requests; every answer must be whole, and a sample be the model's own.
+    """Sends random requests; checks that answers are complete, and a sample against the model.
 
     Args:
         signatures: `Signatures` of the model.
         directory: `Path` of the SavedModel.
-        inputs: int, examples to send.
-        folder: `Path` for a file.
-        server: (`"grpc"` or `"rest"`, port, name of the model). Default: it is the C API that is
-            asked.
+        inputs: int, number of examples to send.
+        folder: `Path` of a folder for the sample file.
+        server: (`"grpc"` or `"rest"`, port, name of the model). Default: uses the C API.
         seed: int.
 
     Returns:
-        dict of what `tests.serving.fuzz` counted.
+        dict of the counts from `tests.serving.fuzz`.
     """
     ranks, sample = {**signatures.strings, "ids": signatures.features_rank}, folder / "sample.jsonl"
     command = ["-m", "tests.serving.fuzz", directory, "--inputs", inputs, "--seed", seed]
@@ -55,13 +54,13 @@ def fuzz(signatures, directory, inputs, folder, server=(), seed=0):
 
 
 def _comparable(sample):
-    """(dict of lists of texts, list of answers), of those examples that a model itself takes."""
+    """(dict of lists of texts, list of answers) for the examples that the model itself accepts."""
     texts, answers = {}, []
     for request in map(json.loads, sample.read_text(encoding="utf-8").splitlines()):
         inputs, outputs = request["inputs"], request["outputs"]
         for given, row in zip(zip(*inputs.values()), zip(*outputs.values())):
             answer = dict(zip(outputs, row))
-            # The model itself wants a mask to fill, and two endings or more, the empty ones last.
+            # The model requires a mask to fill, and at least two endings, with empty ones last.
             endings = dict(zip(inputs, given)).get("endings", ["one", "other"])
             in_order = sorted(endings, key=lambda text: text == "") == endings
             if answer.get("num_masks") == 0 or not (all(endings[:2]) and endings[1:] and in_order):
@@ -77,18 +76,18 @@ def _comparable(sample):
 
 
 def _are_alike(scores):
-    """Whether rounding alone chooses: between endings that are the same where they are cut."""
+    """Whether only rounding decides the choice, between endings equal after truncation."""
     second, best = sorted(scores)[-2:]
     return best - second <= TOLERANCE
 
 
 def _has_ties(scores):
-    """Whether rounding alone ranks two answers, as it does those of a context that repeats itself."""
+    """Whether only rounding ranks two answers, as in a context that repeats itself."""
     return any(better - worse <= TOLERANCE for better, worse in zip(scores, scores[1:]))
 
 
 def _is_cut_in_a_tie(wanted, received):
-    """Whether rounding alone chooses the last of the n-best answers, from more than are returned."""
+    """Whether only rounding decides which of several tied answers is the last one returned."""
     if "answers" not in wanted:
         return False
     texts = [text for text in wanted["answers"] if text]
@@ -100,7 +99,7 @@ def _is_cut_in_a_tie(wanted, received):
 
 
 def _readable(text):
-    """str of bytes that were written as such, what is no UTF-8 replaced."""
+    """Decodes bytes kept in a str, replacing invalid UTF-8."""
     if isinstance(text, list):
         return [_readable(one) for one in text]
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""A tiny model of each kind that is exported, and texts that are odd."""
+"""A tiny model of each exportable kind, with unusual texts."""
 
 import random
 
@@ -65,10 +65,10 @@ def windows(**arguments):
     return classifier(long_texts=LongTexts("mean", max_windows=3), max_length=8, **arguments)
 
 
-# Name: (function that makes the model, or the signatures; inputs of `serving_default`).
+# Name: (function that returns the model or its signatures, inputs of `serving_default`).
 _TEXT = {"text": ALL}
 _PAIRS = {"first": ALL, "second": ALL[::-1]}
-# Where all windows hold the same words, rounding alone says in which of them an answer stands.
+# If all windows held the same words, only rounding would decide which window has the answer.
 _LONG = " ".join(random.Random(0).choices("good bad film very not awful joy the".split(), k=100))
 _CONTEXTS = {
     "question": [_QUESTIONS[i % len(_QUESTIONS)] for i in range(len(ALL))],
@@ -108,7 +108,7 @@ FAMILIES = {
 
 
 def signatures_of(family):
-    """The `Signatures` of a family, of random weights."""
+    """The `Signatures` of a family, with random weights."""
     made = FAMILIES[family][0]()
     signatures = made.signatures() if isinstance(made, keras.Model) else made
     randomize(signatures.model, scale=0.2)

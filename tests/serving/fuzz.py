@@ -1,10 +1,10 @@
-"""Sends random requests to a SavedModel; run as a program, which a crash would end.
+"""Sends random requests to a SavedModel; run as a separate program, since it may crash.
 
     python -m tests.serving.fuzz DIRECTORY --inputs 1000 --ranks '{"text": 1, "ids": 2}'
 
-It asks by the C API or, with `--server`, a running server by gRPC or REST. Prints, as JSON, how
-many requests were answered and how many refused. Every answer must have a row for each example and
-only finite numbers; some are written to a file, to be compared with the model's own.
+Uses the C API or, with `--server`, gRPC or REST requests to a running server. Prints the numbers of
+answered and refused requests as JSON. Every answer must have a row per example and only finite
+numbers; a sample is written to a file, for comparison with the model.
 """
 
 import argparse
@@ -22,11 +22,11 @@ TOOLS = Path(__file__).parents[2] / "tools" / "serving"
 WORDS = "good bad film a the is great [MASK] [CLS] don't U.S.A.".split()
 WORDS += ["\u65e5\u672c", "\u00e9t\u00e9", "\U0001f600"]
 SPACES = [" ", "  ", "\t", "\n", "\u3000", "\u200b", "\0", ""]
-SAMPLES = 100  # requests that are written, at most
+SAMPLES = 100  # maximum number of requests written
 
 
 def load_tool(name="c_api"):
-    """A module of `tools/serving`, which is no package."""
+    """Imports a module of `tools/serving`, which is not a package."""
     sys.path.insert(0, str(TOOLS))
     try:
         return importlib.import_module(name)
@@ -38,19 +38,19 @@ c_api = load_tool()
 
 
 class Refused(Exception):
-    """A request was answered by an error that says so."""
+    """The request was refused with an error message."""
 
 
 # === Random requests ===
 
 
 def random_text(draw):
-    """bytes: words, any characters, or any bytes."""
+    """Returns bytes: words, any characters, or any bytes."""
     size = int(draw.choice([0, 1, 5, 30, 300], p=[0.1, 0.2, 0.4, 0.25, 0.05]))
     kind = draw.integers(4)
     if kind == 0:
         return draw.bytes(size)
-    if kind == 1:  # halves of surrogate pairs among them, which are no UTF-8
+    if kind == 1:  # includes lone surrogates, which are invalid in UTF-8
         codes = draw.integers(0, 0x110000, size)
         return "".join(map(chr, codes)).encode("utf-8", "surrogatepass")
     if kind == 2:
@@ -60,7 +60,7 @@ def random_text(draw):
 
 
 def random_strings(draw, rank):
-    """Object array, now and then of a wrong rank."""
+    """Returns an object array, occasionally of a wrong rank."""
     most = 7 if draw.random() < 0.8 else 65
     shape = (int(draw.integers(0, most)), *draw.integers(0, 4, rank - 1))
     if draw.random() < 0.05:
@@ -72,7 +72,7 @@ def random_strings(draw, rank):
 
 
 def random_ids(draw, names, rank):
-    """dict of arrays, now and then of ids without embeddings, a wrong dtype, shape or rank."""
+    """Returns a dict of arrays, occasionally with invalid ids, or a wrong dtype, shape or rank."""
     shape = tuple(draw.integers(1, 6, rank - 1)) + (int(draw.integers(1, 33)),)
     if draw.random() < 0.1:
         shape = tuple(draw.integers(0, 40, draw.integers(0, 4)))
@@ -87,10 +87,10 @@ def random_ids(draw, names, rank):
 
 
 def random_request(draw, takes, ranks):
-    """dict of arrays for a signature."""
+    """Returns a dict of arrays for a signature."""
     if all(dtype == c_api.STRING for _, dtype in takes.values()):
         strings = {name: random_strings(draw, ranks.get(name, 1)) for name in takes}
-        if len(strings) > 1 and draw.random() > 0.05:  # as many of each
+        if len(strings) > 1 and draw.random() > 0.05:  # equal numbers of texts
             count = min(len(s) if s.ndim else 0 for s in strings.values())
             strings = {name: s[:count] if s.ndim else s for name, s in strings.items()}
         if draw.random() < 0.02:
@@ -100,15 +100,15 @@ def random_request(draw, takes, ranks):
 
 
 def size_of(request):
-    """int. Examples in a request."""
+    """Returns the number of examples in a request."""
     return max((len(values) if values.ndim else 0 for values in request.values()), default=0)
 
 
-# === Who is asked ===
+# === Clients ===
 
 
 def ask_session(directory):
-    """The function that asks a SavedModel by the C API."""
+    """Returns a function that queries a SavedModel through the C API."""
     model = c_api.Model(directory)
 
     def ask(signature, request):
@@ -121,7 +121,7 @@ def ask_session(directory):
 
 
 def ask_grpc(port, name):
-    """The function that asks a server by the stubs of TensorFlow Serving."""
+    """Returns a function that queries a server through the stubs of TensorFlow Serving."""
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -146,7 +146,7 @@ def ask_grpc(port, name):
 
 
 def ask_rest(port, name):
-    """The function that asks a server by HTTP, in columns."""
+    """Returns a function that queries a server over HTTP, in the columnar format."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def ask(signature, request):
@@ -159,7 +159,7 @@ def ask_rest(port, name):
             raise Refused(answer["error"])
         assert response.status == 200, (response.status, answer)
         outputs = answer["outputs"]
-        if not isinstance(outputs, dict):  # the only one stands without its name
+        if not isinstance(outputs, dict):  # a single output comes without its name
             outputs = {"": outputs}
         return {key: _as_array(values) for key, values in outputs.items()}
 
@@ -168,7 +168,7 @@ def ask_rest(port, name):
 
 def _as_array(values):
     array = np.array(values)
-    # An array of strings forgets NUL at their ends.
+    # A numpy string array strips trailing NULs.
     return np.array(values, object) if array.dtype.kind == "U" else array
 
 
@@ -182,7 +182,7 @@ def _as_json(values):
 
 
 def check(request, answer):
-    """Raises an `AssertionError` unless there is a finite row for each example."""
+    """Raises an `AssertionError` unless every example has a row of finite numbers."""
     for name, values in answer.items():
         assert len(values) == size_of(request), (name, values.shape)
         if values.dtype.kind == "f":
@@ -190,20 +190,20 @@ def check(request, answer):
 
 
 def as_text(array):
-    """Nested lists of an array, its bytes as str from which they can be had again."""
+    """Converts an array to nested lists, with bytes as str that can be converted back."""
     if array.dtype != object or isinstance(next(array.flat, None), str):
         return array.tolist()
     return np.vectorize(lambda text: text.decode("utf-8", "surrogateescape"), "O")(array).tolist()
 
 
 def signatures_in(directory):
-    """Those of a SavedModel, as of `c_api.read_signatures`, without a session."""
+    """The signatures of a SavedModel; like `c_api.read_signatures`, but without a session."""
     saved_model = (Path(directory) / "saved_model.pb").read_bytes()
     return c_api.read_signatures(load_tool("wire").read_fields(saved_model)[2][0])
 
 
 def run(ask, signatures, ranks, inputs, seed, sample):
-    """Asks until so many inputs are sent; returns a dict of what was counted."""
+    """Sends requests until `inputs` examples are sent; returns a dict of counts."""
     draw, sent, written, messages = np.random.default_rng(seed), 0, 0, {}
     counts = {"answered": 0, "refused": 0}
     while sent < inputs:

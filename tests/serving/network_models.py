@@ -1,4 +1,4 @@
-"""Tiny models of every architecture and every task."""
+"""Tiny models of every architecture and task."""
 
 import csv
 import functools
@@ -20,8 +20,8 @@ from keras_bert_impl.tasks import (
 from tests.helpers import random_features, randomize
 from tests.tasks import helpers
 
-# A runtime and Keras both compute in float32, over values of the order of 1, and differ in the order
-# of their sums.
+# A runtime and Keras both compute in float32, on values of magnitude 1, but sum in a different
+# order.
 TOLERANCE = 1e-5
 FEW_HEADS = ("encoder", "classifier", "masked")
 _ROBERTA = {"pad_token_id": 1, "position_offset": 2, "num_segments": 1}
@@ -61,7 +61,7 @@ _VARIANTS = {
     "modernbert-decoder": "modernbert",
 }
 
-# No head that the first token is asked for, and those that there are files of.
+# Heads of causal encoders: none that uses the first token, and only those with a file format.
 _OF_CAUSAL = {
     "bert-causal": ("encoder", "tags", "tags with a CRF", "answers", "masked"),
     "modernbert-decoder": ("encoder", "classifier", "regression", "several labels"),
@@ -70,7 +70,7 @@ _OF_CAUSAL = {
 
 @functools.cache
 def encoder(kind):
-    """A tiny encoder of two layers or more, with noise in every weight."""
+    """A tiny encoder of at least two layers, with noise in every weight."""
     settings = {"num_layers": 2, **ARCHITECTURES[kind]}
     made = helpers.encoder(architecture=_VARIANTS.get(kind, kind), **settings)
     randomize(made)
@@ -78,11 +78,11 @@ def encoder(kind):
 
 
 def models(kind, names=None):
-    """dict of name to a model on the encoder of that kind, for every task that it can have.
+    """Models on the encoder of a kind, by name, for every task it supports.
 
     Args:
         kind: str, a key of `ARCHITECTURES`.
-        names: which of them; None for all.
+        names: list of str, the models to build; None for all.
     """
     base, tokenizer = encoder(kind), helpers.tokenizer()
 
@@ -115,28 +115,28 @@ def models(kind, names=None):
         makers["next"] = lambda: NextSentencePredictor(base, tokenizer)
     if kind in _OF_CAUSAL:
         makers = {name: makers[name] for name in _OF_CAUSAL[kind]}
-    keras.utils.set_random_seed(0)  # of heads, whatever was made before
+    keras.utils.set_random_seed(0)  # reproducible heads, whatever was built before
     made = {name: make() for name, make in makers.items() if names is None or name in names}
     weights = base.get_weights()
     for model in made.values():
         randomize(model)
-    base.set_weights(weights)  # all share it: without the noise of each
+    base.set_weights(weights)  # they share it: undo the noise of each
     return made
 
 
 def features(model):
-    """Random features with padding, as `Network.outputs_of_model` takes them."""
+    """Random features with padding, in the form `Network.outputs_of_model` takes."""
     config = getattr(model, "encoder", model).config
     rank = len(model.input["token_ids"].shape) - isinstance(model, TextEmbedder)
     if rank == 2:
         return random_features(config, [9, 4, 1])
-    rows = random_features(config, [5, 9, 3, 7, 0, 0])  # of the second group two are padding
+    rows = random_features(config, [5, 9, 3, 7, 0, 0])  # two rows of the second group are padding
     shape = {3: (2, 3, 9), 4: (1, 2, 3, 9)}[rank]
     return {name: row.reshape(shape) for name, row in rows.items()}
 
 
 def largest_difference(received, expected, mask):
-    """The largest difference of outputs, not counting what stands at padding."""
+    """The largest absolute difference of outputs, ignoring padding positions."""
     assert sorted(received) == sorted(expected)
     found = []
     for name, array in expected.items():
@@ -149,7 +149,7 @@ def largest_difference(received, expected, mask):
 
 
 def difference_from_keras(session, model, given=None):
-    """The largest difference of what a session makes of features from what the model does."""
+    """The largest absolute difference between the outputs of a session and of the model."""
     given = given or features(model)
     return largest_difference(
         session(given), network_of(model).outputs_of_model(given), given["padding_mask"]
@@ -165,8 +165,10 @@ TEXTS_OF_DOCS = ["a joy", "dull, and far too long"]
 
 
 def probabilities_of_docs(package, directory):
-    """What the code in docs/devices.md that imports a package makes of `TEXTS_OF_DOCS`, in a
-    process with what it imports alone; of a `TextClassifier` in that directory.
+    """Runs the code in docs/devices.md that imports `package`; returns its class probabilities.
+
+    Uses `TEXTS_OF_DOCS` and the `TextClassifier` in `directory`. The process imports nothing but
+    what the code itself imports.
     """
     docs = (helpers.ROOT / "docs/devices.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
@@ -179,10 +181,10 @@ def probabilities_of_docs(package, directory):
 
 
 def export_command(model, folder, kind):
-    """Saves a classifier and labelled texts in a folder.
+    """Saves a classifier and labeled texts in a folder.
 
     Returns:
-        list of str, the arguments of the command that exports it, all but `--out`.
+        list of str, the arguments of the export command without `--out`.
     """
     model.save_pretrained(folder / "model")
     texts, labels = helpers.examples(20)

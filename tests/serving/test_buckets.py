@@ -1,4 +1,4 @@
-"""Encoders that XLA compiles for a few shapes: the same answers, in a bucket and past all."""
+"""Encoders that XLA compiles for a few shapes give the same outputs inside and beyond buckets."""
 
 import json
 
@@ -23,7 +23,7 @@ SPEC = {name: tf.TensorSpec([None, None], tf.int32) for name in NAMES}
 
 @pytest.fixture(scope="module")
 def graphs():
-    """(an encoder, its graph, its graph with buckets)."""
+    """(an encoder, its graph without buckets, its graph with buckets)."""
     model = encoder()
     randomize(model, scale=0.2)
 
@@ -37,7 +37,7 @@ def graphs():
 
 
 def _compiled_sizes(function):
-    """Shapes of the token ids of functions that XLA must compile."""
+    """The shapes of token ids in functions that XLA must compile."""
     library = function.graph.as_graph_def().library.function
     arguments = [
         one.arg_attr[0].attr["_output_shapes"].list.shape[0].dim
@@ -68,7 +68,7 @@ def test_outputs_do_not_depend_on_the_bucket(graphs, shape):
     for name, output in expected.items():
         assert received[name].shape == output.shape
         real = mask if output.shape.rank == 3 else ...
-        # Sums of some 30 float32 of size 1, in another order.
+        # Sums of some 30 float32 numbers of magnitude 1, in another order.
         np.testing.assert_allclose(received[name][real], output[real], atol=5e-6)
 
 
@@ -97,7 +97,7 @@ def test_arguments(arguments, message, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exports_agree_with_the_model(family, tmp_path):
-    """In the C API, as in a server, and in Python."""
+    """In the C API, which servers use, and in Python."""
     signatures = signatures_of(family)
     signatures.buckets = [(1, 16), (8, 16)]
     export_saved_model(signatures, tmp_path / "model")

@@ -1,4 +1,4 @@
-"""SavedModels in TensorFlow's C API, as in a server in C++, and in Python without this package."""
+"""SavedModels in TensorFlow's C API, as in a C++ server, and in Python without this package."""
 
 import json
 
@@ -34,7 +34,7 @@ def exported(request, tmp_path_factory):
 
 
 def test_a_stock_server_knows_the_operations(exported):
-    """TensorFlow's own, and of TF-Text those that TensorFlow Serving has linked since long."""
+    """Only TensorFlow's operations, and those of TF-Text that TensorFlow Serving has long had."""
     saved = saved_model_pb2.SavedModel.FromString((exported[2] / "saved_model.pb").read_bytes())
     graph = saved.meta_graphs[0].graph_def
     nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
@@ -68,7 +68,7 @@ def test_random_requests_are_answered_correctly_or_rejected(exported, inputs, tm
 @pytest.mark.slow
 @pytest.mark.parametrize("texts", [["good film " * 100_000], ["good film"] * 10_000])
 def test_large_requests_are_answered(exported, texts):
-    """A text of 1 MB; 10,000 texts."""
+    """Sends one text of 1 MB, and 10,000 texts."""
     _, signatures, directory = exported
     inputs = {
         name: texts if rank == 1 else [[text] * 2 for text in texts]

@@ -1,4 +1,4 @@
-"""Rows in parts: the same results, however many parts, and never a batch of none."""
+"""Processing rows in chunks: results do not depend on the chunks, and no batch is empty."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from keras_bert_impl.serving import chunks
 
 @tf.function(autograph=False)
 def doubled(rows):
-    """A row for each row; and for some rows, one for each true place."""
+    """Returns doubled rows, and a ragged result: the positive ids."""
     ids = rows["token_ids"]
     some = tf.debugging.assert_positive(tf.shape(ids)[0], "a batch of none")
     with tf.control_dependencies([some]):
@@ -35,11 +35,11 @@ def test_parts_make_the_whole(monkeypatch, count, tokens_of_part):
         (8, [2] * 5 + [1]),
         (9, [2] * 5 + [1]),  # no bucket
         (2, [9, 2]),  # buckets for less than half of 9
-        (1, [11]),  # that are 4 long
+        (1, [11]),  # buckets of length 4
     ],
 )
 def test_parts_fill_buckets(monkeypatch, length, sizes):
-    """Each row says how many came with it."""
+    """Each row reports the size of its batch."""
     monkeypatch.setattr(chunks, "_TOKENS", 18)
 
     @tf.function(autograph=False)

@@ -1,4 +1,4 @@
-"""The clients in `docs/serving.md`, as they stand there, and what it gives servers to read."""
+"""The client code and the deployment files in `docs/serving.md`, exactly as documented."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def blocks(language, word):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """(the model, the ports) of a server of one model."""
+    """(the model, the ports) of a running server with one model."""
     model = classifier()
     folder = tmp_path_factory.mktemp("models") / "reviews"
     export_version(model.signatures(), folder)
@@ -37,7 +37,7 @@ def served(tmp_path_factory):
 
 
 def printed_by(program, code, ports):
-    """Lines that a block of the documentation prints, of a server on these ports."""
+    """The lines that a code block of the documentation prints, with a server on these ports."""
     code = code.replace("localhost:8500", f"127.0.0.1:{ports['port']}")
     code = code.replace("localhost:8501", f"127.0.0.1:{ports['rest_port']}")
     done = subprocess.run([*program, "-c", code], capture_output=True, text=True, timeout=300)

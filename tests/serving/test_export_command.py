@@ -1,4 +1,4 @@
-"""`keras-bert export`: what it writes, checks and refuses; of a model that is not read anew."""
+"""`keras-bert export`: files, checks and errors, on a model that is not read again."""
 
 import pytest
 import tensorflow as tf

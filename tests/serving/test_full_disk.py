@@ -1,4 +1,4 @@
-"""An export to a disk without room is one line that names the directory, and leaves nothing."""
+"""An export to a full disk prints one line that names the directory, and leaves no files."""
 
 import pytest
 

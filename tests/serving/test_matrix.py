@@ -1,4 +1,4 @@
-"""tools/serving/matrix.py: every task in every format answers as `predict`."""
+"""tools/serving/matrix.py: every task in every format gives the answers of `predict`."""
 
 import importlib
 import sys
@@ -8,20 +8,20 @@ import pytest
 
 from tests.serving.fuzz import TOOLS
 
-# float32 sums of some hundred terms in another order, and a softmax behind them.
+# float32 sums of some hundred terms in another order, followed by a softmax.
 TOLERANCE = 1e-5
 
 
 @pytest.fixture(scope="module")
 def matrix():
-    """The module of tools/serving, which is no package and imports its neighbours as it needs."""
+    """The module in tools/serving, which is not a package; it imports its neighbors lazily."""
     sys.path.insert(0, str(TOOLS))
     yield importlib.import_module("matrix")
     sys.path.remove(str(TOOLS))
 
 
 def test_a_network_in_another_runtime(matrix, monkeypatch):
-    """Texts of all lengths in one batch; the smaller ones take seconds."""
+    """Uses texts of all lengths in one batch; the smaller batches take seconds."""
     monkeypatch.setattr(importlib.import_module("matrix_models"), "BATCH_SIZES", (64,))
     name = "NextSentencePredictor"
     found = matrix.differences([name], ["ONNX Runtime"])
@@ -31,7 +31,7 @@ def test_a_network_in_another_runtime(matrix, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["TextClassifier, pairs", "TokenClassifier, CRF"])
 def test_some_cases_in_all_formats(matrix, name):
-    """A part of what docs/formats.md has; the whole takes eight minutes of processor time."""
+    """A part of the table in docs/formats.md; all of it takes eight minutes of CPU time."""
     cells = matrix.differences([name])[name]
     assert list(cells) == list(matrix.FORMATS)
     assert all(0 < cell <= TOLERANCE for cell in cells.values())

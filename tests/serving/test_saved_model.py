@@ -1,4 +1,4 @@
-"""Exports, loaded in a process that imports only tensorflow and tensorflow_text."""
+"""Exports loaded in a process that imports only tensorflow and tensorflow_text."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ ODD = ["", " ", "good " * 5000, "gööd \u0000 film", "[MASK] good", "日本 fil
 ASKED = {"texts": TEXTS + ODD, "pairs": list(zip(TEXTS, TEXTS[::-1]))}
 REAL_TEXTS = ["A man is eating food.", "", "Déjà vu!", "word " * 300]
 
-# Asks for the texts of each JSON file in batches of each size; prints scores and labels.
+# Queries the model with the texts of each request in batches of each size; prints the answers.
 ASK = """
 import json, sys
 import tensorflow as tf, tensorflow_text
@@ -69,7 +69,7 @@ def exported_real_weights(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answers(exported, exported_real_weights, tmp_path_factory):
-    """What one process answers to all requests: to start one is most of the work."""
+    """Answers to all requests from one process, since starting it takes most of the time."""
     path = tmp_path_factory.mktemp("requests") / "requests.json"
     requests = {name: request(exported[1], texts) for name, texts in ASKED.items()}
     requests["real"] = request(exported_real_weights[1], REAL_TEXTS, sizes=(1, 4))
@@ -136,7 +136,7 @@ def test_tokenize_gives_what_ids_takes(exported, signatures):
 
 
 def test_accepts_invalid_utf8_and_long_texts(exported, signatures):
-    texts = [b"\xff\xfe good", b"good", b"good " * 200_000]  # no UTF-8; 1 MB
+    texts = [b"\xff\xfe good", b"good", b"good " * 200_000]  # invalid UTF-8; 1 MB
     scores = signatures["serving_default"](text=tf.constant(texts))["scores"]
     np.testing.assert_allclose(scores, exported[0].predict(texts, verbose=0), atol=1e-5)
     assert np.isfinite(scores).all()

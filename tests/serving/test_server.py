@@ -1,4 +1,4 @@
-"""tools/serving: the server that stands in for TensorFlow Serving, under odd and many requests."""
+"""tools/serving: the TensorFlow Serving stand-in, under unusual and frequent requests."""
 
 import json
 import subprocess
@@ -13,17 +13,17 @@ from tests.serving.families import signatures_of
 from tests.serving.fuzz import c_api, load_tool
 from tests.tasks.helpers import ROOT
 
-INPUTS = 5000  # random ones, of each model by each way
+INPUTS = 5000  # random inputs for each model and protocol
 
 
 @pytest.fixture(scope="module")
 def server():
-    """The module, with a stand-in for models in its place."""
+    """The server module with a stand-in for its models."""
     return load_tool("server")
 
 
 class Models:
-    """Answers what it was asked."""
+    """Echoes the request."""
 
     def __init__(self):
         takes = {"text": ("", c_api.STRING)}, {"token_ids": ("", 3), "weights": ("", 1)}
@@ -69,7 +69,7 @@ def test_numbers_of_rest_keep_their_kind(server):
     ],
 )
 def test_rest_requests_without_an_answer_are_errors(server, request_):
-    # Those that the server makes status 400 of.
+    # The exceptions that the server turns into status 400.
     with pytest.raises((LookupError, TypeError, ValueError)):
         server.rest_answer(Models(), "one", request_)
 
@@ -121,7 +121,7 @@ def test_random_requests_to_the_server(served, way, port, tmp_path):
 
 @pytest.mark.slow
 def test_load(tmp_path):
-    """8 clients for ten seconds: no error, and memory does not grow by the request."""
+    """8 clients for ten seconds: no errors, and memory does not grow with each request."""
     export_version(signatures_of("single_label"), tmp_path / "model")
     command = ["tools/serving/load.py", tmp_path / "model", "--clients", 8, "--seconds", 10]
     report = json.loads("".join(output_of([*command, "--requests", "mixed"])))

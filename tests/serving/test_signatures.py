@@ -1,4 +1,4 @@
-"""Every kind of model: what its graphs answer is what the model answers."""
+"""For every kind of model, the graphs give the model's answers."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from keras_bert_impl.serving.signatures import FEATURES, HUB_NAMES
 from keras_bert_impl.tasks import TextEmbedder
 from tests.serving.families import FAMILIES, signatures_of
 
-# float32 sums of some hundred terms in another order, and a softmax behind them.
+# float32 sums of some hundred terms in another order, followed by a softmax.
 TOLERANCE = 1e-5
-# Each traces graphs of its own for seconds: these two have most of the code.
+# Each family takes seconds to trace; these two cover most of the code.
 FAST = ("entities_crf", "answers_or_none")
 SOME_SLOW = [
     pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in FAMILIES
@@ -19,7 +19,7 @@ SOME_SLOW = [
 
 
 def rows_of(function, inputs, size):
-    """list (an example) of dicts of the outputs, asked in batches of a size."""
+    """Returns a list of output dicts, one per example, from batches of a given size."""
     count = len(next(iter(inputs.values())))
     rows = []
     for start in range(0, count, size):
@@ -50,7 +50,7 @@ def test_the_graph_agrees_with_the_model(family):
 
 @pytest.mark.slow
 def test_further_signatures_of_a_tagger():
-    """Words, vectors, and windows as ids, by either names."""
+    """Words, vectors, and windows as ids, by either name."""
     signatures, texts = signatures_of("entities"), FAMILIES["entities"][1]["text"]
     model = signatures.model
     rows = rows_of(signatures.function("words"), {"text": texts}, size=8)

@@ -1,4 +1,4 @@
-"""What stands beside a SavedModel: versions, warm-up, tokenizer, labels, the model card."""
+"""Files next to a SavedModel: versions, warm-up, tokenizer, labels, the model card."""
 
 import json
 
@@ -20,7 +20,7 @@ FEATURES = {"token_ids", "segment_ids", "padding_mask"}
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """(`Path` of a model's folder with one version, of ids; the model)."""
+    """(`Path` of a model folder with one version that takes ids, the model)."""
     folder = tmp_path_factory.mktemp("models")
     run = folder / "run"
     run.mkdir()
@@ -33,7 +33,7 @@ def exported(tmp_path_factory):
 
 
 def requests_of(path):
-    """list of (model, signature, dict of arrays) of a file of warm-up requests."""
+    """Reads warm-up requests: list of (model, signature, dict of arrays)."""
     fields = load_tool("wire").read_fields
     requests = []
     for record in tf.data.TFRecordDataset(str(path)):
@@ -86,7 +86,7 @@ def test_writes_files_next_to_the_model(exported):
 
 @pytest.mark.slow
 def test_ids_need_no_operation_of_tf_text(exported):
-    """It is loaded where only TensorFlow's own operations are known."""
+    """Loads where only TensorFlow's own operations are registered."""
     code = """
 import json, sys
 sys.modules["tensorflow_text"] = None

@@ -1,4 +1,4 @@
-"""What several files of tests of tasks begin with."""
+"""Fixtures for several test files of tasks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A tiny encoder, a tokenizer of a few words, and texts whose labels can be learned."""
+"""A tiny encoder, a tokenizer with a few words, and texts with learnable labels."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ GOOD = {"good", "great", "joy"}
 
 @functools.cache
 def tokenizer():
-    """One for all: a tokenizer never changes, and each would trace graphs of its own."""
+    """Returns the same tokenizer every time: it is immutable, and each instance traces graphs."""
     return WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
 
 
@@ -49,7 +49,7 @@ def classifier(labels=("negative", "positive"), dtype=None, dropout=0.1, seed=0,
 
 
 def examples(count=40, seed=0):
-    """Texts of 1 to 11 words, and whether a good word is among them."""
+    """Texts of 1 to 11 words, and whether each contains a good word."""
     draw = np.random.default_rng(seed)
     texts = [" ".join(draw.choice(WORDS, draw.integers(1, 12))) for _ in range(count)]
     labels = ["positive" if GOOD & set(text.split()) else "negative" for text in texts]
@@ -64,14 +64,14 @@ def weights(model):
 
 
 def save_base(directory, **overrides):
-    """Writes the tiny encoder, changed by arguments, and its tokenizer as a model directory."""
+    """Writes the tiny encoder, with overrides, and its tokenizer as a model directory."""
     encoder(**overrides).save_pretrained(directory)
     tokenizer().save_pretrained(directory)
     return directory
 
 
 def save_masked_lm(directory, tokenizer, **config):
-    """Writes a tiny model of `transformers` that guesses words, and its tokenizer."""
+    """Writes a tiny masked language model of `transformers` and its tokenizer."""
     transformers.set_seed(0)
     config = {
         "vocab_size": tokenizer.vocabulary_size,
@@ -97,7 +97,7 @@ def write_words(path, seed, count=8):
 
 
 def finetune_command(model, directory):
-    """Writes tables of examples; returns the arguments of the command that learns from them."""
+    """Writes tables of examples; returns the arguments of the command that trains on them."""
     for seed, name in enumerate(("train", "dev")):
         rows = zip(*examples(count=16, seed=seed))
         text = "".join(f"{text}\t{label}\n" for text, label in rows)
@@ -111,7 +111,7 @@ def finetune_command(model, directory):
 
 
 def window_with_most_context(word, windows):
-    """(start, end) of that of some windows in which a word is farthest from both ends."""
+    """Returns (start, end) of the window in which a word is farthest from both ends."""
     context = [
         min(word - start, end - 1 - word) + 0.01 * (end - start) if start <= word < end else -1
         for start, end in windows
@@ -123,7 +123,7 @@ def window_with_most_context(word, windows):
 
 
 def run_python(code, *arguments):
-    """Runs code in a process of its own; returns what it printed as JSON on its last line."""
+    """Runs code in a separate process; returns the JSON value on its last line of output."""
     done = run_script("-c", code, *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Fine-tunes; with a last argument, kills itself in the middle of that epoch."""
+"""Fine-tunes; given an epoch as the last argument, kills itself in the middle of it."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ model, out, *epoch = sys.argv[1:]
 
 
 class Kill(keras.callbacks.Callback):
-    """As an operating system does it: no clean-up runs."""
+    """Kills the process like the operating system does, without clean-up."""
 
     def on_epoch_begin(self, epoch_now, logs=None):
         self.epoch = epoch_now

@@ -1,4 +1,4 @@
-"""Fine-tunes with two seeds; with a last argument, kills itself in the middle of that one's run."""
+"""Fine-tunes with two seeds; given one as the last argument, kills itself during its run."""
 
 import os
 import signal
@@ -13,10 +13,10 @@ model, out, *seed = sys.argv[1:]
 
 
 class Kill(keras.callbacks.Callback):
-    """As an operating system does it: no clean-up runs."""
+    """Kills the process like the operating system does, without clean-up."""
 
     def on_train_batch_end(self, batch, logs=None):
-        # In the second epoch: two batches are one.
+        # In the second epoch: an epoch has two batches.
         step = int(self.model.optimizer.iterations)
         if seed and self.model.compile_arguments()["seed"] == int(seed[0]) and step == 3:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Small files in the layout of SQuAD."""
+"""Small files in SQuAD format."""
 
 import json
 import random
@@ -23,9 +23,9 @@ def write(path, content, encoding="utf-8"):
 
 
 def some_questions(count=60):
-    """A document of SQuAD 2.0; predictions of every kind; and null odds, with ties.
+    """A SQuAD 2.0 document, predictions of every kind, and null odds with ties.
 
-    A function of nothing but `random.Random(0)`.
+    Depends on nothing but `random.Random(0)`.
     """
     draw = random.Random(0)
     words = "the An old, cat! sat on a mat (and U.S. the) cat".split()

@@ -1,4 +1,4 @@
-"""`keras-bert finetune` and `predict` for tagging and for questions, as a user calls them."""
+"""`keras-bert finetune` and `predict` for tagging and question answering."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def test_saved_tagger_has_the_same_scores(tagged):
     scores = json.loads((tagged / "run" / "scores.json").read_text())
     assert scores["f1"] == seqeval.metrics.f1_score(gold.labels, predicted.labels)
     lines = (tagged / "run" / "metrics.jsonl").read_text().splitlines()
-    # Steps are counted in batches of windows: texts of up to 11 words have several.
+    # Steps count batches of windows, and texts of up to 11 words have several windows.
     assert json.loads(lines[0])["step"] > len(gold) / 4
 
 
@@ -60,7 +60,7 @@ def test_predicts_with_a_tagger(tagged, capsys):
     assert [first["labels"], second["labels"]] == model.tag([TEXT, "film"])
     expected = [entity._asdict() for entity in model.entities([TEXT])[0]]
     for entity, wanted in zip(first["entities"], expected, strict=True):
-        # Another batch, which rounds otherwise.
+        # A batch of another size, which rounds differently.
         assert entity == wanted | {"score": pytest.approx(wanted["score"], abs=1e-6)}
     assert main(command) == 0
     line = capsys.readouterr().out.splitlines()[0]
@@ -73,7 +73,7 @@ def test_exports_and_checks_a_tagger(tagged, capsys):
     assert main(["export", "--model", run, "--out", str(folder), "--check"]) == 0
     written = capsys.readouterr()
     assert f"wrote the SavedModel to {folder / '1'}" in written.err
-    # 1e-5 is what the command itself asks for.
+    # The command checks for 1e-5 itself.
     assert float(written.out.removeprefix("largest difference from the model: ")) <= 1e-5
     assert "| f1 |" in (folder / "1" / "README.md").read_text()
 
@@ -103,10 +103,10 @@ def test_saved_answerer_has_the_same_scores(asked):
     texts, odds = (json.loads((run / f"{name}.json").read_text()) for name in names)
     model = load_tuned(run)
     assert isinstance(model, QuestionAnswerer) and model.doc_stride == 2
-    # The threshold that was searched is the model's.
+    # The model has the searched threshold.
     assert all((texts[name] == "") == (odds[name] > model.null_threshold) for name in texts)
     scores = json.loads((run / "scores.json").read_text())
-    assert scores["f1"] == scores["best_f1"] >= 25.0  # which is to say that nothing is known
+    assert scores["f1"] == scores["best_f1"] >= 25.0  # the score of never answering
     assert evaluate(model, read_squad(asked / "questions.json")) == scores
     assert len(json.loads((run / "nbest_predictions.json").read_text())) == 8
 
@@ -123,7 +123,7 @@ def test_predicts_with_an_answerer(asked, capsys):
     assert TEXT[answer["start"] : answer["end"]] == answer["answer"]
 
 
-# === What cannot be ===
+# === Errors ===
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A task from outside of the package: what it takes, and that every part of a run knows it."""
+"""A task defined outside the package: what it needs, and that every part of a run supports it."""
 
 import json
 
@@ -18,7 +18,7 @@ class ToyExamples(Examples):
 
 
 class PraiseDetector(TextClassifier):
-    """Whether a text is praise."""
+    """Detects whether a text is praise."""
 
 
 class Praise(Task):

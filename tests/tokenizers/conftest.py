@@ -26,7 +26,7 @@ def tokenizer(vocabulary, lowercase):
 
 @pytest.fixture(scope="session")
 def reference(vocabulary, lowercase):
-    """The tokenizer of `tokenizers` with the same vocabulary."""
+    """The `tokenizers` tokenizer with the same vocabulary."""
     ids = {token: position for position, token in enumerate(vocabulary)}
     whole = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     whole.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
@@ -37,7 +37,7 @@ def reference(vocabulary, lowercase):
 
 @pytest.fixture(scope="session")
 def assert_equal(tokenizer, reference):
-    """Checks ids and offsets of texts against the reference."""
+    """Compares ids and offsets of texts with the reference."""
 
     def check(texts):
         ids, starts, ends = (ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts))

@@ -1,4 +1,4 @@
-"""A small tokenizer of every kind, written by `transformers` into a directory."""
+"""A small tokenizer of every kind, written to a directory by `transformers`."""
 
 import json
 import random
@@ -25,13 +25,13 @@ Il a dit "oui," puis "non." et 'jamais', `peut-être` ou ``qui sait''. n° 5, n�
 
 
 def small_vocabulary():
-    """Special tokens, words, and characters of many kinds at the start of and inside words."""
+    """Special tokens, words, and many kinds of characters at the start of and inside words."""
     ranges = [(0x21, 0x7F), (0xA1, 0x180), (0x300, 0x310), (0x391, 0x3CA), (0x410, 0x450)]
     ranges += [(0x5D0, 0x5EB), (0x93E, 0x940), (0x1100, 0x1113), (0x1161, 0x1176), (0x11A8, 0x11C3)]
     ranges += [(0x302E, 0x3030), (0x4E2D, 0x4E2E), (0x1D157, 0x1D166), (0x10400, 0x10450)]
     characters = [chr(code) for start, end in ranges for code in range(start, end)]
     words = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", "hello", "the", "##ab"]
-    # A run of special tokens' first characters and an empty entry must not confuse anything.
+    # A run of the first characters of special tokens and an empty entry must do no harm.
     return [*BERT, "", *words, *characters, *(f"##{c}" for c in characters)]
 
 
@@ -44,7 +44,7 @@ def learn_bytes(path):
 
 
 def learn_french(path):
-    """Writes vocab.json and merges.txt of FlauBERT's tokenizer, without some of its tokens."""
+    """Writes vocab.json and merges.txt of a FlauBERT tokenizer that lacks some tokens."""
     learner = tokenizers.Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words = MosesSplitter(lowercase=False)(tf.constant(FRENCH.split("\n"))).strings()
@@ -118,7 +118,7 @@ def _flaubert(path, lowercase):
     return transformers.FlaubertTokenizer(*files, do_lowercase=lowercase)
 
 
-# Functions of a directory, which they may use, that return a tokenizer of `transformers`.
+# Functions that take a directory for files and return a tokenizer of `transformers`.
 KINDS = {
     "uncased WordPiece": lambda path: _wordpiece(path, True),
     "cased WordPiece": lambda path: _wordpiece(path, False),
@@ -141,7 +141,7 @@ def texts():
 
 
 def edit(name, change):
-    """Returns a function that changes the JSON value in a file of a directory."""
+    """Returns a function that edits the JSON value in a file of a directory."""
 
     def damage(path):
         value = json.loads((path / name).read_text())

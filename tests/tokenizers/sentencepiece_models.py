@@ -1,4 +1,4 @@
-"""Small SentencePiece models, trained in a second, laid out as the published ones of a family."""
+"""Small SentencePiece models, trained in a second, with the layout of a published family."""
 
 import json
 import random
@@ -61,7 +61,7 @@ def train(directory, family, **options):
     config = {"tokenizer_class": tokenizer_class}
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
     path = directory / f"{name}.model"
-    if family == "ALBERT":  # whose published model has numbers with a comma, which are not used
+    if family == "ALBERT":  # like the published model, has an unused number with a comma
         model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
         model.pieces[-1].piece, model.pieces[-1].score = "2,", -2.0
         path.write_bytes(model.SerializeToString())

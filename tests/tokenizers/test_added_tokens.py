@@ -1,4 +1,4 @@
-"""Byte-level BPE of ModernBERT: ids and offsets equal those of `tokenizers`."""
+"""ModernBERT's byte-level BPE: ids and offsets equal those of `tokenizers`."""
 
 import json
 import random
@@ -111,7 +111,7 @@ def test_detokenize(ours):
 
 
 def find(tokens, text):
-    """Returns (matched text, token) pairs after checking that two copies of a text agree."""
+    """Returns (matched text, token) pairs; checks that a second copy of the text has the same."""
     tokens = dict(enumerate(as_added_tokens(tokens)))
     code_points = [*map(ord, text), CODE_POINTS] * 2
     found = AddedTokens(tokens)(tf.constant(code_points, tf.int32))
@@ -126,11 +126,11 @@ def test_the_longest_token_is_taken():
     expected = ["abc", ".", "bcd", "ab"]
     assert find(tokens, "xabcd.bcdab") == [(token, token) for token in expected]
     assert find(tokens, "axbx") == find(tokens, "") == []
-    # Of "abcd" only the beginning of "abcde" stands here, and "ab" before it does not count.
+    # "abcd" is only a prefix of "abcde": "a" and "bc" match instead, and "ab" does not.
     assert find(["a", "bc", "abcde", "😀"], "abcd😀abcde") == [
         (token, token) for token in ("a", "bc", "😀", "abcde")
     ]
-    letters = "abcdefghij"  # so many first characters are looked for in another way
+    letters = "abcdefghij"  # enough first characters to select another algorithm
     assert find([*letters, "fgh"], "xfghz") == [("fgh", "fgh")]
 
 

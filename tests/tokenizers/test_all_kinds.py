@@ -1,4 +1,4 @@
-"""Properties of every kind of tokenizer; ids are those of `transformers`."""
+"""Every kind of tokenizer gives the ids of `transformers`, and has the same basic properties."""
 
 import json
 import random
@@ -17,7 +17,7 @@ from tests.tokenizers.kinds import KINDS, texts
 TEXTS = texts()
 
 
-# Others stand for these: what they add has tests of its own.
+# Covered by the other kinds; what these add has separate tests.
 SLOW = ("CamemBERT", "uncased FlauBERT")
 SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
@@ -43,7 +43,7 @@ def assert_equal(ours, theirs):
 
 def test_equals_transformers(ours, theirs):
     assert_equal(ours, theirs)
-    for name in ("pad", "unk", "sep", "mask"):  # what FlauBERT calls cls_token begins no row
+    for name in ("pad", "unk", "sep", "mask"):  # FlauBERT's rows do not begin with its cls_token
         assert getattr(ours, f"{name}_id") == getattr(theirs, f"{name}_token_id")
 
 
@@ -56,7 +56,7 @@ def test_offsets_lie_within_the_text(ours):
 
 def test_rows_equal_transformers(ours, theirs):
     pairs = [("it's a test", "the theirs"), ("then", "them " * 20), ("", "le prix est de 12 %")]
-    # An even number of places: Python's FlauBERT gives an odd one to the first, others do not.
+    # An even number of positions: only FlauBERT in Python gives an odd one to the first text.
     length = 16 + ours.num_separators
     features = ours(pairs, length=length)
     expected = theirs(
@@ -68,7 +68,7 @@ def test_rows_equal_transformers(ours, theirs):
     )
     np.testing.assert_array_equal(features["token_ids"], expected["input_ids"])
     np.testing.assert_array_equal(features["padding_mask"], expected["attention_mask"])
-    # Models of which all segments are 0 have one segment embedding, or none.
+    # Models whose segments are all 0 have at most one segment embedding.
     segments = np.array(expected["token_type_ids"]) * ours.segment_of_second
     np.testing.assert_array_equal(features["segment_ids"], segments)
     np.testing.assert_array_equal(ours(["it's"])["token_ids"], theirs(["it's"])["input_ids"])

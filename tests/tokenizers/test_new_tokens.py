@@ -1,4 +1,4 @@
-"""New tokens for every kind of vocabulary; `transformers` splits texts into the same ones."""
+"""New tokens for every kind of vocabulary; `transformers` tokenizes texts the same way."""
 
 import json
 
@@ -12,10 +12,10 @@ from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.new_tokens import further_merges, learn_pieces
 from tests.tokenizers.kinds import ENGLISH, KINDS, texts
 
-# Words that the small vocabularies have in pieces, and a special token of each, which is no word.
+# Words that the small vocabularies split, and special tokens of each, which are not words.
 DOMAIN = ["wanthe wanthe, runnab! <mask> [MASK] <special1>", "Wanthe runnab (wanthe) runnab"] * 3
 DOMAIN += ["hélas détente l'homme détente, détente; hélas"] * 3
-# Others stand for these: what they add has tests of its own.
+# Covered by the other kinds; what these add has separate tests.
 SLOW = ("CamemBERT", "uncased FlauBERT", "uncased WordPiece", "ALBERT", "ModernBERT")
 SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
@@ -35,7 +35,7 @@ def test_every_kind_learns_tokens_that_transformers_splits_alike(base, tmp_path)
     assert sum(map(len, after)) < sum(map(len, before))
     old_ids = [[number] for number in range(base.vocabulary_size)] + list(pieces.values())
     for old, new in zip(before, after):
-        # Each new piece stands for its old ones.
+        # Each new token replaces its old subwords.
         assert [part for number in new for part in old_ids[number]] == old
     larger.save_pretrained(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -70,7 +70,7 @@ def test_does_not_merge_a_token_that_other_merges_make():
     merges = [("a", "b"), ("ab", "c")]
     words = [("", [0, 1, 2], 9), ("", [2, 0, 2, 0, 2], 2)]  # a b c, c a c a c
     pieces, more = further_merges(words, vocabulary, merges, 5, min_frequency=2)
-    # a b is there. Of b c there are 9, of a c and c a 4 each; of two as frequent the lower ids.
+    # "a b" exists. "b c" occurs 9 times, "a c" and "c a" 4 times each; ties go to the lower ids.
     assert more == [("b", "c"), ("a", "c"), ("c", "ac"), ("cac", "ac")]
     assert pieces == {"bc": [1, 2], "ac": [0, 2], "cac": [2, 0, 2], "cacac": [2, 0, 2, 0, 2]}
 
@@ -81,6 +81,6 @@ def test_words_that_save_the_most_tokens_come_first():
     )
     lines = ["abc abc ab ab ab ca ca cab cab cab cab x1 [MASK]", "aa aa"]
     _, pieces = learn_pieces(base, lines, 3, min_frequency=2)
-    # 2 times 2 pieces less, 3 times 1; of 2 times 1 the first by the alphabet.
+    # Savings: 2 * 2 subwords, 3 * 1, then 2 * 1, where ties go to the first in the alphabet.
     assert pieces == {"abc": [5, 9, 10], "ab": [5, 9], "aa": [5, 8]}
     assert learn_pieces(base, [], 3)[1] == {}

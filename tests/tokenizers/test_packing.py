@@ -61,7 +61,7 @@ def test_rows_in_graph_are_as_long_as_the_longest():
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """Our tokenizer and that of `transformers`, of the same directory."""
+    """Our tokenizer and that of `transformers`, from the same directory."""
     directory = tmp_path_factory.mktemp("tokenizer")
     letters = [chr(ord("a") + i) for i in range(26)]
     ours = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters])
@@ -78,7 +78,7 @@ def assert_features_equal(features, expected):
 
 @pytest.mark.parametrize("length", [3, 4, 5, 6, 7, 8, 11, 12])
 def test_truncation_of_pairs_equals_transformers(both, length):
-    """Every pair of lengths from 0 to 9 with every row length, including ties and odd room."""
+    """Every pair of lengths from 0 to 9 at every row length, including ties and odd room."""
     ours, theirs = both
     sizes = list(itertools.product(range(10), repeat=2))
     first = [" ".join("abcdefghi"[:size]) for size, _ in sizes]

@@ -47,19 +47,19 @@ PARTS += [
 def random_texts(count=600):
     draw = random.Random(0)
     texts = ["".join(draw.choices(PARTS, k=draw.randint(0, 12))) for _ in range(count)]
-    # BERT's normalizer puts spaces around 日, which the token then takes along, with its place; and
-    # two spaces, a token of ModernBERT's, are found although <B> has taken them along.
+    # Excludes two cases. BERT's normalizer adds spaces around 日, which the token absorbs together
+    # with their offset. ModernBERT's token of two spaces is found even if <B> has absorbed them.
     return [text for text in texts if not re.search(r"(?i)日\s*<b>|<b>\s*日|<b>  ", text)]
 
 
-# Others stand for these: what they add has tests of its own.
+# Covered by the other kinds; what these add has separate tests.
 SLOW = ("CamemBERT", "cased WordPiece", "uncased FlauBERT")
 SOME_SLOW = [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS]
 
 
 @pytest.fixture(scope="module", params=SOME_SLOW)
 def saved(request, tmp_path_factory):
-    """A tokenizer of `transformers` with added tokens, and where it is saved."""
+    """A `transformers` tokenizer with added tokens, and the path where it is saved."""
     theirs = KINDS[request.param](tmp_path_factory.mktemp("made"))
     theirs.add_tokens(TOKENS)
     path = tmp_path_factory.mktemp("theirs")
@@ -73,7 +73,7 @@ def ours(saved):
 
 
 def expected(theirs, texts):
-    """Ids and, where `transformers` has them, offsets of each text."""
+    """Returns ids and, if `transformers` has them, offsets of each text."""
     if not theirs.is_fast:
         return [(theirs(text, add_special_tokens=False)["input_ids"], None) for text in texts]
     rows = theirs.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
@@ -91,13 +91,13 @@ def assert_equal(ours, theirs, texts):
 
 def test_ids_and_offsets_equal_those_of_transformers(ours, saved):
     texts = [ENGLISH, "", *random_texts()]
-    if not saved[0].is_fast:  # which breaks the token beside a word that is none
+    if not saved[0].is_fast:  # slow ones split a token next to a non-word
         texts = [text for text in texts if not re.search("[^ ](cat|Dog)|(cat|Dog)[^ ]", text)]
     assert_equal(ours, saved[0], texts)
 
 
 def test_saved_files_give_the_same_ids(ours, saved, tmp_path):
-    """In `transformers` and here; they are decoded to the same text."""
+    """In `transformers` and here; the decoded texts are equal, too."""
     ours.save_pretrained(tmp_path)
     again = Tokenizer.from_pretrained(tmp_path)
     assert again.get_config() == ours.get_config()

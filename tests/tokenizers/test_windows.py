@@ -19,7 +19,7 @@ def texts(count, most, seed=0):
 
 
 def theirs(length, stride, first_length):
-    """`tokenizers`' windows; their stride is how far two windows overlap."""
+    """Windows of `tokenizers`, where "stride" means the overlap of two windows."""
     pieces = {piece: number for number, piece in enumerate(VOCABULARY)}
     tokenizer = TheirTokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -31,9 +31,9 @@ def theirs(length, stride, first_length):
 
 @pytest.mark.parametrize("stride", [1, 3, 7])
 def test_rows_equal_tokenizers(stride):
-    """Questions of three tokens each: theirs has one overlap for all, ours one stride."""
+    """Questions have three tokens each: theirs has one overlap for all, ours one stride."""
     length, passages = 13, texts(40, 60)
-    passages = [text for text in passages if text]  # theirs has a token less for none
+    passages = [text for text in passages if text]  # for empty ones, theirs has one token less
     questions = [" ".join(WORDS[:3])] * len(passages)
     pairs = tf.constant(questions), tf.constant(passages)
     windows = pack_windows(TOKENIZER, pairs, length, stride, other_length=3)
@@ -71,7 +71,7 @@ def test_windows_contain_every_token_at_its_position(paired):
 
 
 def test_selects_the_window_with_most_context():
-    """Compares with the definition of the published script, token by token."""
+    """Compares with the definition in the published script, token by token."""
     windows = pack_windows(TOKENIZER, tf.constant(texts(20, 50, seed=2)), 14, 5)
     texts_of, starts, counts = (part.numpy() for part in windows[1:3] + windows[4:5])
     chosen = windows.has_most_context().numpy()

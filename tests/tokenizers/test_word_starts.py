@@ -1,4 +1,4 @@
-"""Where words begin, according to the marks of each kind of vocabulary."""
+"""Word boundaries according to the markers of each kind of vocabulary."""
 
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
@@ -12,7 +12,7 @@ from keras_bert_impl.tokenizers.moses.characters import SPECIAL_TOKENS
 
 
 def starts(tokenizer, text):
-    """(piece, whether it begins a word) of each piece of a text."""
+    """Returns (token, whether it begins a word) for each token of a text."""
     ids = tokenizer.tokenize([text]).to_tensor()
     flags = tokenizer.word_starts(ids).numpy()[0]
     return [(tokenizer.vocabulary[i], bool(flag)) for i, flag in zip(ids.numpy()[0], flags)]
@@ -44,5 +44,5 @@ def test_sentencepiece():
 def test_moses_tokens_mark_the_end_of_a_word():
     tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "a", "b</w>", "c</w>"], [])
     found = starts(tokenizer, "ab c ab")
-    # Of the first piece after a special token nothing is said.
+    # Ignores the first token after a special token, for which the result is unspecified.
     assert found[1:] == [("b</w>", False), ("c</w>", True), ("a", True), ("b</w>", False)]

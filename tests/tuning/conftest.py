@@ -1,4 +1,4 @@
-"""What several files of tests of tuning begin with."""
+"""Fixtures for several test files of tuning."""
 
 import pytest
 

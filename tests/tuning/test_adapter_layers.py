@@ -1,4 +1,4 @@
-"""What adapters compute in an encoder, how many weights they have, and what of it learns."""
+"""Adapters in an encoder: their outputs, their number of weights, and which of them learn."""
 
 import dataclasses
 
@@ -89,7 +89,7 @@ def test_mixed_precision_keeps_float32_weights(kind):
     exact.set_weights(encoder.get_weights())
     outputs, expected = encoder(features_of(TINY)), exact(features_of(TINY))
     assert outputs["pooled_output"].dtype == "bfloat16"
-    # Normalized outputs up to 4 are rounded to 8 bits some twenty times on their way.
+    # Normalized outputs of up to 4 pass some twenty roundings to 8 bits.
     outputs = {name: np.asarray(output, "float32") for name, output in outputs.items()}
     assert difference(outputs["sequence_output"], expected["sequence_output"]) < 20 * 4 / 256
 
@@ -130,7 +130,7 @@ def test_bottleneck_equals_its_formula_and_starts_near_a_dense_layer(activation)
     layer = AdapterDense(4, width=3, adapter_activation=activation)
     outputs = to_numpy(layer(INPUTS))
     plain = INPUTS @ layer.kernel.numpy()
-    # Weights below 0.02, twice: 4 * 3 of their products, with outputs below 10.
+    # Products of two weights below 0.02, 4 * 3 of them, with outputs below 10.
     assert difference(outputs, plain) < 12 * 0.02**2 * 10
     randomize(layer, scale=0.5)
     plain = INPUTS @ layer.kernel.numpy() + layer.bias.numpy()
@@ -171,7 +171,7 @@ def test_every_window_attends_to_the_prefix():
     encoder = encoder_of(MODERN, "prefix")
     features = features_of(MODERN)
     before = to_numpy(encoder(features)["sequence_output"])
-    # Of a local block, the second, alone: every token sees it, not only those near the start.
+    # Changes only the second block, which is local: every token must see its prefix.
     encoder.blocks[1].attention.prefix.values.assign_add(
         np.ones(encoder.blocks[1].attention.prefix.values.shape)
     )
@@ -187,7 +187,7 @@ def test_virtual_tokens_are_prepended_to_the_embeddings(config):
     inner = encoder.with_outputs("hidden_states", "attention_scores")(features)
     embedded = encoder.embeddings(features["token_ids"], features["segment_ids"])
     assert difference(inner["hidden_states"][0], embedded) == 0
-    # The same rows given as states to the blocks.
+    # Compares with passing the same rows to the blocks as states.
     rows = to_numpy(embedded)
     state = np.concatenate([[encoder.virtual_tokens.vectors.numpy()] * 2, rows], axis=1)
     mask = np.pad(features["padding_mask"], [[0, 0], [SIZE, 0]], constant_values=1)

@@ -1,4 +1,4 @@
-"""Which weights learn and how fast, in models that are trained."""
+"""Which weights learn, and at which rate, during training."""
 
 import contextlib
 import math
@@ -42,7 +42,7 @@ def model():
 
 
 def steps_of(model, **settings):
-    """By path, how far the first step of Adam moved each weight: its rate, where it learns."""
+    """How far Adam's first step moves each weight, by path; its learning rate, if it learns."""
     before = {w.path: w.numpy() for w in model.weights}
     optimizer = AdamW(RATE, weight_decay=0.0, epsilon=1e-30, **settings)
     model.compile(optimizer, metrics=[])
@@ -69,12 +69,12 @@ def test_rates_decay_downward_except_for_the_head(model):
     assert {path.partition("/")[0] for path in moved} == set(factors)
     for path, steps in moved.items():
         factor = factors[path.partition("/")[0]]
-        # |m / sqrt(v)| of the first step is 1 to some units in the last place, and weights of up to
-        # 4 are rounded; or the gradient was 0, as of words that are in no text.
+        # |m / sqrt(v)| of the first step is 1 to a few units in the last place, and weights of up
+        # to 4 are rounded. The gradient is 0 for words that occur in no text.
         learned = steps[steps > RATE * factor / 2]
         np.testing.assert_allclose(learned, RATE * factor, atol=4e-6, err_msg=path)
         assert steps[steps <= RATE * factor / 2].max(initial=0) <= 2e-7, path
-        # Equal additions to all scores of a softmax change nothing.
+        # Adding the same number to all scores does not change a softmax.
         assert len(learned) or path.endswith("key/bias")
 
 
@@ -103,7 +103,7 @@ def test_crf_has_its_own_rate():
 
 @pytest.mark.parametrize("crf_rate", [None, pytest.param(1e-4, marks=pytest.mark.slow)])
 def test_crf_scores_move_at_the_crf_rate(base, tmp_path, crf_rate):
-    """In a run of the command's function, and without a setting in `fit`, too."""
+    """In `finetune`, and in `fit` without a setting."""
     words = [text.split() for text in TEXTS]
     train = TaggedExamples(words, [["B-X"] * len(text) for text in words], ["O", "B-X"])
     if crf_rate is None:
@@ -113,7 +113,7 @@ def test_crf_scores_move_at_the_crf_rate(base, tmp_path, crf_rate):
         settings = {"epochs": 1, "batch_size": 8, "crf": True, "crf_rate": crf_rate}
         model = finetune(base, train, train, tmp_path / "run", verbose=0, **settings)
     moved = np.abs(model.crf_layer.transitions.numpy())
-    # The first step of Adam is the rate, and here the only one.
+    # The first step of Adam equals the learning rate, and there is only one.
     np.testing.assert_allclose(moved, crf_rate or CRF_RATE, rtol=1e-3)
 
 
@@ -123,7 +123,7 @@ def test_only_biases_are_trained():
     moved = steps_of(model)
     changed = {path for path, steps in moved.items() if steps.max() > 0}
     biases = {path for path in moved if path.endswith(("bias", "beta"))}
-    # Equal additions to all scores of a softmax change nothing, but by rounding.
+    # Adding the same number to all scores does not change a softmax, except by rounding.
     keys = {path for path in biases if path.endswith("key/bias")}
     assert changed | keys == biases | {"classifier/dense/kernel"}
     assert len(model.optimizer._momentums) == len(model.trainable_variables)
@@ -177,8 +177,8 @@ def test_reinitializes_the_last_layers():
         else:
             np.testing.assert_array_equal(value, before[path])
     drawn = np.concatenate(kernels)
-    # Each drawn for itself. Cut at two standard deviations a normal keeps 0.8796 of them, which n
-    # numbers show to 1 / sqrt(2 n).
+    # Weights are drawn independently. A normal distribution truncated at two standard deviations
+    # keeps 0.8796 of its deviation, which n numbers estimate to 1 / sqrt(2 n).
     assert len(np.unique(drawn)) > 0.99 * len(drawn)
     assert abs(drawn.std() / (0.8796 * 0.2) - 1) < 5 / math.sqrt(2 * len(drawn))
     assert abs(drawn.mean()) < 5 * 0.2 / math.sqrt(len(drawn))
@@ -201,7 +201,7 @@ def test_unfreezes_one_more_layer_each_epoch(frozen, lowest):
             moved = [w.path for w in self.model.weights if (w.numpy() != self.before[w.path]).any()]
             learned.append({path.partition("/")[0] for path in moved})
 
-    # The first is initial_epoch=1: a run that goes on trains what it would have trained.
+    # Starts at initial_epoch=1: a resumed run trains the same layers as an uninterrupted one.
     model.fit(
         TEXTS,
         LABELS,
@@ -236,7 +236,7 @@ def test_unfreezing_restores_trainable_weights(fails):
     for weight in model.non_trainable_weights:
         np.testing.assert_array_equal(weight.numpy(), frozen[weight.path])
     start = {w.path: w.numpy() for w in model.trainable_weights}
-    model.fit(TEXTS, LABELS, verbose=0)  # without the callback everything learns
+    model.fit(TEXTS, LABELS, verbose=0)  # without the callback, all weights learn
     still = [w.path for w in model.trainable_weights if (w.numpy() == start[w.path]).all()]
     assert still == []
 

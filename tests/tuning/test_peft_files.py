@@ -1,4 +1,4 @@
-"""LoRA there and back with the `peft` library, on its own base models."""
+"""LoRA to and from the `peft` library, on its own base models."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from tests.tasks.base.test_family import KINDS
 
 TEXTS = ["a good film", "what a dull plot and very awful joy"]
 FEATURES = {name: value.numpy() for name, value in helpers.tokenizer()(TEXTS, length=10).items()}
-# Ours computes in float32, theirs in float64; logits are of the order of 1.
+# Ours computes in float32, theirs in float64; logits have magnitude 1.
 TOLERANCE = 1e-5
 FAST = ("bert", "modernbert")
 
@@ -70,7 +70,7 @@ def test_peft_loads_ours(architecture, tmp_path):
     expected = their_logits(loaded, model.config.num_segments)
     np.testing.assert_allclose(model(FEATURES), expected, rtol=0, atol=TOLERANCE)
     assert np.abs(expected - plain(FEATURES).numpy()).max() > 0.01
-    # Without our config.json, and so without knowing how fused matrices came to be.
+    # Without our config.json, the origin of fused matrices is unknown.
     (tmp_path / "tuned" / "config.json").unlink()
     again = TextClassifier.from_pretrained(tmp_path / "tuned")
     np.testing.assert_allclose(again(FEATURES), expected, rtol=0, atol=TOLERANCE)

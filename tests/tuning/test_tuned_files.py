@@ -1,4 +1,4 @@
-"""What learned, written alone and read onto its base; and LoRA merged."""
+"""Saving tuned weights alone, loading them onto the base model, and merging LoRA."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ FEATURES = {name: value.numpy() for name, value in helpers.tokenizer()(TEXTS, le
 
 
 def classifier(base, kind=None, scale=0.2, **settings):
-    """With noise on all that learns, as if it had."""
+    """Adds noise to all trainable weights, as if they had been trained."""
     adapter = kind and Adapter(kind, 3, **settings)
     model = TextClassifier.from_pretrained(base, labels=["no", "yes"], adapter=adapter)
     draw = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def classifier(base, kind=None, scale=0.2, **settings):
 
 @pytest.fixture(scope="module")
 def lora(base, tmp_path_factory):
-    """A model with LoRA, and the directory of it."""
+    """A model with LoRA, and its directory."""
     model = classifier(base, "lora", dropout=0.1, alpha=5.0, projections=("key", "output"))
     directory = tmp_path_factory.mktemp("tuned") / "lora"
     save_tuned(model, directory, base)
@@ -69,7 +69,7 @@ def test_lora_merges_into_an_ordinary_model(lora, tmp_path):
     model.save_pretrained(tmp_path / "merged")
     merged = TextClassifier.from_pretrained(tmp_path / "merged")
     assert merged.config.adapter is None
-    # The same sums of products of numbers of the order of 1, taken in another order.
+    # The same sums of products of numbers of magnitude 1, in another order.
     np.testing.assert_allclose(merged(FEATURES), model(FEATURES), rtol=0, atol=1e-6)
     plain = {w.path: w.numpy() for w in classifier(directory_base(directory)).weights}
     kernels = {path for path in plain if path.startswith("layer_") and path.endswith("kernel")}
@@ -93,7 +93,7 @@ def test_trained_base_weights_are_saved(base, tmp_path, way):
     save_tuned(model, tmp_path / "tuned", base)
     loaded = load_tuned(tmp_path / "tuned")
     np.testing.assert_array_equal(loaded(FEATURES), model(FEATURES))
-    # They are an ordinary model, and convert as one.
+    # The merged model converts like any other.
     convert(tmp_path / "tuned", tmp_path / "whole")
     np.testing.assert_array_equal(load_tuned(tmp_path / "whole")(FEATURES), model(FEATURES))
 
@@ -207,14 +207,14 @@ def test_replicas_reach_the_same_weights(base):
                     values = np.linspace(-0.5, 0.5, np.prod(weight.shape))
                     weight.assign(values.reshape(weight.shape))
             model.compile(AdamW(1e-2, epsilon=1e-3, global_clipnorm=0.1, rates=rates), metrics=[])
-        model.fit(TEXTS, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)  # 8 and 4
+        model.fit(TEXTS, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)  # 8 and 4 texts
         after = {w.path: w.numpy() for w in model.weights}
         results.append(after)
         trainable = {w.path for w in model.trainable_weights}
         for path, value in before.items():
             assert path in trainable or (after[path] == value).all(), path
     for path in results[0]:
-        # Gradients are summed in another order; Adam with this epsilon hardly enlarges that.
+        # Gradients are summed in another order, which Adam with this epsilon hardly amplifies.
         np.testing.assert_allclose(results[1][path], results[0][path], atol=1e-5, err_msg=path)
         if path.endswith("lora/b"):
             assert np.abs(results[0][path]).max() > 1e-3

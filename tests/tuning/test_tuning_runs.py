@@ -1,4 +1,4 @@
-"""Runs that tune in each way: what they keep, how they go on, and the commands around them."""
+"""Runs with each tuning method: saved files, resuming, and the related commands."""
 
 import json
 

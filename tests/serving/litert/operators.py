@@ -1,4 +1,4 @@
-"""Which operators a LiteRT file has."""
+"""Lists the operators of a LiteRT file."""
 
 import collections
 
@@ -8,7 +8,7 @@ _NAMES = {number: name for name, number in vars(schema.BuiltinOperator).items()}
 
 
 def operators(directory):
-    """How often each operator is in a file."""
+    """Counts each operator in a file."""
     model = schema.ModelT.InitFromPackedBuf((directory / "model.tflite").read_bytes(), 0)
     codes = [
         _NAMES[max(code.builtinCode, code.deprecatedBuiltinCode)] for code in model.operatorCodes
@@ -18,5 +18,5 @@ def operators(directory):
 
 
 def check_builtin(directory):
-    """All of them are LiteRT's own."""
+    """Checks that all operators are LiteRT built-ins."""
     assert not {"CUSTOM", "DELEGATE"} & set(operators(directory))

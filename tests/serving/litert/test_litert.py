@@ -1,4 +1,4 @@
-"""LiteRT files: their operators, precisions, and what is refused."""
+"""LiteRT files: operators, precisions, and rejected models."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_operators_are_builtin_ones(tmp_path):
     export_litert(helpers.encoder(), tmp_path / "served")
     check_builtin(tmp_path / "served")
     found = operators(tmp_path / "served")
-    # Query, key, value, output, two of the feed-forward part, and the pooler.
+    # Query, key, value, output, two feed-forward layers, and the pooler.
     assert found["FULLY_CONNECTED"] == 7 and found["GELU"] == 1 and found["SOFTMAX"] == 1
     assert found["BATCH_MATMUL"] == 2
 
@@ -22,9 +22,9 @@ def test_precisions(tmp_path):
     model = helpers.encoder(hidden_dim=64, intermediate_dim=256, num_layers=2)
     reports = {one: export_litert(model, tmp_path / one, one) for one in ("fp32", "fp16", "int8")}
     sizes = [report.bytes for report in reports.values()]
-    # A quarter and a half of 400 kB of matrices; 1-dimensional weights and the graph stay.
+    # Matrices of 400 kB shrink to a half or a quarter; 1-dimensional weights and the graph do not.
     assert sizes[1] < 0.65 * sizes[0] and sizes[2] < 0.45 * sizes[0]
-    assert reports["fp32"].difference <= 1e-5  # of float32, as in `network/test_runtimes.py`
+    assert reports["fp32"].difference <= 1e-5  # float32, as in `network/test_runtimes.py`
     assert 1e-6 < reports["fp16"].difference < 5e-3 < reports["int8"].difference < 0.2
 
 

@@ -1,4 +1,4 @@
-"""What is refused of every format: outputs too far from the model's, and scores that drop."""
+"""Checks for every format: outputs too far from the model's, and scores that drop."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.tasks import helpers
 
 
 def exported(directory, error=0.0, **how):
-    """The report on a classifier whose runtime is Keras, with an error in proportion."""
+    """Exports a classifier to a runtime that is Keras with a relative error; returns the report."""
     model = helpers.classifier()
 
     def write(model, directory, precision, batches):
@@ -42,7 +42,7 @@ def test_rejects_outputs_that_differ_too_much(tmp_path):
 def test_difference_of_non_finite_outputs_is_infinite(side, number):
     outputs = [{"logits": np.array([[1.0, 2.0, 3.0]])} for _ in range(2)]
     assert relative_difference(*outputs, np.ones((1, 3))) == 0
-    outputs[side]["logits"][0, 1] = number  # one of three
+    outputs[side]["logits"][0, 1] = number  # one of three numbers
     assert relative_difference(*outputs, np.ones((1, 3))) == float("inf")
 
 

@@ -1,4 +1,4 @@
-"""LiteRT and OpenVINO files: they compute what Keras does in any shape, and are refused if not."""
+"""LiteRT and OpenVINO files agree with Keras for any shape, or the export is refused."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from tests.tasks import helpers
 
 
 class Runtime(NamedTuple):
-    """A format of files, and what reads them."""
+    """A file format and its reader."""
 
     title: str
     export: Callable
@@ -40,13 +40,13 @@ class Runtime(NamedTuple):
     check: Callable = lambda directory: None
 
     def open(self, model, directory):
-        """A session of a model that is written to a directory."""
+        """Exports a model to a directory; returns a session on it."""
         self.export(model, directory)
         self.check(directory)
         return self.session(directory / self.file, getattr(model, "encoder", model).config)
 
     def check_agreement(self, made, folder):
-        """Each model of a dict answers as Keras does."""
+        """Checks that each model in a dict agrees with Keras."""
         found = {
             name: difference_from_keras(self.open(model, folder / name), model)
             for name, model in made.items()
@@ -74,7 +74,7 @@ def runtime(name):
 
 @pytest.fixture(scope="module")
 def long(runtime, tmp_path_factory):
-    """(an encoder of 512 positions, a session of its file)."""
+    """(an encoder with 512 positions, a session on its file)."""
     model = helpers.encoder(max_length=512)
     return model, runtime.open(model, tmp_path_factory.mktemp("long") / "served")
 
@@ -83,7 +83,7 @@ def long(runtime, tmp_path_factory):
 @pytest.mark.parametrize("length", [1, 7, 64, 512])
 def test_any_batch_and_length(long, batch, length):
     model, session = long
-    # One session, and two shapes.
+    # One session handles two shapes.
     for lengths in ([length, *[max(1, length // 2)] * (batch - 1)], [3, 2]):
         given = random_features(model.config, lengths)
         assert difference_from_keras(session, model, given) <= TOLERANCE
@@ -98,7 +98,7 @@ def test_an_id_without_embedding_is_no_other_one(long, wrong, monkeypatch):
     given["token_ids"][1, 2] = wrong
     with pytest.raises(InputError, match=rf"Received: {wrong} at \[1, 2\]"):
         session(given)
-    monkeypatch.setattr(proof, "check_values", lambda *_: None)  # as another client sends it
+    monkeypatch.setattr(proof, "check_values", lambda *_: None)  # like a client that does not check
     try:
         outputs = session(given)["last_hidden_state"]
     except (RuntimeError, ValueError):

@@ -1,4 +1,4 @@
-"""What is written beside a graph, what is proved before, and what is refused."""
+"""ONNX exports: accompanying files, checks before writing, and rejected models."""
 
 import collections
 
@@ -68,7 +68,7 @@ def test_dynamic_quantization_uses_the_fused_blocks(made, tmp_path):
 def test_static_quantization_takes_scales_from_texts(made, tmp_path):
     report = export_onnx(made["classifier"], tmp_path / "int8", "int8", calibration=TEXTS)
     found = operators(tmp_path / "int8")
-    # All that is multiplied by a weight: six of each layer, the pooler and the head.
+    # All inputs of weight matrices: six per layer, the pooler and the head.
     assert found["QuantizeLinear"] and found["DynamicQuantizeLinear"] == 0
     weights = onnx.load(tmp_path / "int8/model.onnx").graph.initializer
     assert sum(t.data_type == onnx.TensorProto.INT8 and len(t.dims) == 2 for t in weights) == 14
@@ -90,7 +90,7 @@ def test_predict_by_onnx_runtime_is_that_of_the_network(made, name, x):
     session = Session(write_graph(model).SerializeToString(), model.config)
     expected = model.predict(x, verbose=0)
     weights = model.get_weights()
-    model.set_weights([0 * weight for weight in weights])  # what it would answer by itself is void
+    model.set_weights([0 * weight for weight in weights])  # so the network itself cannot answer
     try:
         with answered_by(session, model):
             received = model.predict(x, verbose=0)
@@ -124,7 +124,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def command(folder):
-    """The arguments that export a saved classifier, all but `--out`."""
+    """The arguments that export a saved classifier, without `--out`."""
     return export_command(helpers.classifier(), folder, "onnx")
 
 

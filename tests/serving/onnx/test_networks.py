@@ -1,4 +1,4 @@
-"""Every architecture with every head: ONNX Runtime and Keras agree."""
+"""ONNX Runtime agrees with Keras for every architecture and head."""
 
 import collections
 
@@ -37,7 +37,7 @@ def check_agreement(made):
     assert {key: value for key, value in found.items() if not value <= TOLERANCE} == {}
 
 
-# Each of the others has a relative here.
+# The other architectures are each similar to one of these.
 @pytest.mark.parametrize(
     "kind", ["roberta", "albert", "distilbert", "flaubert-large", "modernbert"]
 )
@@ -61,7 +61,7 @@ def test_padding_changes_nothing():
     session = Session(write_graph(model, "float16").SerializeToString(), model.config)
     alone = {name: array[1:2, :4] for name, array in given.items()}
     padded, unpadded = (session(rows)["last_hidden_state"] for rows in (given, alone))
-    # A hidden token's weight is exactly 0; 11 bits, over values of the order of 1.
+    # The weight of a masked token is exactly 0. 11 bits, values of magnitude 1.
     np.testing.assert_allclose(padded[1, :4], unpadded[0], atol=5e-3)
 
 
@@ -74,11 +74,11 @@ def test_blocks_are_those_of_onnx_runtime():
         "EmbedLayerNormalization": 1,
         "Shape": 1,
         "Attention": 2,
-        "MatMul": 7,  # three for each layer, and the pooler
+        "MatMul": 7,  # three per layer, and the pooler
         "BiasGelu": 2,
         "SkipLayerNormalization": 4,
-        # The bias of the pooler, those that ONNX Runtime puts into the normalization at load, and
-        # NaN for ids that have no embedding.
+        # The pooler's bias, the biases that ONNX Runtime moves into the normalization at load, and
+        # NaN for ids without an embedding.
         "Add": 6,
     }
 
@@ -100,7 +100,7 @@ def test_an_id_without_embedding_is_no_other_one(fused, feature, wrong, monkeypa
     given[feature][1, 2] = wrong
     with pytest.raises(InputError, match=rf"{feature} must be in .* Received: {wrong} at \[1, 2\]"):
         session(given)
-    monkeypatch.setattr(proof, "check_values", lambda *_: None)  # as another client sends it
+    monkeypatch.setattr(proof, "check_values", lambda *_: None)  # like a client that does not check
     try:
         outputs = session(given)["last_hidden_state"]
     except (InvalidArgument, RuntimeException):
@@ -115,7 +115,7 @@ def test_weights_that_layers_share_are_written_once():
 
     model = encoder("albert")
     written = bytes_of(write_graph(model))
-    # Beside the weights there are constants alone.
+    # Other than the weights, the file has only constants.
     assert 4 * model.count_params() <= written < 4 * model.count_params() + 100
 
 

@@ -1,4 +1,4 @@
-"""OpenVINO files: shared layers, precisions, and scales from texts."""
+"""OpenVINO files: shared layers, precisions, and calibration on texts."""
 
 import openvino
 
@@ -23,11 +23,11 @@ def test_precisions(tmp_path):
     for precision in ("fp32", "fp16", "int8"):
         reports[precision] = export_openvino(model, tmp_path / precision, precision)
         sizes[precision] = (tmp_path / precision / "model.bin").stat().st_size
-    # A quarter and a half of 400 kB of matrices; vectors stay, and scales come.
+    # Matrices of 400 kB shrink to a half or a quarter; vectors do not, and scales are added.
     assert sizes["fp16"] < 0.51 * sizes["fp32"] and sizes["int8"] < 0.35 * sizes["fp32"]
     assert reports["fp32"].difference <= TOLERANCE
     assert 1e-6 < reports["fp16"].difference < 5e-3
-    # Half a step of 127 in each weight, at random: some 1 % of what is summed, layer by layer.
+    # Each weight has a random error of up to half of 1/127: some 1 % of the sums, in each layer.
     assert 1e-3 < reports["int8"].difference < 0.1
 
 
@@ -36,6 +36,6 @@ def test_scales_from_texts(tmp_path):
     report = export_openvino(model, tmp_path / "served", "int8", calibration=TEXTS)
     read = openvino.Core().read_model(tmp_path / "served/model.xml")
     kinds = [operation.get_type_name() for operation in read.get_ops()]
-    # What is multiplied by the 14 matrices; queries, keys and values are of the same states.
+    # Inputs of the 14 matrices; query, key and value share theirs.
     assert kinds.count("FakeQuantize") >= 10
     assert 1e-4 < report.difference < 0.2

@@ -1,4 +1,4 @@
-"""Every kind of encoder in the task models, with its tokenizer: there and back, and exported."""
+"""Task models with every kind of encoder and its tokenizer: files, both ways, and exports."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ MODERN = NO_SEGMENTS | {
     "gated": True,
     "rotary_base": 160_000.0,
     "global_every": 3,
-    # So wide that padding sees a token: theirs is NaN in float64 where it sees none.
+    # So wide that every padding position sees a token; otherwise theirs gives NaN in float64.
     "window": 12,
     "local_rotary_base": 10_000.0,
 }
@@ -53,7 +53,7 @@ KINDS = {
 }
 TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
 PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
-# Ours computes in float32, theirs in float64; logits are of the order of 1.
+# Ours computes in float32, theirs in float64; logits have magnitude 1.
 TOLERANCE = 1e-5
 
 
@@ -124,7 +124,7 @@ def encoder(architecture, tokenizer):
 
 
 def their_scores(directory, texts):
-    """What `transformers` makes of the raw texts, in float64."""
+    """Returns the scores of `transformers` for raw texts, in float64."""
     model = transformers.AutoModelForSequenceClassification.from_pretrained(directory)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     texts = list(zip(*texts)) if isinstance(texts[0], tuple) else [texts]
@@ -133,7 +133,7 @@ def their_scores(directory, texts):
         return torch.softmax(model.double().eval()(**features).logits, -1).numpy()
 
 
-@pytest.mark.slow  # each traces many graphs
+@pytest.mark.slow  # traces many graphs each
 def test_classifier(encoder, tokenizer, tmp_path):
     model = TextClassifier(encoder, tokenizer, labels=["negative", "positive"], max_length=64)
     texts, labels = helpers.examples(count=16)
@@ -195,7 +195,7 @@ def _load_pretrainer(directory):
 
 @pytest.mark.parametrize("loader", [MaskedLM.from_pretrained, _load_pretrainer])
 def test_reads_old_files_with_a_copy_of_the_embeddings(tmp_path, loader, caplog):
-    """Files had the output matrix twice; a matrix of its own would give other words."""
+    """Old files had the output matrix twice; one that differs would predict different words."""
     pretrainer = Pretrainer(helpers.encoder(), ["masked_lm"])
     pretrainer.save_pretrained(tmp_path, helpers.tokenizer())
     path = tmp_path / "model.safetensors"

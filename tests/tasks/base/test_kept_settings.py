@@ -1,4 +1,4 @@
-"""Settings that the files of a task model keep."""
+"""Settings that are saved in the files of a task model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Keras promises of a model holds for task models: `compile`, `fit`, `.keras` files, copies."""
+"""Task models behave like Keras models: `compile`, `fit`, `.keras` files, copies."""
 
 import copy
 import pickle
@@ -22,7 +22,7 @@ from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)
-EAGER = {"metrics": [], "run_eagerly": True}  # nothing is traced
+EAGER = {"metrics": [], "run_eagerly": True}  # traces nothing
 NUMBERS = [["negative", "positive"].index(label) for label in LABELS]
 
 
@@ -395,7 +395,7 @@ def test_rejects_other_data_arguments_with_batches(beside):
             classifier().evaluate(data, verbose=0, **beside)
 
 
-# === Weights of examples and classes ===
+# === Sample and class weights ===
 
 
 FACTORS = np.array([5.0, 0.5])[NUMBERS]
@@ -407,7 +407,7 @@ def test_class_weights_equal_sample_weights(task):
     model, x, y, more = classifier(dropout=0.0), TEXTS, LABELS, {}
     if task == "names":
         more = {"sample_weight": own}
-    elif task == "pairs":  # of which the network's first output is of label 1
+    elif task == "pairs":  # the network's first output is for label 1
         model = NextSentencePredictor(encoder(dropout=0.0), tokenizer())
         x, y = list(zip(TEXTS, TEXTS[::-1])), NUMBERS
     else:
@@ -459,7 +459,7 @@ def test_sample_weights_apply_to_questions():
     answers = [(text.split()[0], 0) for text in TEXTS]
     model = QuestionAnswerer(encoder(dropout=0.0), tokenizer(), 24, 8, 8)
     model.compile(AdamW(0.0), weighted_metrics=["accuracy", "exact_match"], **EAGER)
-    marks = np.linspace(0, 1, 64)[:, None]  # a column, as of a table
+    marks = np.linspace(0, 1, 64)[:, None]  # a column, as from a table
     losses = [
         model.evaluate(questions, answers, sample_weight=weight, verbose=0)[0]
         for weight in (None, marks, 1 - marks)
@@ -468,7 +468,7 @@ def test_sample_weights_apply_to_questions():
     model.fit(questions, answers, sample_weight=marks, verbose=0)
 
 
-# === Labels of data sets ===
+# === Labels of datasets ===
 
 
 @pytest.mark.parametrize(
@@ -551,7 +551,7 @@ def test_rejects_rows_of_a_data_set_with_the_line_to_write():
         classifier().fit(four, verbose=0)
 
 
-# === One batch, and the model as a function ===
+# === Single batches, and calling the model ===
 
 
 def test_trains_and_predicts_on_one_batch():
@@ -576,7 +576,7 @@ def test_model_call_takes_texts_and_features():
     logits = model(TEXTS[:3])
     features = model.tokenizer(TEXTS[:3])
     np.testing.assert_allclose(logits, model(features), atol=1e-6)
-    ids = {"token_ids": features["token_ids"]}  # the mask is where there is no padding
+    ids = {"token_ids": features["token_ids"]}  # the default mask covers all but padding
     np.testing.assert_allclose(logits, model(ids), atol=1e-6)
     np.testing.assert_allclose(
         model.predict({"token_ids": np.asarray(ids["token_ids"])}, verbose=0),

@@ -1,6 +1,6 @@
-"""Losses and metrics of Keras, given the logits of a task model.
+"""Keras losses and metrics on the logits of a task model.
 
-The oracle is the same loss or metric of Keras on what `predict` returns.
+The reference is the same Keras loss or metric on the output of `predict`.
 """
 
 import functools
@@ -23,7 +23,7 @@ losses, metrics = keras.losses, keras.metrics
 
 
 def label(value):
-    """The id of a parameter, the same in every process."""
+    """Returns a parameter id that is the same in every process."""
     if isinstance(value, functools.partial):
         return f"partial {value.func.__name__}"
     if callable(value) and hasattr(value, "__name__"):
@@ -128,7 +128,7 @@ def test_hinge_losses_get_logits(loss):
     "loss", ["sparse_categorical_crossentropy", "binary_crossentropy", "categorical_crossentropy"]
 )
 def test_confident_mistake_has_a_gradient(loss):
-    logits = np.array([[40.0, -40.0]], "float32")  # the other class rounds to 0
+    logits = np.array([[40.0, -40.0]], "float32")  # the other probability rounds to 0
     assert gradient_norm(TaskLoss(loss, Outputs(SINGLE, 2)), np.array([1]), logits) > 0.9
 
 
@@ -200,7 +200,7 @@ def test_rejects_a_loss_over_the_whole_batch():
 
 
 def value(metric, labels, logits, weights=None):
-    """The result after two updates, so that it has to add up."""
+    """Returns the result after two updates, which tests accumulation."""
     half = len(labels) // 3
     for part in (slice(0, half), slice(half, None)):
         metric.update_state(labels[part], logits[part], None if weights is None else weights[part])
@@ -363,7 +363,7 @@ def test_entity_f1_counts_spans(labels, seed):
         np.where(draw.random(n) < 0.7, row, draw.integers(0, len(labels), n))
         for n, row in zip(lengths, wanted)
     ]
-    # Tokens without a label stand between the words.
+    # Tokens without a label separate the words.
     y_true = np.full((30, 20), -100)
     y_pred = draw.normal(size=(30, 20, len(labels))).astype("float32")
     for row, (want, guess) in enumerate(zip(wanted, found)):
@@ -387,7 +387,7 @@ def test_exact_match_and_token_f1_of_answers():
     for row, span in enumerate(found):
         logits[row, [0, 1], span] = 9
     assert value(ExactMatch(), labels, logits) == 0.25
-    # 3 of 3 and 3; none; 1 of 1 and 3; the last one ends before it begins.
+    # Overlaps: all 3; none; 1 of 1 and 3; the last span ends before it begins.
     assert value(SpanF1(), labels, logits) == pytest.approx((1 + 0 + 0.5 + 0) / 4)
     accuracy = TaskMetric("accuracy", Outputs())
     assert value(accuracy, labels, logits) == np.mean(labels == found)

@@ -1,4 +1,4 @@
-"""Choices and embeddings of texts longer than a row: windows within groups."""
+"""Choices and embeddings of texts longer than a row, as groups of windows."""
 
 import keras
 import numpy as np
@@ -34,7 +34,7 @@ def chooser(long_texts, **arguments):
 
 
 def pooled(model, vectors):
-    """One vector of those of the windows of a text, `[windows, dim]`, in numpy."""
+    """Pools the vectors `[windows, dim]` of a text's windows to one, in numpy."""
     if model.long_texts.way != "attention":
         return getattr(np, model.long_texts.way)(vectors, axis=0)
     layer = model.get_layer("pool_windows")
@@ -52,13 +52,13 @@ def pooled(model, vectors):
 def test_vectors_are_pooled_windows_then_normalized(pooling):
     model = embedder(pooling, pooling="cls", normalize=True)
     for text, vector in zip(TEXTS[:6], model.encode(TEXTS[:6], batch_size=4)):
-        # The same windows as a classifier's; [CLS] is what its pooler takes.
+        # The same windows as in a classifier, whose pooler uses [CLS].
         expected = pooled(model, cls_of_windows(model, text))
         np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
 
 
 def cls_of_windows(model, text):
-    """[CLS] of each window of 6 words, 4 apart, each from a row of its own; up to 8."""
+    """[CLS] of each of up to 8 windows of 6 words, 4 apart, each computed as a separate row."""
     ids, starts = ids_of(text), [0]
     while starts[-1] + 6 < len(ids):
         starts.append(starts[-1] + 4)
@@ -105,13 +105,13 @@ def test_embedder_learns_from_the_end_of_long_texts():
     )
     pairs = [(good, great), (bad, awful), (good, bad), (great, awful)]
     history = model.fit(pairs, [1.0, 1.0, -1.0, -1.0], epochs=30, verbose=0).history["loss"]
-    # Rows of 6 words do not show the thirteenth; with all alike the loss is (0 + 0 + 4 + 4) / 4.
+    # Rows of 6 words hide the thirteenth; equal vectors would have a loss of (0 + 0 + 4 + 4) / 4.
     assert history[-1] < 0.1
 
 
 @pytest.mark.slow
 def test_splitting_a_batch_changes_nothing():
-    """Examples are compared with all of the batch, whose windows lie on two replicas in two parts."""
+    """The loss compares each example with the whole batch, here on two replicas in two parts."""
     results = []
     for strategy, parts in ((tf.distribute.get_strategy(), 1), (mirrored(2), 2)):
         with strategy.scope():
@@ -119,7 +119,7 @@ def test_splitting_a_batch_changes_nothing():
             model.compile(keras.optimizers.SGD(0.1), accumulation_steps=parts)
         model.fit(list(zip(TEXTS[:12], TEXTS[12:])), batch_size=8, verbose=0)
         results.append(weights(model))
-    # Sums in another order; SGD moves weights by rounding alone.
+    # Sums in another order; SGD does not amplify rounding errors.
     np.testing.assert_allclose(*results, atol=2e-6)
     assert np.abs(results[0] - weights(embedder("attention"))).max() > 1e-3
 
@@ -168,7 +168,7 @@ def test_command_embeds_whole_files(tmp_path):
 
 # === Choices ===
 
-PROMPT = " ".join(WORDS)  # 14 words; of 7 places beside the special ones an ending may have 3
+PROMPT = " ".join(WORDS)  # 14 words; an ending may have 3 of the 7 positions for text
 CHOICES = [(PROMPT, ["joy", "the plot not"]), ("film", ["good", "bad", "dull"])]
 
 
@@ -177,7 +177,7 @@ def test_windows_slide_over_the_prompt_and_repeat_the_ending():
     ids, mask = (features[name].numpy() for name in ("token_ids", "padding_mask"))
     prompt, joy, plot = map(ids_of, (PROMPT, *CHOICES[0][1]))
     assert ids.shape == (2, 3, 4, 10)
-    # Half a row, 5, is from one window to the next, but no more than the room beside the ending.
+    # Windows are half a row, 5, apart, but no more than the room that the ending leaves.
     assert ids[0, 0, 1].tolist() == [2, *prompt[5:11], 3, *joy, 3]
     assert ids[0, 1, 1].tolist() == [2, *prompt[4:8], 3, *plot, 3]
     assert features["segment_ids"].numpy()[0, 1, 1].tolist() == [0] * 6 + [1] * 4
@@ -218,7 +218,7 @@ def test_head_tail_leaves_out_the_middle_of_a_prompt():
 
 
 def test_float16_training_on_choices_gives_finite_weights():
-    """What pads choices and windows has no vectors; its numbers must be finite in 16 bits, too."""
+    """Choice and window padding has no vectors; its values must be finite in 16 bits too."""
     keras.utils.set_random_seed(0)
     model = MultipleChoice(
         encoder("mixed_float16", dropout=0.0), tokenizer(), max_length=10, long_texts="max"
@@ -230,7 +230,7 @@ def test_float16_training_on_choices_gives_finite_weights():
 
 
 def long_choices():
-    """Prompts whose last word, behind the first row, is that of the right ending."""
+    """Prompts whose last word, past the first row, is the correct ending."""
     draw = np.random.default_rng(0)
     ends = [str(draw.choice(WORDS)) for _ in range(24)]
     examples = []
@@ -249,10 +249,10 @@ def test_replicas_choose_the_same_ending():
         with strategy.scope():
             model = chooser("attention")
             model.compile(keras.optimizers.SGD(0.1), seed=1)
-        # Batches of 10 of 24: the last one has 4 examples.
+        # Batches of 10 from 24: the last one has 4 examples.
         model.fit(examples, labels, batch_size=10, verbose=0)
         results.append(weights(model))
-    # Sums in another order; SGD moves weights by rounding alone.
+    # Sums in another order; SGD does not amplify rounding errors.
     np.testing.assert_allclose(*results, atol=2e-6)
     assert np.abs(results[0] - weights(chooser("attention"))).max() > 1e-3
 

@@ -1,8 +1,8 @@
-"""What is asked of many texts takes the memory of a few, beside its result.
+"""Processing many texts takes the memory of a few, apart from the result.
 
-`tracemalloc` counts what NumPy and Python allocate, among which are the outputs of all batches. A
-block is made small, so that few texts are many blocks: the peak of four times the texts is the
-same, where everything at once would take four times as much.
+`tracemalloc` counts allocations of NumPy and Python, which include the outputs of all batches. With
+a small block size, few texts are many blocks: four times the texts must have the same peak, while
+processing all at once would take four times as much.
 """
 
 import tracemalloc
@@ -33,7 +33,7 @@ def small(**overrides):
 
 
 def words(count):
-    """Short texts, and in every 16th block one that is long."""
+    """Short texts and a long one."""
     texts = [helpers.WORDS[: 3 + number % 5] for number in range(count)]
     texts[7] = helpers.WORDS * 40
     return texts
@@ -56,7 +56,7 @@ def masked(count):
 
 
 def searched():
-    """Function of queries that searches in the same vectors."""
+    """Returns a function that searches for queries in fixed vectors."""
     embedder = TextEmbedder(*small(use_pooler=False))
     stored = np.random.default_rng(0).normal(size=(4096, 16)).astype("float32")
     return lambda queries: search(embedder, queries, stored)
@@ -89,7 +89,7 @@ KINDS = {
 
 
 def transient(function, inputs):
-    """Bytes that a call takes at most, beside those of its result."""
+    """Returns the peak bytes allocated by a call, apart from its result."""
     tracemalloc.start()
     try:
         result = function(inputs)
@@ -100,7 +100,7 @@ def transient(function, inputs):
     return peak - kept
 
 
-# Others compute in blocks by the same function.
+# The other kinds process blocks with the same function.
 QUICK = ("classify", "tag", "questions", "search", "fill")
 
 
@@ -114,14 +114,14 @@ def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
     make, of_count = KINDS[kind]
     function = make()
     few, many = of_count(BLOCK), of_count(4 * BLOCK)
-    function(many)  # what is made once: graphs, caches
+    function(many)  # allocates graphs and caches
     once, four_times = transient(function, few), transient(function, many)
-    # Lists of what was given, checked, take some hundred bytes for each text.
+    # Lists of validated inputs take some hundred bytes per text.
     assert four_times < 1.3 * once + 2000 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
 
 
 def test_limits_scores_per_batch_of_masks(monkeypatch):
-    """Each mask has a score for every piece of the vocabulary, 30,522 of BERT's."""
+    """Each mask has a score for every token of the vocabulary; BERT's has 30,522."""
     model = MaskedLM(*small(use_pooler=False))
     asked = [f"{text} {'[MASK] ' * (1 + number % 9)}" for number, text in enumerate(texts(100))]
     expected = model.fill(asked)

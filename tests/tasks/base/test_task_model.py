@@ -1,4 +1,4 @@
-"""What all task models share, shown on a `TextClassifier`."""
+"""Behavior common to all task models, tested with a `TextClassifier`."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ TEXTS, LABELS = examples(count=40)
 
 
 def sgd():
-    """Sums of float32 in another order move SGD's weights by rounding alone, unlike Adam's."""
+    """Unlike Adam, SGD does not amplify the rounding of float32 sums in another order."""
     return keras.optimizers.SGD(0.05)
 
 
@@ -36,7 +36,7 @@ def test_learns_from_raw_strings():
     model = classifier(dropout=0.0)
     model.compile(optimizer=keras.optimizers.Adam(1e-2))
     history = model.fit(TEXTS, LABELS, epochs=15, batch_size=8, verbose=0).history
-    # A word decides; chance is the share of the majority.
+    # One word decides the label; chance is the share of the majority class.
     assert history["accuracy"][-1] > 0.95
 
 
@@ -47,7 +47,7 @@ def test_default_compile_warms_up_and_decays_over_the_run():
         on_train_batch_begin=lambda batch, logs: rates.append(float(model.optimizer.learning_rate))
     )
     model.fit(TEXTS, LABELS, batch_size=4, epochs=2, callbacks=[note], verbose=0)
-    # 20 steps: 2 of warm-up, then 18 down to 0.
+    # 20 steps: 2 of warm-up, then 18 of decay to 0.
     expected = [1 / 2, 1] + [1 - step / 18 for step in range(18)]
     np.testing.assert_allclose(rates, 3e-5 * np.array(expected), rtol=1e-6)
     assert model.optimizer.global_clipnorm == 1.0 and model.optimizer.weight_decay == 0.01
@@ -90,7 +90,7 @@ def test_resumed_run_equals_an_uninterrupted_one(model):
 
 @pytest.mark.parametrize("replicas", [2])
 def test_replicas_reach_the_same_weights(model, replicas):
-    # 40 texts in batches of 16: the last batch of an epoch has 8, and stands anywhere in it.
+    # 40 texts in batches of 16: one batch of each epoch has 8, and it may be any of them.
     replicated = fitted(mirrored(replicas), validation_data=(TEXTS[:7], LABELS[:7]))
     np.testing.assert_allclose(weights(replicated), weights(model), atol=1e-6)
     np.testing.assert_allclose(

@@ -3,7 +3,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_glue
 
-# The layouts of the published files, with sentences of our own.
+# The layouts of the published files, with our own sentences.
 FILES = {
     "CoLA/dev.tsv": "gj04\t1\t\tThe tea is hot.\ngj04\t0\t*\tTea the hot is.\n",
     "CoLA/test.tsv": "index\tsentence\n0\tThe tea is hot.\n",
@@ -31,7 +31,7 @@ FILES = {
     "diagnostic/diagnostic.tsv": "index\tsentence1\tsentence2\n0\tA b.\tB a.\n",
     "diagnostic/diagnostic-full.tsv": "Lexical Semantics\tPredicate-Argument Structure\tLogic\t"
     "Knowledge\tDomain\tPremise\tHypothesis\tLabel\n\t\tNegation\t\tNews\tE f.\tF e.\tentailment\n",
-    # Some questions of the published file hold a line end: two lines of four and three cells.
+    # Some questions in the published file contain a line break: two lines of four and three cells.
     "QQP/train.tsv": 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\t"Who?\n'
     '"\tIs it he?\t0\n1\t3\t4\tHow?\tWhat?\t1\n',
     "QQP/test.tsv": "id\tquestion1\tquestion2\n0\tWho?\tWhat?\n",

@@ -106,7 +106,7 @@ def test_label_lookup_takes_constant_time():
 
     given = [Name(name) for name in names]
     np.testing.assert_array_equal(model.encode_labels(given, 200), np.arange(200))
-    assert Name.compared <= 400  # a search compares 20,100 times
+    assert Name.compared <= 400  # linear search would compare 20,100 times
 
 
 def test_accepts_answers_of_squad_rows():

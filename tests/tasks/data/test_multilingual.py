@@ -3,7 +3,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_paws_x, read_xnli
 
-# The layouts of the published files, with sentences of our own.
+# The layouts of the published files, with our own sentences.
 XNLI = [
     "language gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse "
     "sentence2_parse sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5 "

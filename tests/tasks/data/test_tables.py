@@ -99,7 +99,7 @@ def test_numeric_labels_must_be_finite_numbers(tmp_path, value):
         read_table(path, "text", label="score", numeric=True)
 
 
-BAD_ROWS = [  # a row, and what is said of it; a row of a tab and a label stands before and behind
+BAD_ROWS = [  # (row, error message); a valid row precedes and follows it
     (b"one cell", "1 columns, expected 3"),
     (b"7\ta\tstray tab\tpos", "4 columns, expected 3"),
     (b"7\tx\tposs", "label 'poss' is not one of 'pos', 'neg'"),
@@ -142,13 +142,13 @@ def test_reads_quoted_csv_cells(tmp_path):
     content = "id,text\r\n" + "".join(f"{i},{cell}\r\n" for i, cell in enumerate(cells))
     examples = read_table(write(tmp_path, "a.csv", content), "text", allow_empty=True)
     expected = [row[1] for row in list(csv.reader(io.StringIO(content)))[1:]]
-    # Line ends inside of a cell are LF, whatever the file has.
+    # Line breaks inside a cell become LF, whatever the file uses.
     assert examples.texts == [text.replace("\r\n", "\n") for text in expected]
     assert examples.lines == [2, 3, 5, 6, 7, 8, 11]
 
 
 def test_cells_may_be_longer_than_the_csv_module_allows(tmp_path):
-    text = "film " * 40_000  # 200,000 characters; its limit is 131,072, and stays
+    text = "film " * 40_000  # 200,000 characters; the csv limit of 131,072 must not change
     before = csv.field_size_limit()
     assert read_table(write(tmp_path, "a.csv", f"text\n{text}\n"), "text").texts == [text]
     assert csv.field_size_limit() == before
@@ -207,7 +207,7 @@ def test_allows_empty_texts_on_request(tmp_path):
     assert read_table(path, "text", allow_empty=True).texts == [""]
 
 
-# === Forms of one table ===
+# === Variants of one table ===
 
 ROWS = [{"text": 'a "film", good', "label": "pos"}, {"text": "größe; ja", "label": "neg"}]
 
@@ -269,7 +269,7 @@ def test_all_formats_give_the_same_examples(tmp_path, name, content):
 def test_accepts_a_delimiter(tmp_path):
     path = write(tmp_path, "a.txt", csv_with("^"))
     assert read_table(path, "text", label="label", delimiter="^").labels == ["pos", "neg"]
-    # Of a .tsv file it says that there are quotes, too.
+    # In a .tsv file, an explicit delimiter also enables quoting.
     path = write(tmp_path, "a.tsv", csv_with("\t"))
     assert read_table(path, "text", delimiter="\t").texts == [row["text"] for row in ROWS]
     for delimiter in (",,", "", '"'):
@@ -371,7 +371,7 @@ def test_lookup_of_many_labels_takes_constant_time(tmp_path):
     path = write(tmp_path, "a.tsv", f"text\tlabel\n{rows}")
     examples = read_table(path, "text", label="label", labels=names)
     assert examples.class_numbers(names).tolist() == list(range(500))
-    assert Name.compared < 5000  # a search compares 250,000 times
+    assert Name.compared < 5000  # linear search would compare 250,000 times
 
 
 def test_random_tables_are_read_like_the_csv_module(tmp_path):

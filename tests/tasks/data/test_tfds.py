@@ -1,4 +1,4 @@
-"""Datasets in the format of TensorFlow Datasets, created here and read without a network."""
+"""Datasets in the format of TensorFlow Datasets, created locally and read offline."""
 
 import json
 

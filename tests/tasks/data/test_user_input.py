@@ -1,4 +1,4 @@
-"""Forms of text input, and how each is interpreted."""
+"""Accepted forms of text input, and how each is interpreted."""
 
 import collections
 import itertools
@@ -19,7 +19,7 @@ PAIRS = [("good film", "a"), ("bad film", "b"), ("a joy", "c")]
 
 
 class Frame:
-    """A minimal `DataFrame`: column names, and columns by name."""
+    """A minimal `DataFrame` with column names and access by name."""
 
     def __init__(self, **columns):
         self._columns, self.columns = columns, list(columns)
@@ -274,7 +274,7 @@ def test_generators_and_py_datasets_train_like_lists():
     from_dataset, from_generator = classifier(dropout=0.0), classifier(dropout=0.0)
     data = Batches(texts, labels)
     from_dataset.fit(data, validation_data=data, **settings)
-    assert data.epochs == 4  # two of training, two of validation
+    assert data.epochs == 4  # two for training, two for validation
     from_generator.fit(batches_of(endless(texts, labels)), steps_per_epoch=3, **settings)
     for model in (from_dataset, from_generator):
         for one, other in zip(model.get_weights(), expected.get_weights()):
@@ -358,7 +358,7 @@ def test_data_loaders_may_have_class_numbers():
     assert set(model.evaluate(loader, verbose=0, return_dict=True)) == {"accuracy", "loss"}
 
 
-# === Slips ===
+# === Common mistakes ===
 
 
 def test_rejects_generators_whose_batches_differ_in_their_parts():

@@ -1,4 +1,4 @@
-"""Texts and what is near to them: scores, and `keras-bert finetune --task similarity` on them."""
+"""Anchors and their positives: scores, and `keras-bert finetune --task similarity`."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from tests.tasks.helpers import examples, save_base
 
 
 class Embedder:
-    """Gives texts the vectors that a dict has for them."""
+    """Looks up the vectors of texts in a dict."""
 
     def __init__(self, vectors):
         self.vectors = vectors
@@ -36,12 +36,12 @@ def test_scores_equal_scikit_learn():
     scores = anchor_scores(Embedder(vectors), AnchorExamples(rows))
     anchors, candidates = ([vectors[name] for name in part] for part in (names[:9], names[9:]))
     cosines = sklearn.metrics.pairwise.cosine_similarity(anchors, candidates)
-    # One right candidate: the precision at its place is 1 / rank.
+    # With one positive, the average precision is 1 / rank.
     mrr = sklearn.metrics.label_ranking_average_precision_score(np.eye(9, 18), cosines)
     recall = sklearn.metrics.top_k_accuracy_score(range(9), cosines, k=1, labels=range(18))
     nearer = cosines[range(9), range(9)] > cosines[range(9), range(9, 18)]
     assert scores == pytest.approx({"accuracy": nearer.mean(), "mrr": mrr, "recall_at_1": recall})
-    assert 0 < recall < mrr < 1  # or the comparison says little
+    assert 0 < recall < mrr < 1  # otherwise the comparison is trivial
     pairs = anchor_scores(Embedder(vectors), AnchorExamples([row[:2] for row in rows]))
     assert set(pairs) == {"mrr", "recall_at_1"} and pairs["mrr"] >= scores["mrr"]
 

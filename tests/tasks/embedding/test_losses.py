@@ -1,4 +1,4 @@
-"""Losses of sentence embeddings beside their formulas in PyTorch, in float64."""
+"""Losses of sentence embeddings against their formulas in PyTorch, in float64."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_values_and_gradients(ours, theirs):
     reference = torch.tensor(VECTORS, dtype=torch.float64, requires_grad=True)
     expected = theirs(reference)
     expected.backward()
-    # A cosine is off by some units of 6e-8; 20 times that is about 5e-6, in a logarithm of a sum.
+    # A cosine is off by a few units of 6e-8; 20 times that is about 5e-6, in a log-sum-exp.
     assert float(value) == pytest.approx(expected.item(), abs=5e-6)
     gradient = tape.gradient(value, vectors).numpy()
     np.testing.assert_allclose(gradient, reference.grad.numpy(), atol=2e-5)
@@ -65,13 +65,13 @@ def test_values_and_gradients(ours, theirs):
 
 
 def test_closed_forms():
-    # Cosines of 1 and 0; the first pair should be the farther one.
+    # Cosines of 1 and 0, although the first pair should have the smaller one.
     pairs = np.array([[[1, 0], [2, 0]], [[0, 1], [1, 0]]], "float32")
     wrong = losses.cosent_loss(pairs, np.array([0.0, 1.0], "float32"), 20.0)
     assert float(wrong) == pytest.approx(np.log1p(np.exp(20)), rel=1e-6)
     equal = losses.cosent_loss(pairs, np.array([0.5, 0.5], "float32"), 20.0)
     assert float(equal) == 0.0
-    # All vectors the same: each of two candidates is as likely.
+    # With equal vectors, both candidates are equally likely.
     same = losses.multiple_negatives_loss(np.ones((2, 2, 3), "float32"), 20.0)
     assert float(same) == pytest.approx(np.log(2), abs=1e-5)
 

@@ -1,4 +1,4 @@
-"""`TextEmbedder`: vectors beside PyTorch's, losses on raw strings, files of two libraries."""
+"""`TextEmbedder`: vectors against PyTorch, losses on raw strings, files of two libraries."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A directory, and all hidden states and the mask that PyTorch makes of it, in float64."""
+    """(a directory, PyTorch's hidden states in float64, the mask, features in groups of one)."""
     directory = tmp_path_factory.mktemp("saved")
     embedder(depth=3).save_pretrained(directory)
     theirs = transformers.AutoModel.from_pretrained(directory).double().eval()
@@ -90,10 +90,10 @@ def test_vectors_equal_pytorch(saved, arguments, formula, tmp_path):
     directory, layers, mask, features = saved
     ours = TextEmbedder.from_pretrained(directory, **arguments)
     expected = formula(layers, mask).numpy()
-    # States of about 3 in float32 after three layers.
+    # States of magnitude 3 in float32 after three layers.
     np.testing.assert_allclose(ours(features)[:, 0], expected, atol=1e-5)
     assert ours.dim == expected.shape[1]
-    # The files keep what was asked for.
+    # The files keep the settings.
     ours.save_pretrained(tmp_path)
     again = TextEmbedder.from_pretrained(tmp_path)
     np.testing.assert_array_equal(again(features), ours(features))
@@ -111,7 +111,7 @@ def test_minilm_equals_the_published_vectors():
     with torch.no_grad():
         states = theirs(**features).last_hidden_state
     expected = functional.normalize(mean(states, features["attention_mask"][:, :, None]))
-    # float32 through six layers; the numbers of a vector of length 1 are about 0.05.
+    # float32 through six layers; the components of a unit vector are about 0.05.
     np.testing.assert_allclose(ours.encode(texts), expected.numpy(), atol=1e-6)
 
 
@@ -132,7 +132,7 @@ def test_encodes_one_text_and_prompts(model):
     np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)
     np.testing.assert_allclose(named.encode(["film"], "query")[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(named.encode(["film"], prompt="what ")[0], expected[0], atol=1e-6)
-    np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)  # as before
+    np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)  # unchanged
     with pytest.raises(InputError, match="there is no prompt 'x'; the model has 'query'"):
         named.encode(["film"], prompt_name="x")
 
@@ -175,11 +175,11 @@ def test_vectors_are_float32_in_mixed_precision():
     features = {name: f[:, None] for name, f in tokenizer()(TEXTS[:3]).items()}
     vectors = half(features)
     assert vectors.dtype == tf.float32
-    # Normalized in float32, not in the eight bits of bfloat16.
+    # Normalized in float32, not in bfloat16 with its 8 bits.
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1, atol=1e-6)
 
 
-# === Learning ===
+# === Training ===
 
 
 @pytest.mark.parametrize("loss", losses.LOSSES)
@@ -201,7 +201,7 @@ def test_evaluate_is_the_loss_of_the_vectors(model, loss):
 
 @pytest.mark.slow
 def test_learns_to_find_the_positive():
-    # A text means what its first word is; the anchors are that word alone.
+    # The first word is the meaning of a text; the anchor is that word alone.
     positives = [f"{text.split()[0]} {text}" for text in TEXTS]
     anchors = [text.split()[0] for text in TEXTS]
     firsts = {anchor: positive for anchor, positive in zip(anchors, positives)}
@@ -224,12 +224,12 @@ def fitted(replicas=1, x=PAIRS, y=SCORES, **arguments):
     with mirrored(replicas).scope():
         model = embedder(loss="cosent")
         model.compile(keras.optimizers.SGD(0.02), seed=4, **arguments)
-    # The second batch has one pair: one of two replicas has none.
+    # The second batch has one pair, which leaves one of two replicas without any.
     model.fit(x, y, batch_size=16 if y is not None else None, shuffle=False, verbose=0)
     return model
 
 
-# Its quick relative is in tests/training/steps/test_whole_batch.py.
+# A faster version is in tests/training/steps/test_whole_batch.py.
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [{"replicas": 2, "accumulation_steps": 2}], ids=str)
 def test_splitting_a_batch_changes_nothing(trained, cut):
@@ -257,7 +257,7 @@ def test_keras_file(tmp_path):
     np.testing.assert_array_equal(loaded(features), model(features))
 
 
-# === What cannot be ===
+# === Errors ===
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_encode_rejects_groups(model):
         model.similarities(TEXTS)
 
 
-# === The files of `sentence-transformers` ===
+# === Files of `sentence-transformers` ===
 
 LIBRARY = "sentence_transformers.sentence_transformer.modules"
 
@@ -331,7 +331,7 @@ def mixed(tmp_path_factory):
 
 @pytest.fixture
 def written(mixed, tmp_path):
-    """A model directory, and a function that writes one of its JSON files anew."""
+    """(a model directory, a function that replaces one of its JSON files)."""
     shutil.copytree(mixed, tmp_path, dirs_exist_ok=True)
 
     def write(name, content):
@@ -348,7 +348,7 @@ def test_reads_files_of_sentence_transformers_6(written):
     write("2_Pooling/config.json", {"embedding_dimension": 16, "pooling_mode": "cls"})
     write("tokenizer_config.json", {"model_max_length": 20})
     model = TextEmbedder.from_pretrained(directory)
-    # Against what config.json keeps of our own: the other library writes that back unread.
+    # Overrides our settings in config.json, which the other library writes back unread.
     assert (model.pooling, model.num_layers, model.layer_weights) == ("cls", 1, None)
     assert (model.normalize, model.max_length) == (False, 20)
     assert TextEmbedder.from_pretrained(directory, pooling="max", max_length=8).max_length == 8

@@ -23,7 +23,7 @@ from tests.tasks.helpers import examples, save_base
 
 TEXTS, _ = examples(count=16)
 PAIRS = list(zip(TEXTS, TEXTS[::-1]))
-SCORES = np.random.default_rng(0).integers(0, 21, 16) / 4  # 0 to 5, as STS-B has them
+SCORES = np.random.default_rng(0).integers(0, 21, 16) / 4  # 0 to 5, as in STS-B
 
 
 def write_table(path):
@@ -62,7 +62,7 @@ def test_saved_run_has_the_same_scores(folder):
     data = read_table(folder / "pairs.csv", "one", "other", "score", numeric=True)
     cosines = model.similarities(data.texts)
     scores = json.loads((folder / "run" / "scores.json").read_text())
-    # The same sums as scipy's, in another order.
+    # The same sums as in scipy, in another order.
     assert scores["pearson"] == pytest.approx(scipy.stats.pearsonr(SCORES, cosines)[0], abs=1e-12)
     assert scores["spearman"] == pytest.approx(scipy.stats.spearmanr(SCORES, cosines)[0], abs=1e-12)
     assert sts_scores(model, data) == scores
@@ -87,7 +87,7 @@ def test_predicts_similarities_of_pairs(folder, capsys):
     [
         ([0.0, 2.5, 5.0], [0, 0.5, 1]),
         ([1.0, 3.0, 5.0], [0, 0.5, 1]),
-        ([-1.0, 0.0, 0.5], [-1, 0, 0.5]),  # cosines already
+        ([-1.0, 0.0, 0.5], [-1, 0, 0.5]),  # already cosines
         ([0.0, 1.0, 1.0], [0, 1, 1]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Vectors of the texts in a folder, and search among them: in Python and as commands."""
+"""Embedding the texts in a folder and searching them, in Python and with commands."""
 
 import json
 
@@ -79,7 +79,7 @@ def test_rejects_a_folder_without_texts_and_half_a_surrogate_pair(tmp_path):
 
 @pytest.fixture(scope="module")
 def written(folder):
-    """The file that the command writes, in chunks of 4 texts."""
+    """The file written by the command, in chunks of 4 texts."""
     file = folder / "vectors.npy"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vectors, "_CHUNK_TEXTS", 4)
@@ -135,7 +135,7 @@ def test_search_is_exact(embedder, monkeypatch):
     unit = stored / np.maximum(np.linalg.norm(stored, axis=1, keepdims=True), 1e-12)
     cosines = queries @ unit.T / np.linalg.norm(queries, axis=1, keepdims=True)
     rows, scores = search(embedder, TEXTS[:3], stored, k=50)
-    # Scores of float32 vectors; their order is that of the true cosines but for rounding.
+    # Scores of float32 vectors, sorted by the true cosines except for rounding.
     np.testing.assert_allclose(scores, np.take_along_axis(cosines, rows, axis=1), atol=1e-6)
     np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1), atol=1e-6)
     assert rows.dtype == np.int64 and (np.sort(rows, axis=1) == np.arange(50)).all()
@@ -147,7 +147,7 @@ def test_search_is_exact(embedder, monkeypatch):
 def test_ties_return_the_first_vectors(embedder, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
     monkeypatch.setattr(embedder, "encode", lambda queries, **_: np.eye(16)[[0, 1, 0]])
-    stored = np.eye(16, dtype="float32")[[0, 1] * 15]  # cosines are 0 or 1, without rounding
+    stored = np.eye(16, dtype="float32")[[0, 1] * 15]  # cosines are exactly 0 or 1
     first, second = list(range(0, 30, 2)), list(range(1, 30, 2))
     for k in (1, 3, 9, 15, 17, 30):
         rows, scores = search(embedder, ["a", "b", "c"], stored, k)

@@ -17,7 +17,7 @@ def tokenized(texts=TEXTS, max_length=16, widths=None):
 
 
 def epoch(data, number, batch_size=32, **kwargs):
-    """Numbers of the texts in each batch of an epoch."""
+    """Returns the numbers of the texts in each batch of an epoch."""
     per_epoch = batching.num_batches(data, batch_size)
     batches = batching.training_batches(data, (NUMBERS[: data.num_texts],), batch_size, **kwargs)
     return [rows.numpy().tolist() for _, rows in batches.skip(number * per_epoch).take(per_epoch)]
@@ -37,7 +37,7 @@ def test_long_texts_are_cut_to_max_length():
 
 
 class _Counting:
-    """A tokenizer that counts the characters of the texts it is given."""
+    """A tokenizer that records the largest number of characters per call."""
 
     def __init__(self):
         self.most, self.can_be_cut, self.pad_id = 0, True, TOKENIZER.pad_id
@@ -55,7 +55,7 @@ def test_tokenizes_only_the_beginning_of_long_texts():
         "good",
         "",
     ]
-    texts += [" ".join(["\x01"] * 10 + ["a b"]) * 3000]  # hardly a token in many characters
+    texts += [" ".join(["\x01"] * 10 + ["a b"]) * 3000]  # few tokens per character
     counting = _Counting()
     rows = batching.tokenize_texts(texts * 20, TOKENIZER, 16)
     data = batching.tokenize_texts(texts[:1] * 200, counting, 16)
@@ -113,19 +113,19 @@ def test_sorted_windows_leave_little_padding():
     data = tokenized()
     in_order = list(batching.training_batches(data, (NUMBERS,), 32, 0, shuffle=False).take(32))
     shuffled = list(batching.training_batches(data, (NUMBERS,), 32, 0).take(32))
-    # Lengths are uniform from 3 to 13, mean 8: unsorted batches are about 13 long. A window of 256
-    # has each length about 23 times, so that a batch of 32 spans three lengths at most: 1.5 / 8.
+    # Lengths are uniform from 3 to 13, mean 8, so unsorted batches are about 13 long. A window of
+    # 256 has about 23 texts of each length; a batch of 32 spans three lengths at most: 1.5 / 8.
     assert waste(in_order) > 0.35
     assert waste(shuffled) < 1 / 8
 
 
 @pytest.mark.parametrize("count, most", [(100, 0.36), (400, 0.22), (1000, 0.22)])
 def test_few_texts_meet_again_in_the_next_epoch(count, most):
-    """Where batches never changed, in-batch negatives would always be the same."""
+    """If batches never changed, in-batch negatives would always be the same."""
     data = tokenized(TEXTS[:count])
     shares = []
     for number in range(4):
-        place = np.empty(count, int)  # of each text: its batch in the next epoch
+        place = np.empty(count, int)  # batch of each text in the next epoch
         for batch, rows in enumerate(epoch(data, number + 1, seed=0)):
             place[rows] = batch
         same = total = 0
@@ -134,7 +134,7 @@ def test_few_texts_meet_again_in_the_next_epoch(count, most):
             same += np.sum(together * (together - 1))
             total += len(rows) * (len(rows) - 1)
         shares.append(same / total)
-    # At random 31 / (count - 1): 31 %, 8 % and 3 %. With windows of 16 batches it was 90 % and 75 %.
+    # Random: 31 / (count - 1), or 31 %, 8 % and 3 %. With windows of 16 batches: 90 % and 75 %.
     assert np.mean(shares) < most
 
 

@@ -37,7 +37,7 @@ def test_given_words_are_joined_by_spaces():
 
 
 def pieces_of(tokenizer, texts):
-    """For each text (the pieces of each word; whether the word owns them), as strings."""
+    """For each text, the subwords of each word and the first subword of each word, as strings."""
     sentences = as_words(texts)
     tokenized = tokenize_windows([words.text for words in sentences], tokenizer, 32, 16)
     found = find_pieces(sentences, tokenized)
@@ -72,7 +72,7 @@ def test_token_may_begin_with_the_space_before(tmp_path):
     words = ["good", "film", "awful", "日本", "isn't"]
     ((by_word, firsts),) = pieces_of(Tokenizer.from_pretrained(tmp_path), [words])
     for word, pieces, first in zip(words, by_word, firsts, strict=True):
-        # Several pieces of one character have its place, all of them.
+        # Subwords of one character all have its offsets.
         assert "".join(dict.fromkeys(pieces)) == word or set(word) == set("".join(pieces))
         assert first == pieces[0]
 
@@ -81,7 +81,7 @@ def test_words_within_one_token_share_it():
     tokenizer = WordPieceTokenizer([*VOCABULARY[:5], "good", "film"])
     sentences = as_words(["good film"])
     tokenized = tokenize_windows(["good film"], tokenizer, 32, 16)
-    # As a piece of byte-level BPE that goes across words: 'od fi'.
+    # Like a subword of byte-level BPE that crosses words: 'od fi'.
     tokenized.token_starts[:] = [0, 2]
     tokenized.token_ends[:] = [2, 7]
     found = find_pieces(sentences, tokenized)
@@ -89,7 +89,7 @@ def test_words_within_one_token_share_it():
     tokenized.token_starts[:] = [5, 2]
     tokenized.token_starts[:], tokenized.token_ends[:] = [0, 7], [7, 9]
     found = find_pieces(sentences, tokenized)
-    # The first piece ends in the second word, and holds the end of the first.
+    # The first subword ends in the second word and contains the end of the first.
     assert found.words.tolist() == [1, 1] and found.firsts.tolist() == [0, 0]
     assert found.owns.tolist() == [False, True]
 

@@ -1,4 +1,4 @@
-"""`keras-bert finetune` on several labels at once, on bad rows, and on MNLI's three dev sets."""
+"""`keras-bert finetune` with multiple labels per text, bad rows, and MNLI's three dev sets."""
 
 import json
 
@@ -15,7 +15,7 @@ HEADER = "index\tsentence1\tsentence2\tgold_label\n"
 
 def write_labels(path, seed):
     texts, _ = examples(count=20, seed=seed)
-    # Each subject is that of a third of the words.
+    # A third of the words belong to each subject.
     found = [{"xyz"[WORDS.index(word) % 3] for word in text.split()} for text in texts]
     rows = [f"{text}\t{'|'.join(sorted(names))}\n" for text, names in zip(texts, found)]
     rows[3] = "a row without a label\n"

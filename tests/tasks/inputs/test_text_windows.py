@@ -1,4 +1,4 @@
-"""Texts longer than a row: what becomes of their tokens, and models over windows."""
+"""Texts longer than a row: truncation strategies, and models that pool windows."""
 
 import json
 
@@ -17,7 +17,7 @@ POOLINGS = ["mean", "max", "attention"]
 
 
 def documents(count=24, most=40, seed=0):
-    """Texts of up to 40 words, of which 6 fill a row, and whether the last has a good sound."""
+    """Texts of up to 40 words, of which a row fits 6; positive if the last word is a good one."""
     draw = np.random.default_rng(seed)
     texts = [" ".join(draw.choice(WORDS, draw.integers(1, most + 1))) for _ in range(count)]
     labels = ["positive" if text.split()[-1] in GOOD else "negative" for text in texts]
@@ -47,13 +47,13 @@ def ids_of(text):
 
 
 def scores_of(model, texts):
-    """What `predict` says, of one batch and without a graph."""
+    """Like `predict`, with one batch and without a graph."""
     features = model.rows(model.as_texts(texts))[0].features(np.arange(len(texts)))
     return model.scores(model(features)).numpy()
 
 
 def row(ids, length=8):
-    """Features of one row, by hand."""
+    """Builds the features of one row by hand."""
     ids = [2, *ids, 3]
     real = len(ids)
     return {
@@ -88,7 +88,7 @@ def test_truncates_the_second_text_of_a_pair():
     pair = ("what is the film", " ".join(WORDS))
     received = pack_head_and_tail(tokenizer(), [pair], 12, 2)
     first, second = map(ids_of, pair)
-    # Nine places beside [CLS] and two [SEP]: half of them, and what is left.
+    # Nine positions besides [CLS] and two [SEP]: half for the first text, the rest for the second.
     expected = [2, *first, 3, *second[:2], *second[-3:], 3]
     assert received["token_ids"].numpy()[0].tolist() == expected
     assert received["segment_ids"].numpy()[0].tolist() == [0] * 6 + [1] * 6
@@ -98,7 +98,7 @@ def test_classifies_head_and_tail(models):
     model, text = models["head_tail"], max(TEXTS, key=len)
     ids = ids_of(text)
     expected = model.scores(model(row(ids[:1] + ids[-5:]))).numpy()
-    # Width 16 in float32, in a batch of another shape.
+    # Width 16 in float32, in a batch of a different shape.
     np.testing.assert_allclose(scores_of(model, [text, "film"])[:1], expected, atol=1e-6)
     in_graph = model.features_in_graph(tf.constant([text, "film"]))
     np.testing.assert_allclose(model.scores(model(in_graph))[:1], expected, atol=1e-6)
@@ -108,7 +108,7 @@ def test_classifies_head_and_tail(models):
 
 
 def vectors_of(model, text):
-    """The vectors of the windows of a text, each from a row of its own; 6 words, 4 apart."""
+    """The vectors of a text's windows, each computed as a separate row; 6 words, 4 apart."""
     ids = ids_of(text)
     starts = [0]
     while starts[-1] + 6 < len(ids):
@@ -157,13 +157,13 @@ def test_texts_of_one_window_have_the_same_scores(models, pooling):
 
 def test_leaves_out_windows_beyond_the_maximum():
     model = model_of(LongTexts("mean", max_windows=3))
-    words = WORDS + WORDS  # 28 words; three windows have 6 + 4 + 4
+    words = WORDS + WORDS  # 28 words; three windows cover 6 + 4 + 4
     received = scores_of(model, [" ".join(words), "film"])[0]
     np.testing.assert_allclose(received, scores_of(model, [" ".join(words[:14])])[0], atol=1e-6)
     rows, _ = model.rows([" ".join(words), "film"])
     assert rows.features(np.arange(2))["token_ids"].shape == (2, 3, 8)
     assert rows.features(np.array([1]))["token_ids"].shape == (1, 1, 3)
-    # By the number of windows, then by the longest, of up to 8 tokens.
+    # Sorts by the number of windows, then by the longest, of up to 8 tokens.
     assert rows.lengths.numpy().tolist() == [3 * 8 + 8, 8 + 3]
 
 
@@ -173,7 +173,7 @@ def test_windows_slide_over_the_second_text_of_a_pair(models):
     features = model.rows(pairs)[0].features(np.arange(2))
     ids, segments = features["token_ids"].numpy(), features["segment_ids"].numpy()
     first, second = map(ids_of, pairs[0])
-    # Of 5 places beside the special ones the first has 2: windows of 3 words, side by side.
+    # The first text takes 2 of 5 positions, which leaves adjacent windows of 3 words.
     assert ids[0, 1].tolist() == [2, *first, 3, *second[3:6], 3]
     assert segments[0, 1].tolist() == [0] * 4 + [1] * 4
     assert ids[1, 0].tolist()[:5] == [2, *ids_of("plot"), 3, *ids_of("good"), 3]
@@ -188,7 +188,7 @@ def test_learns_from_the_end_of_long_texts():
     texts = [" ".join(["film"] * 12 + [word]) for word in WORDS]
     labels = [int(word in GOOD) for word in WORDS]
     history = model.fit(texts, labels, epochs=25, batch_size=7, verbose=0).history
-    # Rows of 6 words do not show the thirteenth: cut texts are all the same.
+    # Rows of 6 words hide the thirteenth, so truncated texts are all the same.
     assert history["accuracy"][-1] == 1.0
     scores = model.predict(texts, verbose=0)
     loss = -np.log(scores[np.arange(len(labels)), labels]).mean()
@@ -201,10 +201,10 @@ def test_replicas_reach_the_same_weights():
     results = []
     for strategy in (None, mirrored(2)):
         model = model_of("attention", strategy=strategy)
-        # Batches of 8 of 12: the last one has 4 texts.
+        # Batches of 8 from 12: the last one has 4 texts.
         model.fit(TEXTS[:12], LABELS[:12], batch_size=8, verbose=0)
         results.append(weights(model))
-    # Sums in another order; SGD moves weights by rounding alone.
+    # Sums in another order; SGD does not amplify rounding errors.
     np.testing.assert_allclose(*results, atol=2e-6)
     assert np.abs(results[0] - weights(model_of("attention"))).max() > 1e-3
 
@@ -224,7 +224,7 @@ def test_files_keep_the_settings(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(scores_of(loaded, TEXTS[:5]), expected)
-    # Another pooling over the same encoder, and more classes, whose head is new.
+    # Another pooling over the same encoder, and more classes with a new head.
     other = TextClassifier.from_pretrained(tmp_path / "model", long_texts="mean")
     assert np.abs(scores_of(other, TEXTS[:5]) - expected).max() > 1e-4
     more = TextClassifier.from_pretrained(tmp_path / "model", num_classes=4)
@@ -241,7 +241,7 @@ def test_transformers_loads_the_model_for_one_window(models, tmp_path):
     model.save_pretrained(tmp_path)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     one = row(ids_of("a good film"))
-    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
+    names = ("token_ids", "padding_mask", "segment_ids")  # in the order of their arguments
     with torch.no_grad():
         expected = theirs(*(torch.tensor(one[name]) for name in names)).logits.numpy()
     logits = model({name: feature[:, None] for name, feature in one.items()})

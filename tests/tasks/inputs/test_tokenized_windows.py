@@ -38,7 +38,7 @@ def test_columns_are_positions_in_padded_rows():
     np.testing.assert_array_equal(windows.tokens().numpy()[row, column], rows.tokens)
     chosen = windows.has_most_context().numpy()
     np.testing.assert_array_equal(chosen[row, column], rows.has_most_context)
-    # Each token of each text is asked once.
+    # Each token of each text is used once.
     assert rows.has_most_context.sum() == rows.text_splits[-1]
     features = rows.features(tf.range(rows.num_texts, dtype=tf.int64))
     np.testing.assert_array_equal(features["token_ids"], windows.features["token_ids"])

@@ -1,4 +1,4 @@
-"""Copies of labelled texts with other words, against a plain reading of the algorithm."""
+"""Copies of labeled texts with replaced words, against a direct version of the algorithm."""
 
 import re
 
@@ -39,7 +39,7 @@ def model(directory):
 
 
 def expected_candidates(directory, text, top_k):
-    """dict of word -> set of words, by `transformers` and numpy alone."""
+    """Returns a dict of word to candidate words, using only `transformers` and numpy."""
     model = transformers.AutoModelForMaskedLM.from_pretrained(directory).eval()
     table = model.get_input_embeddings().weight.detach().numpy()
     whole = [PIECES.index(word) for word in WORDS]
@@ -69,7 +69,7 @@ def test_replaces_words_by_predictions_or_neighbors(model, directory):
     examples = Examples(TEXTS[:3], ["a", "b", "c"], lines=[2, 3, 4])
     more = augment(model, examples, copies=300, rate=0.9, top_k=3, seed=1)
     rows = [more.lines.index(line) for line in (2, 3, 4)]
-    assert [more.texts[row] for row in rows] == TEXTS[:3]  # each before its copies
+    assert [more.texts[row] for row in rows] == TEXTS[:3]  # each precedes its copies
     assert more.labels == [{2: "a", 3: "b", 4: "c"}[line] for line in more.lines]
     assert more.lines.count(4) == 1  # no word to replace
     for text, line in zip(TEXTS[:2], (2, 3)):
@@ -80,7 +80,7 @@ def test_replaces_words_by_predictions_or_neighbors(model, directory):
         seen = {word: set() for word in expected}
         for copy in copies:
             after = re.findall(r"\w+|\W+", copy)
-            assert len(after) == len(before)  # spaces and marks stay where they are
+            assert len(after) == len(before)  # keeps spaces and punctuation
             for one, other in zip(before, after):
                 if one != other:
                     seen[one].add(other)

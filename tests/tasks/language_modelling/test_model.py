@@ -43,7 +43,7 @@ def test_equals_transformers(directory):
             scores = np.exp(logits[place]) / np.exp(logits[place]).sum()
             best = np.argsort(-scores)[:3]
             assert [filling.token for filling in mask] == [tokenizer().vocabulary[i] for i in best]
-            # A softmax does not enlarge the 1e-5 that logits may differ by.
+            # A softmax does not amplify the 1e-5 by which logits may differ.
             assert [filling.score for filling in mask] == pytest.approx(scores[best], abs=1e-5)
 
 
@@ -51,7 +51,7 @@ def test_candidates_keep_their_probabilities(directory):
     model = MaskedLM.from_pretrained(directory)
     texts = ["the film is [MASK]", "[MASK] plot, very [MASK]"]
     everything = model.fill(texts, top_k=tokenizer().vocabulary_size)
-    # A word that is one piece, though not as it stands in the vocabulary.
+    # "Dull" is a single subword, although the vocabulary has another spelling.
     some = model.fill(texts, candidates=["good", "Dull", "[UNK]", "good"])
     for all_of_mask, of_mask in zip(sum(everything, []), sum(some, []), strict=True):
         expected = [f for f in all_of_mask if f.token in ("good", "dull", "[UNK]")]
@@ -121,7 +121,7 @@ def test_rejects_invalid_input(directory, tmp_path):
 
 # === Training ===
 
-# Two kinds of texts: a hidden word follows from the others.
+# Two kinds of texts, so that the other words determine a masked one.
 TEXTS = ["good great joy good great joy good great", "bad awful dull bad awful dull bad awful"] * 20
 
 
@@ -135,10 +135,10 @@ def test_learns_from_texts_and_round_trips_through_files(tmp_path):
     history = model.fit(
         TEXTS, batch_size=8, epochs=12, validation_data=TEXTS[:10], verbose=0
     ).history
-    assert history["loss"][-1] < 0.6 < 2 < history["loss"][0]  # log 2: which of two kinds of words
+    assert history["loss"][-1] < 0.6 < 2 < history["loss"][0]  # log 2: which kind of words
     assert history["accuracy"][-1] > 0.5
     scores = model.evaluate(TEXTS, return_dict=True, verbose=0)
-    assert scores == model.evaluate(TEXTS, return_dict=True, verbose=0)  # the masks are the same
+    assert scores == model.evaluate(TEXTS, return_dict=True, verbose=0)  # same masks
     assert history["val_loss"][-1] == pytest.approx(scores["loss"], abs=0.3)
     model.save_pretrained(tmp_path / "model")
     loaded = load_tuned(tmp_path / "model")

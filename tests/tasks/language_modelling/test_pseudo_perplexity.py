@@ -1,4 +1,4 @@
-"""The likelihood of texts, token by token, against a plain loop of `transformers`."""
+"""The likelihood of texts, token by token, against a plain loop over `transformers`."""
 
 import numpy as np
 import pytest
@@ -44,8 +44,8 @@ def test_equals_a_loop_over_transformers(model, directory):
     expected, counts = original_log_likelihoods(directory)
     received = model.pseudo_perplexity(TEXTS, batch_size=7)
     np.testing.assert_array_equal(received.num_tokens, counts)
-    # Logits differ by up to 1e-5 between float32 and float64, their logarithm of a softmax by twice
-    # that, and a sum has up to 11 of them.
+    # Logits in float32 and float64 differ by up to 1e-5, their log-softmax by twice that, and a sum
+    # has up to 11 terms.
     assert np.abs(received.log_likelihoods - expected).max() < 11 * 2e-5
     perplexity = np.exp(-expected.sum() / counts.sum())
     assert received.perplexity == pytest.approx(perplexity, rel=2e-5)

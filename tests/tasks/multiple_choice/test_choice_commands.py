@@ -1,4 +1,4 @@
-"""`keras-bert finetune` and `predict` for choices, as a user calls them; scores and predictions."""
+"""`keras-bert finetune` and `predict` for multiple choice: commands, scores and predictions."""
 
 import json
 
@@ -37,7 +37,7 @@ def finetune(folder, *more, **files):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model directory, files of choices, and the run that the command made of them."""
+    """A model directory, files of choices, and a run of the command on them."""
     folder = tmp_path_factory.mktemp("choices")
     save_base(folder / "base")
     write(folder / "train.jsonl", 12, 0)
@@ -100,7 +100,7 @@ def test_bad_rows_stop_the_command_or_are_skipped(folder, capsys, caplog):
         "bad.jsonl, line 13: the answer must be from 0 to 1. Received: 2" in capsys.readouterr().err
     )
     assert not (folder / "other").exists()
-    # It is read, and only then something else is wrong.
+    # The rows are read; the error comes later.
     assert finetune(folder, "--skip-bad-rows", "crf=true", **files) == 2
     assert "crf is not a setting of MultipleChoice" in capsys.readouterr().err
     assert "rows skipped: 1. " in caplog.text

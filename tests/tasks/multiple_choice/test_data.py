@@ -1,4 +1,4 @@
-"""Reading SWAG, CODAH, SIQA and JSON lines: good rows, bad rows, what is left out."""
+"""Reading SWAG, CODAH, SIQA and JSON lines: valid rows, bad rows, skipped rows."""
 
 import csv
 import gzip
@@ -114,7 +114,7 @@ GOOD_LINES = {
     "a.tsv": CODAH_ROW,
     "a.jsonl": lines({"prompt": "a", "endings": ["x", "y"], "answer": 0}),
 }
-# A bad row, and what is said of it.
+# (bad row, error message)
 BAD = [
     ("a.csv", "7,A,B,C,gold,d,e,f,1\n", "9 columns, expected 10"),
     ("a.csv", SWAG_ROW.replace(",1\n", ",4\n"), "the answer must be from 0 to 3. Received: 4"),

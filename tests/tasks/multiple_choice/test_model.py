@@ -1,4 +1,4 @@
-"""The likeliest of several endings: rows that stay together, answers, files, replicas."""
+"""Multiple choice: rows kept together, answers, files, replicas."""
 
 import json
 
@@ -25,7 +25,7 @@ BAD = [word for word in WORDS if word not in GOOD]
 
 
 def choices(count=40, seed=0):
-    """Prompts of 1 to 5 words with 2 to 4 endings, of which one has a good word."""
+    """Prompts of 1 to 5 words with 2 to 4 endings, one of which has a good word."""
     draw = np.random.default_rng(seed)
     examples, labels = [], []
     for _ in range(count):
@@ -48,7 +48,7 @@ def fitted(strategy=None, **fit):
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         model = chooser()
-        # Sums of float32 in another order move SGD's weights by rounding alone.
+        # SGD does not amplify the rounding of float32 sums in another order.
         model.compile(optimizer=keras.optimizers.SGD(0.05), seed=7)
     model.fit(EXAMPLES, LABELS, **{"batch_size": 12, "epochs": 1, "verbose": 0} | fit)
     return model
@@ -106,7 +106,7 @@ def test_a_batch_is_as_wide_as_its_own_examples_need():
     data = tokenized(examples, 16)
     shapes = [data.features(tf.constant([i], tf.int64))["token_ids"].shape for i in range(2)]
     assert [tuple(shape) for shape in shapes] == [(1, 2, 13), (1, 3, 5)]
-    # By the number of rows, then by the longest, of up to 16 tokens.
+    # Sorts by the number of rows, then by the longest, of up to 16 tokens.
     assert data.lengths.numpy().tolist() == [2 * 16 + 13, 3 * 16 + 5]
 
 
@@ -117,8 +117,8 @@ def test_batches_examples_of_equal_size_together():
     epoch = list(batching.training_batches(data, (numbers,), 16, seed=0).take(75))
     drawn = np.concatenate([rows.numpy() for _, rows in epoch])
     np.testing.assert_array_equal(np.sort(drawn), numbers)
-    # 2 to 4 choices of 6 to 14 tokens, sorted by 256 examples: nearly all batches have choices of
-    # one number only, and their tokens fill more of them than two thirds.
+    # 2 to 4 choices of 6 to 14 tokens, sorted within 256 examples: nearly all batches have a single
+    # number of choices, and tokens fill over two thirds of them.
     masks = [features["padding_mask"].numpy() for features, _ in epoch]
     full = [mask.any(axis=2).all() for mask in masks]
     assert np.mean(full) > 0.8
@@ -141,7 +141,7 @@ def test_loss_is_the_mean_over_examples(model):
     logits = np.asarray(model(features_of(range(10))))
     losses = -np.log(softmax(logits)[np.arange(10), LABELS[:10]])
     results = model.evaluate(EXAMPLES[:10], LABELS[:10], verbose=0, return_dict=True)
-    # Logarithms of float32 probabilities of the order of 1.
+    # Logarithms of float32 probabilities of magnitude 1.
     assert results["loss"] == pytest.approx(losses.mean(), abs=1e-6)
     assert results["accuracy"] == pytest.approx(np.mean(logits.argmax(axis=1) == LABELS[:10]))
     weights = np.arange(10.0)
@@ -151,7 +151,7 @@ def test_loss_is_the_mean_over_examples(model):
 
 @pytest.mark.slow
 def test_two_replicas_reach_the_weights_of_one_device(model):
-    # 40 examples in batches of 12: a replica has 6, and of the last batch 2.
+    # 40 examples in batches of 12: 6 for each replica, 2 in the last batch.
     replicated = fitted(mirrored(2))
     np.testing.assert_allclose(helpers.weights(replicated), helpers.weights(model), atol=1e-6)
 
@@ -161,7 +161,7 @@ def test_learns_to_choose():
     model = chooser()
     model.compile(optimizer=keras.optimizers.Adam(1e-2))
     model.fit(EXAMPLES, LABELS, batch_size=8, epochs=20, verbose=0)
-    # A word decides; one in three by chance.
+    # One word decides; chance is one in three.
     assert np.mean(np.array(model.choose(EXAMPLES)) == LABELS) > 0.9
 
 
@@ -192,7 +192,7 @@ def test_features_and_data_sets_of_features(model):
         assert model.evaluate(*given, verbose=0)[0] == pytest.approx(loss, abs=1e-6)
 
 
-# === What is refused ===
+# === Errors ===
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_classifier_with_other_classes_gets_a_new_head(tmp_path, caplog):
     )
 
 
-# It stands for the others, whose heads are compared in tests/interop.
+# Stands for the others, whose heads tests/interop compares.
 FAST = ("roberta",)
 SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 ASKED = [
@@ -290,7 +290,7 @@ def test_transformers_and_ours_load_each_other(architecture, tmp_path):
         *map(list, zip(*pairs)),
         padding=True,
         return_tensors="pt",
-        # Theirs for ALBERT gives them when it is asked.
+        # Theirs for ALBERT returns them only on request.
         return_token_type_ids=model.config.num_segments > 1,
     )
     features = {name: value.reshape(2, 3, -1) for name, value in features.items()}
@@ -298,7 +298,7 @@ def test_transformers_and_ours_load_each_other(architecture, tmp_path):
         expected = theirs.double().eval()(**features).logits.numpy()
     rows, _ = model.rows(ASKED)
     logits = np.asarray(model(rows.features(tf.range(2, dtype=tf.int64))))
-    # Ours computes in float32, theirs in float64; logits are of the order of 1.
+    # Ours computes in float32, theirs in float64; logits have magnitude 1.
     assert np.abs(logits - expected).max() < 1e-5
     again = MultipleChoice.from_pretrained(tmp_path / "theirs")
     np.testing.assert_array_equal(helpers.weights(again), helpers.weights(model))

@@ -17,7 +17,7 @@ LENGTH = 14
 
 
 def some_pairs(count=12, seed=0):
-    """Contexts of 0 to 24 words, which are often the same, so that texts are found twice."""
+    """Questions, and contexts of 0 to 24 words that often repeat, so that texts occur twice."""
     draw = np.random.default_rng(seed)
     contexts = ["  ".join(draw.choice(WORDS[:6], draw.integers(0, 25))) for _ in range(count)]
     return [(" ".join(WORDS[: draw.integers(0, 4)]), context) for context in contexts]
@@ -32,7 +32,7 @@ def asked():
 
 
 def every_answer(pairs, windows, logits, num_best, longest):
-    """(total, text, start, end) of all answers by loops over everything, best first."""
+    """Brute force over all answers: (total, text, start, end), best first."""
     found = [{} for _ in pairs]
     splits = windows.row_splits.numpy()
     for row, question in enumerate(windows.texts):
@@ -70,7 +70,7 @@ def test_n_best_equals_exhaustive_search(asked, num_best, longest):
         assert shown == best
         exponentials = [math.exp(total) for total, *_ in best]
         scores = [answer.score for answer in answers]
-        # A softmax of numbers of the order of 1, in float64.
+        # A softmax of numbers of magnitude 1, in float64.
         assert scores == pytest.approx([e / sum(exponentials) for e in exponentials], rel=1e-12)
 
 
@@ -95,7 +95,7 @@ def test_null_answer_is_from_the_window_with_the_lowest_score(asked):
         if texts:
             best = without[0].start_logit + without[0].end_logit
             assert null_odds(answers) == pytest.approx(least.sum() - best)
-    assert 0 < last < len(pairs)  # in addition to the best four, or among them
+    assert 0 < last < len(pairs)  # "" follows the best four, or is among them
 
 
 def test_the_null_threshold_decides():
@@ -107,7 +107,7 @@ def test_the_null_threshold_decides():
 
 
 def test_answers_are_stripped_and_not_empty():
-    """As of byte-level pieces: one for white space, and an empty one."""
+    """Like byte-level tokens, of which one is white space and one is empty."""
 
     class Windows:
         num_texts, texts, text_splits = 1, np.array([0]), np.array([0, 4])
@@ -121,7 +121,7 @@ def test_answers_are_stripped_and_not_empty():
     logits = np.zeros((1, 2, 5), "float32")
     (answers,) = n_best_answers(logits, Windows(), ["a\t b cd"], max_answer_length=4)
     shown = {(answer.text, answer.start, answer.end) for answer in answers}
-    # Pieces "a", "\t ", "" and "b cd".
+    # Tokens "a", "\t ", "" and "b cd".
     assert shown == {("a", 0, 1), ("a\t b cd", 0, 7), ("b cd", 3, 7)}
 
 
@@ -130,7 +130,7 @@ def test_answer_begins_where_it_has_most_context():
     windows = tokenize_windows(pairs, TOKENIZER, 12, stride=4, first_length=1)
     logits = np.zeros((windows.num_texts, 2, 12), "float32")
     rows, columns = windows.columns()
-    # In the window that ends behind it a token has no context on that side: it is not asked there.
+    # In the window that ends right after it, a token lacks context and is not used.
     place = np.flatnonzero((windows.tokens == 7) & ~windows.has_most_context)[0]
     logits[rows[place], :, columns[place]] = 50
     place = np.flatnonzero((windows.tokens == 6) & windows.has_most_context)[0]

@@ -31,7 +31,7 @@ def given(*texts):
         ("The  Cat's\tan-d A. dog!", "cats and dog"),
         ("a an the", ""),
         ("Theatre, another", "theatre another"),
-        ("«Zürich» ÉTÉ", "«zürich» été"),  # only ASCII punctuation goes
+        ("«Zürich» ÉTÉ", "«zürich» été"),  # removes only ASCII punctuation
         ("U.S. $5,000", "us 5000"),
         ("the1 the_b", "the1 theb"),
     ],
@@ -43,8 +43,8 @@ def test_normalizes_answers(text, expected):
 def test_squad_1_scores_by_hand():
     asked = examples(["red cat"], ["red cat", "a cat"], ["dog"], ["the"])
     scores = squad_v1_scores(asked, given("The red, red dog", "Cat!", "bird", "a"))
-    # 1: {red red dog} and {red cat} share one: 2/5. 2: equal. 3: nothing. 4: both are empty, which
-    # version 1 counts as equal, but without a shared word.
+    # 1: {red red dog} and {red cat} share one word: 2/5. 2: equal. 3: no overlap. 4: both are
+    # empty, which version 1 counts as an exact match, but without a shared word.
     assert scores == {"exact_match": 50.0, "f1": 100 * (2 * (1 / 3) * 0.5 / (1 / 3 + 0.5) + 1) / 4}
 
 
@@ -74,7 +74,7 @@ def test_squad_2_scores_by_hand():
     assert scores["HasAns_f1"] == 100 * (2 / 3) / 2
 
 
-# Computed with `squad_metrics` of transformers 4.46, which is the official script in a library.
+# Computed with `squad_metrics` of transformers 4.46, a library version of the official script.
 EXPECTED = {
     None: {
         "exact": 36.666666666666664,
@@ -148,7 +148,7 @@ def test_best_threshold_when_never_answering_is_best():
     asked = examples([], ["cat"], [], is_v2=True)
     texts, odds = given("cat", "dog", "cat"), {"q0": -3.0, "q1": -2.0, "q2": -2.0}
     assert best_null_threshold(asked, texts, odds) < -3
-    # The script starts from there, too, but calls the threshold 0.
+    # The script starts there too, but reports a threshold of 0.
     scores = squad_v2_scores(asked, texts, odds)
     assert scores["best_exact_thresh"] == 0 and scores["best_exact"] == 100 * 2 / 3
 

@@ -24,7 +24,7 @@ SETTINGS = {"max_length": 12, "doc_stride": 3, "max_question_length": 2, "null_t
 
 
 def some_questions(count, seed=0, impossible=0.0):
-    """A question names a word of its context, which has up to 14 words that differ."""
+    """Each question names a word of its context, which has up to 14 different words."""
     draw = np.random.default_rng(seed)
     pairs, labels = [], []
     for _ in range(count):
@@ -49,7 +49,7 @@ def fitted(strategy=None):
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
         model = answerer()
-        # So large an epsilon keeps rounding small where gradients are.
+        # A large epsilon keeps Adam from amplifying the rounding of gradients.
         model.compile(optimizer=keras.optimizers.Adam(1e-2, epsilon=1e-3), seed=7)
     model.fit(PAIRS, LABELS, batch_size=16, verbose=0)
     return model
@@ -61,7 +61,7 @@ def model():
 
 
 def padded_rows(model):
-    """Features and places of answers of all windows, in one batch."""
+    """Features and answer positions of all windows, in one batch."""
     windows, (places,) = model.rows(PAIRS, model.encode_labels(LABELS, len(PAIRS)))
     features = windows.features(tf.range(windows.num_texts, dtype=tf.int64))
     return {name: np.asarray(feature) for name, feature in features.items()}, places
@@ -90,7 +90,7 @@ def test_loss_and_gradients_equal_transformers(model, tmp_path):
         logits = model.logits(features)
         loss = model.compute_loss(features, places, logits)
     expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).detach().numpy()
-    # One layer of width 16 in float32 on both sides; logits and losses are of the order of 1.
+    # One layer of width 16 in float32 on both sides; logits and losses have magnitude 1.
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     assert float(loss) == pytest.approx(outputs.loss.item(), abs=1e-5)
     kernel = model.get_layer("question_answerer").dense.kernel
@@ -108,7 +108,7 @@ def test_any_number_of_replicas_reaches_the_same_weights(model):
     before = helpers.weights(model)
     after = helpers.weights(fitted(mirrored(2)))
     assert np.abs(before - helpers.weights(answerer())).max() > 1e-2
-    # Gradients differ by rounding, some 1e-7, and each of 3 steps is a hundredth of it over 1e-3.
+    # Gradients round to some 1e-7; each of 3 steps multiplies that by the rate 0.01 over 1e-3.
     np.testing.assert_allclose(after, before, atol=1e-5)
 
 
@@ -120,7 +120,7 @@ def test_features_train_like_pairs(model):
         for given in ((data,), (features, places, 16))
     )
     assert by_data == pytest.approx(by_arrays, abs=1e-6)
-    # Pairs are batched by length; in one batch they are padded alike.
+    # Pairs are batched by length; a single batch has equal padding.
     whole = model.evaluate(features, places, batch_size=len(places), verbose=0)
     assert model.evaluate(PAIRS, LABELS, batch_size=len(places), verbose=0) == pytest.approx(
         whole, abs=1e-6
@@ -139,7 +139,7 @@ def test_question_weight_applies_to_its_windows(model):
     assert len(places) == windows.num_texts > len(PAIRS)
 
 
-# === Where answers are ===
+# === Answer positions ===
 
 
 def test_token_positions_cut_back_to_the_answer():
@@ -147,7 +147,7 @@ def test_token_positions_cut_back_to_the_answer():
     windows = tokenize_windows(pairs, TOKENIZER, 10, stride=2, first_length=2)
     ends = [start + len(text) for text, start in labels]
     starts = [start for _, start in labels]
-    # Half of the answers have a second word, where there is one behind.
+    # Half of the answers have a second word, if one follows.
     for number in range(0, 40, 2):
         context = pairs[number][1]
         space = context.find("  ", ends[number] + 2)
@@ -195,7 +195,7 @@ def test_the_threshold_decides_whether_there_is_an_answer(model):
     model.null_threshold = 0.0
 
 
-# === What cannot be used ===
+# === Errors ===
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_defaults_equal_the_published_model():
     assert model.logits(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
 
 
-# It stands for the others, whose heads are compared in tests/interop.
+# Stands for the others, whose heads tests/interop compares.
 FAST = ("distilbert",)
 SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 
@@ -310,7 +310,7 @@ def test_transformers_loads_saved_models(architecture, tmp_path):
         *map(list, zip(*pairs)),
         padding=True,
         return_tensors="pt",
-        # Theirs for ALBERT gives them when it is asked.
+        # Theirs for ALBERT returns them only on request.
         return_token_type_ids=encoder.config.num_segments > 1,
     )
     with torch.no_grad():
@@ -321,7 +321,7 @@ def test_transformers_loads_saved_models(architecture, tmp_path):
     logits = np.asarray(model.logits(windows.features(tf.range(2, dtype=tf.int64))))
     is_real = features["attention_mask"].numpy() == 1
     for side in range(2):
-        # Ours computes in float32, theirs in float64; logits are of the order of 1.
+        # Ours computes in float32, theirs in float64; logits have magnitude 1.
         difference = np.abs(logits[:, side] - expected[:, side])[is_real]
         assert difference.max() < 1e-5
     again = QuestionAnswerer.from_pretrained(tmp_path / "model")
@@ -347,14 +347,14 @@ def test_loads_models_saved_by_transformers(tmp_path):
     np.testing.assert_allclose(model.logits(features), expected, atol=1e-5)
 
 
-# === Learning ===
+# === Training ===
 
 
 def test_learns_to_find_answers_beyond_the_first_window(model):
-    # The last test, because the others use this model.
+    # Runs last, because the other tests use this model.
     windows, _ = model.rows(PAIRS)
     assert windows.num_texts > 1.5 * len(PAIRS)
     model.fit(PAIRS, LABELS, batch_size=16, epochs=45, verbose=0)
     wanted = [label[0] if label else "" for label in LABELS]
-    # One in seven by chance.
+    # Chance is one in seven.
     assert np.mean([a == b for a, b in zip(model.answer(PAIRS), wanted)]) > 0.9

@@ -12,7 +12,7 @@ from tests.tasks.squad_files import document, question, some_questions, write
 
 @pytest.fixture(scope="module")
 def some(tmp_path_factory):
-    """Questions of SQuAD 2.0 and answers, of which "" has the null odds above the best text."""
+    """SQuAD 2.0 questions and answers; "" scores higher than the best text by the null odds."""
     content, texts, odds = some_questions()
     examples = read_squad(write(tmp_path_factory.mktemp("squad") / "dev.json", content))
     predictions = []
@@ -38,7 +38,7 @@ def test_scores_squad_2(some):
     best = {name: value for name, value in searched.items() if name.startswith("best")}
     received = score_answers(examples, predictions, null_threshold=0.5)
     assert received == squad_v2_scores(examples, chosen) | best and len(best) == 4
-    # Without a threshold there is always an answer, so that impossible questions are all wrong.
+    # Without a threshold, all unanswerable questions get an answer, which is wrong.
     always = score_answers(examples, predictions)
     assert always["NoAns_f1"] < received["NoAns_f1"]
     assert always["best_f1"] == received["best_f1"]
@@ -83,7 +83,7 @@ def test_squad_1_has_two_files_and_two_scores(tmp_path):
         "nbest_predictions.json",
         "predictions.json",
     ]
-    # ASCII, which any machine reads.
+    # ASCII can be read on any machine.
     text = (tmp_path / "out" / "predictions.json").read_text(encoding="ascii")
     assert json.loads(text) == {"a": "zürich!", "b": "Ann"}
 

@@ -1,4 +1,4 @@
-"""`keras-bert finetune`, then `predict` and `export`, as a user calls them."""
+"""`keras-bert finetune`, then `predict` and `export`, from the command line."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ def write_table(path, seed, label="sentiment"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model directory, tables, and the run that `finetune` wrote."""
+    """A model directory, tables, and a run written by `finetune`."""
     folder = tmp_path_factory.mktemp("commands")
     save_base(folder / "base")
     for seed, split in enumerate(("train", "dev")):
@@ -78,7 +78,7 @@ def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypat
 
 @pytest.fixture
 def called(monkeypatch):
-    """The arguments that commands call `finetune` and `adapt` with."""
+    """The arguments with which commands call `finetune` and `adapt`."""
     calls = []
 
     def finetune(train, dev, output_directory, callbacks, **settings):
@@ -254,7 +254,7 @@ def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
     shutil.rmtree(folder / "cut" / "model")
     newest, *_ = sorted((folder / "cut" / "checkpoints").glob("*.data-*"), reverse=True)
     newest.write_bytes(newest.read_bytes()[:100])
-    assert main([*finetune(folder, out="cut"), *settings]) == 0  # goes on from the one before
+    assert main([*finetune(folder, out="cut"), *settings]) == 0  # resumes from the earlier one
     for path in (folder / "cut" / "checkpoints").glob("*.data-*"):
         path.write_bytes(path.read_bytes()[:100])
     assert main([*finetune(folder, out="cut"), *settings]) == 2

@@ -1,4 +1,4 @@
-"""Distillation and R-Drop: losses computed by hand, and independence of replicas and micro-batches."""
+"""Distillation and R-Drop: losses against manual computation, replicas, micro-batches."""
 
 import keras
 import numpy as np
@@ -40,7 +40,7 @@ def student(strategy=None, dropout=0.0, labels=LABELS, problem_type=None, **size
 
 
 def teacher(strategy=None, **arguments):
-    """A deeper and wider model with dropout, which must be off in a teacher."""
+    """A deeper and wider model with dropout, which a teacher must not apply."""
     sizes = {"num_layers": 4, "hidden_dim": 24, "dropout": 0.5, "seed": 1}
     return student(strategy, **sizes | arguments)
 
@@ -134,7 +134,7 @@ def test_identical_models_need_no_maps_and_differ_only_by_dropout():
 
 @pytest.mark.slow
 def test_r_drop_matches_a_manual_computation():
-    # One step, each half of the batch with the dropout of its micro-batch.
+    # One step; each half of the batch has the dropout of its micro-batch.
     model = student(dropout=0.5)
     x, y = {name: value[:8] for name, value in X.items()}, CLASSES[:8]
     model.compile(
@@ -144,7 +144,7 @@ def test_r_drop_matches_a_manual_computation():
         objective=RDrop(model, alpha=0.7),
         metrics=[],
     )
-    step = tf.random.experimental.stateless_fold_in(tf.constant([3, 0]), 0)  # of replica 0
+    step = tf.random.experimental.stateless_fold_in(tf.constant([3, 0]), 0)  # replica 0
 
     @tf.function(autograph=False)
     def by_hand():
@@ -155,7 +155,7 @@ def test_r_drop_matches_a_manual_computation():
                 with dropout_seed(tf.random.experimental.stateless_fold_in(step, half)):
                     logs = [tf.nn.log_softmax(model(rows, training=True)) for _ in range(2)]
                 one, other = logs
-                # KL both ways: (p - q)(log p - log q), halved.
+                # KL divergence in both directions, halved: (p - q)(log p - log q) / 2.
                 between = (tf.exp(one) - tf.exp(other)) * (one - other) / 2
                 right = tf.one_hot(y[4 * half : 4 * half + 4], 2)
                 loss += tf.reduce_sum(0.7 * between - right * (one + other)) / 8
@@ -168,7 +168,7 @@ def test_r_drop_matches_a_manual_computation():
     for variable, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
         expected = old - RATE * tf.convert_to_tensor(gradient).numpy()
         np.testing.assert_allclose(to_numpy(variable.value), expected, rtol=1e-5, atol=1e-5)
-    # The two passes differ, or there would be nothing to learn.
+    # The two passes must differ, or the loss would be small.
     model.compile(keras.optimizers.SGD(RATE), seed=3, objective=RDrop(model, alpha=1e4), metrics=[])
     assert model.fit(x, y, batch_size=8, verbose=0).history["loss"][0] > 10
 
@@ -182,7 +182,7 @@ def fitted(objective_of, replicas=1, **arguments):
         for variable in objective.variables:
             variable.assign(keras.random.normal(variable.shape, stddev=0.2))
         model.compile(keras.optimizers.SGD(RATE), objective=objective, metrics=[], **arguments)
-    # The last batch has two texts: one for each replica, and micro-batches of none.
+    # The last batch has two texts, so each replica gets one, and some micro-batches are empty.
     data = tf.data.Dataset.from_tensor_slices((X, CLASSES)).batch(8)
     losses = model.fit(data, epochs=1, verbose=0).history["loss"]
     return [to_numpy(variable.value) for variable in model.trainable_variables], losses
@@ -193,7 +193,7 @@ def fitted(objective_of, replicas=1, **arguments):
 def test_replicas_and_micro_batches_do_not_change_the_weights(objective_of):
     expected, losses = fitted(objective_of)
     received, others = fitted(objective_of, replicas=2, accumulation_steps=2)
-    # Numbers of about 1 in float32, whose sums are taken in another order in three steps.
+    # Float32 numbers of magnitude 1, summed in another order in three steps.
     for one, other in zip(received, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
     np.testing.assert_allclose(others, losses, rtol=1e-5)
@@ -210,7 +210,7 @@ def test_maps_are_trained_and_removed_and_the_teacher_is_frozen():
     assert losses[-1] < 0.8 * losses[0]
     for variable, old in zip(objective.variables, maps, strict=True):
         assert np.abs(to_numpy(variable.value) - old).max() > 1e-3
-    assert len(small.variables) == own + 2  # and none of the teacher's
+    assert len(small.variables) == own + 2  # no variables of the teacher
     np.testing.assert_array_equal(weights(large), before)
     small.compile(keras.optimizers.SGD(RATE))
     assert len(small.variables) == own

@@ -37,7 +37,7 @@ TINYBERT = SETTINGS | {
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A wider model that was trained on the task with swapped labels."""
+    """A wider model trained on the task with swapped labels."""
     directory = tmp_path_factory.mktemp("teacher")
     parts = encoder(hidden_dim=24, num_layers=2, dropout=0.0)
     model = TextClassifier(parts, tokenizer(), labels=LABELS)
@@ -66,7 +66,7 @@ def test_tinybert_learns_from_layers_then_from_predictions(run):
     assert [line["step"] for line in metrics] == [3, 6, 9, 12]
     assert metrics[1]["loss"] < metrics[0]["loss"]
     assert ["val_accuracy" in line for line in metrics] == [False, False, True, True]
-    # Each phase has the whole course of the learning rate.
+    # The learning rate completes its schedule in each phase.
     assert metrics[1]["learning_rate"] == metrics[3]["learning_rate"] == 0
 
 
@@ -93,7 +93,7 @@ def test_only_checkpoints_of_the_first_phase_contain_the_maps(run, base):
         reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(run / folder)))
         found = reader.get_variable_to_shape_map()
         shapes.append([tuple(s) for n, s in found.items() if n.startswith("variables/")])
-    # Two maps of 16 to 24, each with two slots of the optimizer; nothing else has that width.
+    # Two maps from 16 to 24, with two optimizer slots each; no other variable has width 24.
     wide = [[shape for shape in part if 24 in shape] for part in shapes]
     assert wide == [[(16, 24)] * 6, []]
 
@@ -130,7 +130,7 @@ def test_interrupted_run_gives_the_same_result(run, base, teacher, tmp_path, epo
 
 @pytest.mark.slow
 def test_teacher_with_full_weight_overrides_the_labels(base, teacher, tmp_path, capsys):
-    """The teacher has swapped labels and a weight of 1, so the student learns swapped labels."""
+    """The teacher learned swapped labels and has a weight of 1, so the student learns them too."""
     rows = [f"{text},{label}\n" for text, label in zip(TRAIN.texts, TRAIN.labels)]
     (tmp_path / "texts.csv").write_text("text,label\n" + "".join(rows))
     command = ["finetune", "--model", base, "--text", "text", "--label", "label"]
@@ -139,7 +139,7 @@ def test_teacher_with_full_weight_overrides_the_labels(base, teacher, tmp_path, 
     settings = [f"teacher={teacher}", "teacher_weight=1.0", "epochs=30", "batch_size=8"]
     settings += ["learning_rate=1e-2", "dropout=0.0"]
     assert main([*map(str, command), "--json", *settings]) == 0
-    # The labels say the opposite of what was learned.
+    # The dev labels are not swapped.
     assert json.loads(capsys.readouterr().out)["accuracy"] < 0.35
 
 

@@ -1,6 +1,6 @@
-"""`evaluate` and `keras-bert evaluate`: a saved run reproduces its own score, for every task.
+"""For every task, `evaluate` and `keras-bert evaluate` reproduce the score of a saved run.
 
-Of texts and questions the quick tests are beside those of their runs.
+The quick tests for texts and questions are next to those of their runs.
 """
 
 import json
@@ -29,7 +29,7 @@ SETTINGS = {"epochs": 1, "batch_size": 8, "max_length": 16, "learning_rate": 0.0
 
 
 def table(path, rows):
-    """Writes rows of (label, text, ...) as a .tsv file."""
+    """Writes rows of (label, text, ...) to a .tsv file."""
     header = ["label", "text", "pair"][: len(rows[0])]
     path.write_text("".join("\t".join(map(str, row)) + "\n" for row in [header, *rows]))
     return path
@@ -106,7 +106,7 @@ def test_evaluate_reproduces_the_scores_of_a_run(base, tmp_path, capsys, kind):
     assert main([*command, *named, *common, *settings]) == 0
     capsys.readouterr()
 
-    # The run says which task it is of.
+    # The run stores its task.
     command = ["evaluate", "--model", str(run), *arguments, "--dev", str(dev)]
     assert main([*command, "--json", "--out", str(scored)]) == 0
     expected = json.loads((run / "scores.json").read_text())
@@ -131,7 +131,7 @@ def answerer(base, tmp_path_factory):
 
 def test_uses_the_no_answer_threshold_of_the_model(answerer):
     model, asked = answerer
-    for threshold, without in ((1e9, 0.0), (-1e9, 100.0)):  # always an answer; never
+    for threshold, without in ((1e9, 0.0), (-1e9, 100.0)):  # always answers; never answers
         model.null_threshold = threshold
         scores = evaluate(model, asked)
         assert scores["NoAns_exact"] == without and model.null_threshold == threshold
@@ -139,12 +139,12 @@ def test_uses_the_no_answer_threshold_of_the_model(answerer):
 
 
 def test_labels_are_matched_by_name(base):
-    """The model has the labels in another order than the file."""
+    """The model and the file have the labels in different orders."""
     texts, names = examples(12)
     numbered = ["negative", "positive"]
     data = Examples(texts, [numbered.index(n) for n in names], numbered, ("accuracy",))
     scores = [evaluate(classifier(labels), data) for labels in (numbered, numbered[::-1])]
-    # The same weights: what one calls negative the other calls positive.
+    # Equal weights with swapped labels: exactly one of the two is right about each text.
     assert scores[0]["accuracy"] + scores[1]["accuracy"] == 1.0
 
 
@@ -170,7 +170,7 @@ def test_rejects_examples_of_another_task_or_labels(data, message):
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """A scored run, and texts in a file."""
+    """A scored run, and a file of texts."""
     folder = tmp_path_factory.mktemp("run")
     of_texts(folder, 1)
     classifier().save_pretrained(folder / "run" / "model")

@@ -1,4 +1,4 @@
-"""Fine-tuning on texts and labels in memory."""
+"""Fine-tuning on in-memory texts and labels."""
 
 import numpy as np
 import pytest
@@ -72,6 +72,6 @@ def test_finetunes_on_texts_in_memory(tmp_path):
         "negative",
         "positive",
     ]
-    finetune(tmp_path / "base", data, data, tmp_path / "run", epochs=1, verbose=0)  # nothing left
+    finetune(tmp_path / "base", data, data, tmp_path / "run", epochs=1, verbose=0)  # no epochs left
     with pytest.raises(InputError, match="other train texts"):
         finetune(tmp_path / "base", examples(12), data, tmp_path / "run", epochs=1, verbose=0)

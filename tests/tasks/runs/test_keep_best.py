@@ -14,7 +14,7 @@ from tests.helpers import mirrored
 from tests.tasks.helpers import examples
 
 TRAIN, DEV = (Examples(*examples(count=16, seed=seed)) for seed in (0, 1))
-STEPS = 2  # an epoch
+STEPS = 2  # per epoch
 SCORES = [0.5, 0.9, 0.6, 0.9, 0.7, 1.0]
 
 
@@ -42,7 +42,7 @@ class Interrupt(keras.callbacks.Callback):
 
 @pytest.fixture
 def tune(base, tmp_path, monkeypatch):
-    """Returns a function that runs with the scores above until patience runs out."""
+    """Returns a function that runs with `SCORES` until patience runs out."""
     real = TextClassification.finish
 
     def finish(kind, model, dev, directory=None):
@@ -62,11 +62,11 @@ def tune(base, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.slow  # tests/training/runs/test_best_epoch.py has the same without a run
+@pytest.mark.slow  # tests/training/runs/test_best_epoch.py covers this without a run
 def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     whole = Interrupt()
     tuned = tune("whole", whole)
-    # The second is the best, as is the fourth; the sixth, better, is never reached.
+    # The second epoch ties with the fourth as the best; the better sixth is never reached.
     assert sorted(whole.weights) == [1, 2, 3, 4, 5]
     with pytest.raises(KeyboardInterrupt):
         tune("interrupted", Interrupt(epoch=5))
@@ -78,7 +78,7 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     for run in ("whole", "interrupted"):
         lines = [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").open()]
         assert [line["dev_score"] for line in lines] == SCORES[:5]
-        # The newest three, and the best.
+        # The best one and the newest three.
         kept = sorted(path.stem for path in (tmp_path / run / "checkpoints").glob("*.index"))
         assert kept == ["ckpt-2", "ckpt-3", "ckpt-4", "ckpt-5"]
         np.testing.assert_array_equal(
@@ -87,7 +87,7 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
         )
     nothing = Interrupt()
     tune("interrupted", nothing)
-    assert not nothing.weights  # it is over
+    assert not nothing.weights  # already finished
     (tmp_path / "whole" / "metrics.jsonl").unlink()
     with pytest.raises(InputError, match="has the scores of 0 epochs, but 5 are done"):
         tune("whole")
@@ -95,7 +95,7 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
 
 @pytest.mark.slow
 def test_only_the_chief_of_several_workers_scores(base, tmp_path, monkeypatch):
-    """Simulates a second worker; `tests/cli/test_workers.py` has two real ones."""
+    """Simulates a second worker; `tests/cli/test_workers.py` runs two real ones."""
     monkeypatch.setattr("keras_bert_impl.tasks.runs.run.num_workers", lambda: 2)
     settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
     out = tmp_path / "run"
@@ -108,4 +108,4 @@ def test_only_the_chief_of_several_workers_scores(base, tmp_path, monkeypatch):
 
 def test_number_of_the_first_replica_is_sent_to_all():
     for replicas in (1, 2):
-        assert number_of_chief(mirrored(replicas), 0.1) == 0.1  # to the last digit
+        assert number_of_chief(mirrored(replicas), 0.1) == 0.1  # bit for bit

@@ -45,7 +45,7 @@ def test_scores_and_predictions_match_the_saved_model(run):
     np.testing.assert_array_equal(np.array([row[2:] for row in rows[1:]], "float32"), scores)
 
 
-@pytest.mark.slow  # tests/training compares steps on replicas and on workers
+@pytest.mark.slow  # tests/training compares steps across replicas and workers
 def test_four_replicas_give_the_model_of_one_device(base, tmp_path):
     settings = SETTINGS | {"dropout": 0.0, "batch_size": 10}  # the last batch has 4 texts
     one = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)

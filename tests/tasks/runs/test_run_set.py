@@ -41,7 +41,7 @@ def runs(monkeypatch):
     fake.scores, fake.done = {}, done
     monkeypatch.setattr(run_set, "finetune", fake)
     monkeypatch.setattr("keras_bert_impl.tasks.runs.run.fingerprint", lambda path: "of its content")
-    # Through all that the tests before have left it takes a while, and here is nothing to find.
+    # A collection is slow after other tests, and there is nothing to collect here.
     monkeypatch.setattr(run_set.gc, "collect", lambda: 0)
     return fake
 
@@ -62,7 +62,7 @@ def test_summary_has_means_spreads_and_the_best_run(runs, tmp_path):
     expected = {"mean": 0.85, "std": 0.05, "min": 0.8, "max": 0.9}
     assert first["scores"]["f1"] == pytest.approx(expected, rel=1e-12)
     assert second["scores"]["f1"]["std"] == statistics.stdev([0.5, 0.75, 1.0]) == 0.25
-    assert set(first["scores"]) == {"f1", "accuracy"}  # not of types that one run alone found
+    assert set(first["scores"]) == {"f1", "accuracy"}  # without types that only one run has
     assert summary["best"] == "runs/learning_rate=0.2,seed=2"
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["seed2"]
     recipe = yaml.safe_load((tmp_path / "recipe.yaml").read_text())
@@ -77,12 +77,12 @@ def test_runs_with_nan_rank_last(runs, tmp_path):
     rates = [group["settings"]["learning_rate"] for group in summary["groups"]]
     assert rates == [0.3, 0.2, 0.1] and summary["best"] == "runs/learning_rate=0.3,seed=2"
     spread = summary["groups"][1]["scores"]["f1"]
-    assert all(math.isnan(value) for value in spread.values())  # also the least and the most
+    assert all(math.isnan(value) for value in spread.values())  # min and max included
 
 
 def test_keeps_finished_runs_when_a_grid_grows(runs, tmp_path):
     tune(tmp_path, {"seed": [1, 2]})
-    (tmp_path / "runs" / "seed=2" / "scores.json").unlink()  # as one that was interrupted
+    (tmp_path / "runs" / "seed=2" / "scores.json").unlink()  # as after an interruption
     (tmp_path / "runs" / "seed=2" / "model" / "seed2").unlink()
     (tmp_path / "runs" / "seed=2" / "model").rmdir()
     runs.done.clear()
@@ -98,14 +98,14 @@ def test_run_with_constant_predictions_is_not_the_best(runs, tmp_path):
     runs.scores = {(0.1, 1): math.nan, (0.2, 1): -0.5}
     summary = tune(tmp_path, {"learning_rate": [0.1, 0.2]})
     assert summary["best"] == "runs/learning_rate=0.2"
-    assert summary["groups"][0]["scores"]["f1"]["std"] is None  # of one run
+    assert summary["groups"][0]["scores"]["f1"]["std"] is None  # a single run
 
 
 def test_paper_grid_has_18_combinations():
     combined = run_set.combinations(PAPER_GRID | {"seed": [1, 2]}, {"model": "base"})
     assert len(combined) == 36
     assert "runs/batch_size=16,learning_rate=5e-05,epochs=2,seed=1" in combined
-    # 2 and 4 epochs: other schedules, so other runs.
+    # 2 and 4 epochs have different schedules, so they are different runs.
     assert {settings.epochs for _, settings in combined.values()} == {2, 3, 4}
 
 
@@ -220,11 +220,11 @@ def test_killed_set_gives_the_same_result(base, tmp_path):
 
     whole = start(tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr[-3000:]
-    # In the second epoch of the second seed.
+    # Killed in the second epoch of the second seed.
     assert start(tmp_path / "killed", "2").returncode == -signal.SIGKILL
     killed = tmp_path / "killed"
     assert not (killed / "scores.json").exists() and not (killed / "model").exists()
-    before = (killed / "runs" / "seed=1" / "metrics.jsonl").read_bytes()  # has times
+    before = (killed / "runs" / "seed=1" / "metrics.jsonl").read_bytes()  # includes timestamps
     resumed = start(killed)
     assert resumed.returncode == 0, resumed.stderr[-3000:]
     assert (killed / "runs" / "seed=1" / "metrics.jsonl").read_bytes() == before
@@ -237,7 +237,7 @@ def test_killed_set_gives_the_same_result(base, tmp_path):
             for name in ("whole", "killed")
         ]
         assert all((models[0][name] == models[1][name]).all() for name in models[0])
-    # The directory of a set is one of a run, to those who ask and score.
+    # A set's directory also works as a run directory for prediction and evaluation.
     best = summaries[0]["groups"][0]["runs"][summaries[0]["best"]]
     assert evaluate(tmp_path / "whole", DEV) == best
     assert load_tuned(tmp_path / "whole").labels == ["negative", "positive"]

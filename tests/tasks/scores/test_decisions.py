@@ -35,7 +35,7 @@ def ruined(model):
 
 def test_likeliest_is_the_first_of_equal_scores_and_nan_for_nan():
     np.testing.assert_array_equal(likeliest(np.array([[0.5, 0.5], [0.2, 0.8]])), [0, 1])
-    # One NaN spoils its own example alone, wherever it stands.
+    # NaN affects only its own example, wherever it is.
     scores = np.array([[0.9, 0.1], [NAN, 0.1], [0.1, NAN]])
     np.testing.assert_array_equal(likeliest(scores), [0, NAN, NAN])
     np.testing.assert_array_equal(likeliest([np.array([0.1, 0.2, 0.7]), scores[1]]), [2, NAN])
@@ -61,14 +61,14 @@ def test_classifier_raises_on_nan(classifier, tmp_path, caplog):
     scores = evaluate(classifier, Examples(TEXTS, ["negative"] * 6), tmp_path)
     assert list(scores) == ["accuracy", "macro_f1"] and all(map(math.isnan, scores.values()))
     assert "accuracy, macro_f1 is NaN, because" in caplog.text
-    # The file has no label, where it had the first.
+    # The file has an empty label instead of the first label.
     rows = [line.split("\t") for line in (tmp_path / "predictions.tsv").open()]
     assert {row[1] for row in rows[1:]} == {""}
 
 
 def test_multi_label_classifier_raises_on_nan():
     model = ruined(helpers.classifier(problem_type="multi_label_classification"))
-    labels = [[] for _ in TEXTS]  # which a model that says nothing would get right
+    labels = [[] for _ in TEXTS]  # a model that predicts nothing would get these right
     scores = evaluate(model, Examples(TEXTS, labels, label_names=model.labels))
     assert list(scores) == ["micro_f1", "macro_f1", "accuracy"]
     assert all(map(math.isnan, scores.values()))
@@ -94,7 +94,7 @@ def test_question_answerer_raises_on_nan(null_threshold):
     pairs = [("what film", text) for text in TEXTS]
     with pytest.raises(InputError, match="the scores of question 0 are NaN"):
         model.answer(pairs)
-    impossible = None if null_threshold is None else [True] * 6  # which no answer gets right
+    impossible = None if null_threshold is None else [True] * 6  # no answer gets these right
     answers = [[(text.split()[0], 0)] if impossible is None else [] for text in TEXTS]
     ids = [str(number) for number in range(6)]
     gold = QuestionExamples(ids, *zip(*pairs), answers, impossible, titles=ids)

@@ -10,7 +10,7 @@ from keras_bert_impl.tasks.scores.metrics import METRICS, comparable, multi_labe
 DRAW = np.random.default_rng(0)
 BINARY = DRAW.integers(0, 2, (2, 200))
 CLASSES = DRAW.integers(0, 5, (2, 200))
-NUMBERS = np.round(DRAW.normal(size=(2, 200)), 1)  # with ties
+NUMBERS = np.round(DRAW.normal(size=(2, 200)), 1)  # has ties
 
 ORACLES = [
     ("accuracy", CLASSES, sklearn.metrics.accuracy_score),
@@ -47,7 +47,7 @@ def test_nan_in_multi_label_predictions_gives_nan():
 
 @pytest.mark.parametrize("constant", [0.1, 0.3, 1e-9, 0.0])
 def test_correlation_of_constants_is_nan(constant):
-    # The mean of ten times 0.1 is not exactly 0.1, so the deviations are only rounding errors.
+    # The mean of ten times 0.1 is not exactly 0.1, so the deviations are pure rounding errors.
     numbers = np.arange(10.0)
     for metric in ("pearson", "spearman"):
         assert math.isnan(METRICS[metric](numbers, np.full(10, constant)))

@@ -53,13 +53,13 @@ def test_reads_conll_2003(tmp_path):
 
 
 def test_original_conll_2003_files_are_iob1(tmp_path):
-    # IOB1, as in eng.train; and five columns, with the lemma, as in deu.train.
+    # IOB1 as in eng.train, and five columns, including the lemma, as in deu.train.
     path = written(tmp_path, "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nPeter NNP I-NP I-PER\n")
     assert read_columns(path).labels == [["I-ORG", "I-PER"]]
     assert detect_scheme(["I-ORG", "I-PER", "O", "B-PER"]) == "IOB1"
     german = written(tmp_path, "Der der ART I-NC O\nHans Hans NE I-NC I-PER\n", "deu.train")
     assert read_columns(german).labels == [["O", "I-PER"]]
-    german.write_text("Größe g NN I-NC O\n", encoding="latin-1")  # as it is published
+    german.write_text("Größe g NN I-NC O\n", encoding="latin-1")  # its published encoding
     with pytest.raises(InputError, match="deu.train, line 1: not UTF-8 .*; convert the file"):
         read_columns(german)
 
@@ -122,7 +122,7 @@ Ada B-PER
     examples = read_columns(written(tmp_path, content))
     assert examples.texts == [["Ada", "#", "#notes"], ["#", "#tag"]]
     assert examples.lines == [[8, 9, 10], [12, 13]]
-    # After a word it is not a comment.
+    # Within a sentence it is not a comment.
     wrong = content.replace(f"#notes{mark}O", "#notes = a b c")
     with pytest.raises(InputError, match="line 10: . columns, but the first row has 2"):
         read_columns(written(tmp_path, wrong))
@@ -167,7 +167,7 @@ def test_bad_rows_are_reported_with_their_line(tmp_path, kind, caplog):
         read_columns(path)
     with caplog.at_level(logging.WARNING):
         examples = read_columns(path, skip_bad_rows=True)
-    # Left out with its sentence, and never silently.
+    # Skipped with its whole sentence, and reported.
     assert examples.texts == [["a"], ["c"]]
     assert len(examples.skipped) == 1 and examples.skipped[0].startswith(f"{path}, line 3: ")
     assert f"{path}: sentences skipped: 1. {path}, line 3: " in caplog.text

@@ -50,7 +50,7 @@ def test_warns_about_labels_that_prevent_an_entity_f1(caplog):
 
 
 def test_scheme_is_detected_from_all_labels():
-    # The labels of these sentences alone do not show that labels are entity types.
+    # The labels of these sentences alone do not show that they are entity types.
     examples = TaggedExamples([["a"], ["b"]], [["PER"], ["PER"]], label_names=["O", "PER"])
     assert score_tags(examples, [["PER"], ["PER"]])["f1/PER"] == 1
 

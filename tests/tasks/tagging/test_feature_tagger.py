@@ -76,7 +76,7 @@ def test_word_features_are_hidden_states_of_the_encoder(model, mixed):
         features = rows.features(np.arange(5))
         for number, words in enumerate(texts):
             received = features["states"][number, : len(words)]
-            # Four layers of width 16, in batches of other shapes.
+            # Four layers of width 16, in batches of different shapes.
             np.testing.assert_allclose(received, states_of(each, words)[:, layers], atol=1e-5)
             assert features["mask"][number].numpy().sum() == len(words)
 
@@ -85,8 +85,7 @@ def test_long_texts_are_one_sequence(model):
     words = list(np.random.default_rng(3).choice(WORDS, 23))
     rows, _ = model.rows(model.as_texts([["a"], words]))
     received = rows.features(np.array([1]))["states"][0]
-    # Windows of 10 words, 6 apart: the word in the middle of an overlap is from where it has most
-    # context.
+    # Windows of 10 words, 6 apart. Each word in an overlap uses the window with the most context.
     windows = [(0, 10), (6, 16), (12, 22), (18, 23)]
     for word in range(23):
         start, end = window_with_most_context(word, windows)
@@ -101,7 +100,7 @@ def test_concatenated_states_pass_two_lstm_layers(model):
         hidden = model.get_layer(f"bilstm_{number}")(hidden)
     expected = keras.ops.softmax(model.head_layer(hidden))[0]
     assert model.get_layer("bilstm_1").output.shape[-1] == 8
-    # Beside a longer text, whose padding is masked.
+    # In a batch with a longer text, so that this one has padding, which must be masked.
     received = model.predict([words, TEXTS[0] + TEXTS[2]], verbose=0)[0]
     np.testing.assert_allclose(received, expected, atol=1e-5)
 
@@ -139,10 +138,10 @@ def test_replicas_give_the_same_weights():
     results = []
     for strategy in (None, mirrored(2)):
         model = tagger(strategy, crf=True, features=-2)
-        # Batches of 8 of 12: the last one has 4 texts.
+        # Batches of 8 from 12: the last one has 4 texts.
         model.fit(TEXTS[:12], TAGS[:12], batch_size=8, verbose=0)
         results.append(weights(model))
-    # Sums in another order; SGD moves weights by rounding alone.
+    # Sums in another order; SGD does not amplify rounding errors.
     np.testing.assert_allclose(*results, atol=1e-5)
     assert np.abs(results[0] - weights(tagger(crf=True, features=-2))).max() > 1e-3
 
@@ -164,7 +163,7 @@ def test_saves_and_loads(mixed, tmp_path):
             np.testing.assert_array_equal(ours, theirs)
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "model").eval()
     row = {name: np.asarray(value) for name, value in tokenizer()(["a good film"]).items()}
-    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
+    names = ("token_ids", "padding_mask", "segment_ids")  # in the order of their arguments
     with torch.no_grad():
         states = theirs(*(torch.tensor(row[name]) for name in names)).last_hidden_state.numpy()
     np.testing.assert_allclose(mixed.encoder(row)["sequence_output"], states, atol=1e-5)

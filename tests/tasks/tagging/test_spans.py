@@ -103,7 +103,7 @@ def test_detects_the_scheme(labels, scheme):
     assert detect_scheme(labels) == scheme
 
 
-# The same labels as people write them: of each of BIOES a function.
+# Alternative notations of the labels, each as a function of a BIOES letter and a type.
 FORMS = {
     "B_PER": lambda letter, name: f"{letter}_{name}",
     "b-per": lambda letter, name: f"{letter.lower()}-{name.lower()}",
@@ -155,8 +155,8 @@ def test_bare_types_are_decoded_like_seqeval():
             "O"
         ]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that these are no prefixes
-            expected = get_entities(labels)  # their first letter is taken for one
+            warnings.simplefilter("ignore")  # unknown prefixes
+            expected = get_entities(labels)  # reads the first letter as the prefix
         assert [(name[1:], s, e - 1) for name, s, e in spans_of(labels)] == expected
 
 
@@ -171,7 +171,7 @@ def test_scores_equal_seqeval(scheme):
     strict = {} if scheme is None else {"mode": "strict", "scheme": SEQEVAL[scheme]}
     for _ in range(8):
         gold = [labels_of(random_spans(draw), 8, scheme or "IOB2") for _ in range(12)]
-        # Half of the words as they are, so that some entities are found.
+        # Half of the words keep their label, so that some entities are found.
         guess = [
             [
                 label if draw.random() < 0.5 else other
@@ -181,11 +181,11 @@ def test_scores_equal_seqeval(scheme):
         ]
         ours = entity_scores(gold, guess, scheme)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what they divide by zero
+            warnings.simplefilter("ignore")  # divisions by zero
             report = seqeval.metrics.classification_report(
                 gold, guess, output_dict=True, zero_division=0, **strict
             )
-        # To the last digit but one: a mean may be summed in another order.
+        # Up to the last digit, since a mean may be summed in another order.
         for name, score in (("f1", "f1-score"), ("precision",) * 2, ("recall",) * 2):
             assert ours[name] == pytest.approx(report["micro avg"][score], abs=1e-15)
             assert ours[f"macro_{name}"] == pytest.approx(report["macro avg"][score], abs=1e-15)

@@ -39,7 +39,7 @@ def tagger(strategy=None, seed=0, scale=0.0, **arguments):
 
 
 def sentences(count=24, most=25, seed=0):
-    """Words, some of several subwords, and labels: an entity is `good` and the word after it."""
+    """Words, some with several subwords, and labels: an entity is `good` and the word after it."""
     draw = np.random.default_rng(seed)
     texts, labels = [], []
     for _ in range(count):
@@ -69,7 +69,7 @@ def with_crf():
 
 
 def flat_logits(model, words):
-    """Returns the logits of a row with the whole text, and the word of each token, by hand."""
+    """Computes the logits of a text in a single row, and the word of each token, by hand."""
     pieces = [TOKENIZER.tokenize([word]).to_list()[0] for word in words]
     ids = [2, *(piece for of_word in pieces for piece in of_word), 3]
     row = {
@@ -93,7 +93,7 @@ def test_trains_and_evaluates_consistently():
     assert history["loss"][-1] < history["loss"][0] / 2
     result = model.evaluate(TEXTS, TAGS, batch_size=5, verbose=0, return_dict=True)
     scores, gold = np.concatenate(model.predict(TEXTS, verbose=0)), np.concatenate(NUMBERS)
-    # A mean over words, whatever the batches and windows: each counts once.
+    # A mean over words, each counted once, independent of batches and windows.
     assert result["accuracy"] == pytest.approx(np.mean(scores.argmax(axis=1) == gold), abs=1e-6)
     likelihood = np.log(scores[np.arange(len(gold)), gold])
     assert result["loss"] == pytest.approx(-likelihood.mean(), abs=1e-5)
@@ -167,7 +167,7 @@ def test_entities_have_offsets_in_the_text():
         ("X", "awful", 14, 19, 0.75),
         ("X", "great .", 21, 28, 0.75),
     ]
-    # 'awful' and 'great' in one piece are one entity.
+    # 'awful' and 'great' share a token and become one entity.
     answer = WordScores(scores[[0, 1, 2, 4, 4, 5]], np.array([0, 1, 2, 3, 3, 4]))
     assert entities_of(text, answer)[1:] == [("X", "awful\n great .", 14, 28, 0.75)]
 
@@ -202,18 +202,18 @@ def test_crf_covers_all_words_of_a_text(with_crf):
     mask = np.ones((1, 23))
     expected = np.asarray(with_crf.crf_layer(emissions, mask))[0]
     received = with_crf.predict([["a"], words], verbose=0)[1]
-    # Rounding of 23 scores of up to 10, each to 6e-8 of itself.
+    # Rounding of 23 scores of up to 10, each with a relative error of 6e-8.
     np.testing.assert_allclose(received, expected, atol=2e-5)
     np.testing.assert_allclose(received.sum(axis=1), 1, atol=1e-5)
     decoded = np.asarray(with_crf.crf_layer.decode(emissions, mask))[0]
     assert with_crf.tag([["a"], words])[1] == [LABELS[number] for number in decoded]
-    assert (decoded != emissions[0].argmax(axis=1)).any()  # transitions had a say
+    assert (decoded != emissions[0].argmax(axis=1)).any()  # transitions matter
 
 
 def test_crf_loss_is_per_word_and_window(with_crf):
     texts, labels = [words[:4] for words in TEXTS[:6]], [row[:4] for row in NUMBERS[:6]]
     total = 0.0
-    for words, gold in zip(texts, labels):  # none is longer than a window
+    for words, gold in zip(texts, labels):  # each fits in one window
         logits, word = flat_logits(with_crf, words)
         firsts = logits[np.searchsorted(word, np.arange(len(words)))]
         mask = np.ones((1, len(words)))
@@ -244,7 +244,7 @@ def test_crf_treats_words_that_share_a_token_as_one():
     received = over_sequences(
         double, [WordScores(scores, tokens)], np.array([-1.0, -1.0], "float32")
     )[0]
-    # The chain: words 0, 4 and 5.
+    # The CRF sees the words 0, 4 and 5.
     np.testing.assert_array_equal(seen[0][0], scores[None, [0, 4, 5]])
     expected = 2 * scores[[0, 0, 0, 0, 4, 5, 5]]
     expected[2:4] = -1
@@ -284,7 +284,7 @@ def test_rejects_labels_on_padding(model):
     with pytest.raises(InputError, match=message):
         model.evaluate(features, labels[:, 1:], verbose=0)
     model.check_labels(np.where(mask, labels, -100), features, None)
-    model.check_labels(labels, features, mask)  # a weight of 0 is not learned
+    model.check_labels(labels, features, mask)  # a weight of 0 excludes the label
 
 
 @pytest.mark.slow
@@ -304,7 +304,7 @@ def test_features_train_like_texts():
 
 @pytest.mark.slow
 def test_replicas_give_the_same_weights():
-    # Ten words in a window, so that all batches are of one length; the last has 4 texts.
+    # Ten words fill a window, so all batches have the same length; the last one has 4 texts.
     texts = [[word.removesuffix("ly").rstrip("s") for word in TEXTS[0][:10]] for _ in range(12)]
     tags = [(row * 3)[:10] for row in TAGS[:12]]
     tags = [row + ["O"] * (len(texts[0]) - len(row)) for row in tags]
@@ -313,7 +313,7 @@ def test_replicas_give_the_same_weights():
         model = tagger(where)
         model.fit(texts, tags, batch_size=8, shuffle=False, verbose=0)
         results.append(weights(model))
-    # Sums in another order; SGD moves weights by rounding alone.
+    # Sums in another order; SGD does not amplify rounding errors.
     np.testing.assert_allclose(*results, atol=1e-5)
     assert np.abs(results[0] - weights(tagger())).max() > 1e-3
 
@@ -331,7 +331,7 @@ def test_transformers_loads_saved_models(tmp_path, crf):
     model.save_pretrained(tmp_path)
     theirs = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path).eval()
     features = {name: np.asarray(x) for name, x in TOKENIZER(["a goodly film", "plot"]).items()}
-    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
+    names = ("token_ids", "padding_mask", "segment_ids")  # in the order of their arguments
     with torch.no_grad():
         expected = theirs(*(torch.tensor(features[name]) for name in names)).logits.numpy()
     # One layer of width 16 in float32 on both sides.

@@ -17,7 +17,7 @@ def reader():
 
 
 def test_every_character_is_split_like_in_python(reader):
-    """Each character between two letters separates them, joins them, or is a word of its own."""
+    """A character between two letters separates them, joins them, or is a separate word."""
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     texts = ["".join(f"a{chr(code)}b" for code in codes[i::64]) for i in range(64)]
     read = reader(tf.constant(texts))
@@ -59,7 +59,7 @@ def test_empty_batch_has_no_words(reader):
     ],
 )
 def test_entities_equal_those_of_python(labels):
-    """Random sequences of three texts, also invalid ones, are decoded like `spans_of`."""
+    """Decodes random sequences of three texts, including invalid ones, like `spans_of`."""
     of_labels = read_labels(labels).parts
     parts, draw = LabelParts(labels), np.random.default_rng(0)
     for _ in range(50):

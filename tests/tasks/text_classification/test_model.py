@@ -243,7 +243,7 @@ def test_loads_models_saved_by_transformers(tmp_path):
     model = TextClassifier.from_pretrained(tmp_path)
     assert model.labels == ["x", "y", "z"] and model.problem_type == "single_label_classification"
     rows = tokenizer()(TEXTS, length=14)
-    names = ("token_ids", "padding_mask", "segment_ids")  # the order of their arguments
+    names = ("token_ids", "padding_mask", "segment_ids")  # in the order of their arguments
     with torch.no_grad():
         expected = theirs(*(torch.tensor(np.asarray(rows[name])) for name in names)).logits
     np.testing.assert_allclose(model(rows), expected.numpy(), atol=1e-5)
@@ -346,7 +346,7 @@ def test_new_head_takes_the_label_names_of_the_encoder(tmp_path):
     assert TextClassifier.from_pretrained(tmp_path, num_classes=3).labels == expected
     assert TextClassifier.from_pretrained(tmp_path, num_classes=2).labels == ["LABEL_0", "LABEL_1"]
     assert TextClassifier.from_pretrained(tmp_path, labels=["x", "y"]).labels == ["x", "y"]
-    names = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}  # what `transformers` writes of itself
+    names = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}  # default of `transformers`
     (tmp_path / "config.json").write_text(json.dumps(config | names))
     with pytest.raises(InputError, match="without a classifier; pass num_classes or labels"):
         TextClassifier.from_pretrained(tmp_path)
@@ -383,12 +383,12 @@ def test_rejects_ids_without_an_embedding(name, wrong):
 
 
 def test_pairs_for_a_model_with_one_segment():
-    """As RoBERTa's in `transformers`: the second text has the segment of the first."""
+    """Like RoBERTa in `transformers`: both texts of a pair have the same segment."""
     one = encoder(num_segments=1)
     model = TextClassifier(one, tokenizer(), labels=["negative", "positive"])
     pairs = [("good film", "bad"), ("a", "the plot")]
     features = {name: np.array(f) for name, f in tokenizer()(pairs).items()}
-    assert features["segment_ids"].max() == 1  # the tokenizer's own way is as it was
+    assert features["segment_ids"].max() == 1  # the tokenizer itself is unchanged
     with pytest.raises(InputError, match=r"segment_ids must be in \[0, 1\). Received: 1"):
         model.predict(features)
     features["segment_ids"][:] = 0

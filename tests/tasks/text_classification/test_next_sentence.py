@@ -1,4 +1,4 @@
-"""Whether one text follows another, against `transformers`."""
+"""Next sentence prediction, against `transformers`."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ SIZES = {
 
 
 def pretrained(kind, directory):
-    """A directory with the weights of a class of `transformers`, which is returned, too."""
+    """Saves a new `transformers` model of a class to a directory; returns the model."""
     transformers.set_seed(0)
     model = kind(kind.config_class(**SIZES | {"embedding_size": 8}))
     model.save_pretrained(directory)
@@ -61,7 +61,7 @@ def test_equals_transformers(kind, tmp_path):
     model = NextSentencePredictor.from_pretrained(tmp_path)
     received = model.predict(PAIRS, verbose=0)
     assert received.shape == (10,) and received.dtype == "float32"
-    # A softmax does not enlarge the 1e-5 that logits may differ by.
+    # A softmax does not amplify the 1e-5 by which logits may differ.
     assert np.abs(received - expected).max() < 1e-5
     assert np.ptp(expected) > 1e-2
     model.save_pretrained(tmp_path)
@@ -79,7 +79,7 @@ def test_learns_the_next_sentence(directory, tmp_path):
     probabilities = model.predict(PAIRS, verbose=0)
     expected = -np.mean(np.log(np.where(follows, probabilities, 1 - probabilities)))
     loss, accuracy = model.evaluate(PAIRS, follows, verbose=0)
-    # 1 - p loses digits where p is close to 1.
+    # 1 - p loses digits if p is close to 1.
     assert loss == pytest.approx(expected, rel=1e-3) and accuracy == 1.0
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

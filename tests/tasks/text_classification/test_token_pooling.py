@@ -29,7 +29,7 @@ def built(base, pooling, **arguments):
 
 
 def expected(model, pooling):
-    """The logits, from the hidden states of the tokens, in float64."""
+    """Computes the logits from the hidden states of the tokens, in float64."""
     features = model.tokenizer(TEXTS, length=model.max_length)
     states = torch.tensor(np.asarray(model.encoder(features)["sequence_output"])).double()
     real = torch.tensor(np.asarray(features["padding_mask"]) == 1)[:, :, None]

@@ -1,4 +1,4 @@
-"""Classes that a model was never trained on, against the pipeline of `transformers`."""
+"""Zero-shot classification, against the pipeline of `transformers`."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_equals_transformers(model, tmp_path, labels, multi_label):
     assert received.shape == (3, len(labels)) and received.dtype == "float32"
     for row, their in zip(received, theirs):
         scores = dict(zip(their["labels"], their["scores"]))
-        # A softmax does not enlarge the 1e-5 that logits may differ by.
+        # A softmax does not amplify the 1e-5 by which logits may differ.
         np.testing.assert_allclose(row, [scores[label] for label in labels], atol=1e-5)
 
 
@@ -52,7 +52,7 @@ def test_finds_entailment_and_contradiction_by_name(model):
     probabilities = pair.predict([("joy", "the film is good, is it")], verbose=0)
     received = zero_shot(pair, ["joy"], ["good"], TEMPLATE)
     np.testing.assert_allclose(received[0, 0], probabilities[0, 0], atol=1e-6)
-    order = [1, 0, 2]  # where transformers would take "neutral" for the opposite
+    order = [1, 0, 2]  # transformers would take "neutral" for the opposite
     other = TextClassifier(model.encoder, tokenizer(), labels=[NLI[i] for i in order])
     kernel, bias = (weight.numpy() for weight in model.head_layer.dense.weights)
     other.head_layer.dense.set_weights([kernel[:, order], bias[order]])

@@ -28,7 +28,7 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """The files of a tokenizer that `tokenizers` learned."""
+    """The files of a tokenizer trained with `tokenizers`."""
     path = tmp_path_factory.mktemp("bpe")
     learn_bytes(path)
     return path
@@ -40,7 +40,7 @@ def directory(tmp_path_factory):
     ids=["strips", "as it is"],
 )
 def theirs(directory, request):
-    """The reference tokenizer, whose `<mask>` strips white space, as in roberta-base, or not."""
+    """The reference tokenizer; its `<mask>` strips white space, as in roberta-base, or does not."""
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.BPE.from_file(
             str(directory / "vocab.json"), str(directory / "merges.txt")
@@ -178,7 +178,7 @@ def test_rejects_damaged_tokenizer_json(ours, tmp_path, change, message):
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_adds_a_space_before_the_first_word(ours, directory, tmp_path, normalize):
-    """`add_prefix_space=True`, as in models that tag words; `tokenizers` is the oracle."""
+    """`add_prefix_space=True`, as in tagging models; the reference is `tokenizers`."""
     theirs = transformers.RobertaTokenizer.from_pretrained(directory, add_prefix_space=True)
     theirs.add_tokens(["[E1]", tokenizers.AddedToken("<L>", lstrip=True)])
     if normalize:

@@ -28,7 +28,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
-    """Tokenizers of small models, one for each family."""
+    """Tokenizers of small models, one per family."""
     made = {}
     for family in CASES:
         folder = tmp_path_factory.mktemp("models")
@@ -42,7 +42,7 @@ def ids(theirs, texts):
 
 
 def write_preset(directory, tokenizer, theirs):
-    """A backbone is there as well: KerasHub's `from_preset` looks at its config.json first."""
+    """Writes a backbone as well: KerasHub's `from_preset` reads its config.json first."""
     random_backbone(CASES[tokenizer.family]).save_to_preset(str(directory))
     theirs.save_to_preset(str(directory))
     write_notes(directory, tokenizer)
@@ -57,7 +57,7 @@ def test_writes_a_preset_that_keras_hub_reads(family, tokenizers, tmp_path):
     assert theirs.get_vocabulary() == tokenizer.vocabulary
     assert theirs.mask_token_id == tokenizer.mask_id
     assert (theirs.start_token_id, theirs.end_token_id) == (tokenizer.cls_id, tokenizer.sep_id)
-    # A line end of Unicode is white space in ours; XLM-RoBERTa's own map leaves it.
+    # U+0085, a line break, is white space in ours; XLM-RoBERTa's character map leaves it.
     texts = TEXTS + ["a\x85b"] if family == "ALBERT" else TEXTS
     assert ids(theirs, texts) == tokenizer.tokenize(texts).to_list()
     again = Tokenizer.from_pretrained(tmp_path)
@@ -66,7 +66,7 @@ def test_writes_a_preset_that_keras_hub_reads(family, tokenizers, tmp_path):
 
 @pytest.mark.parametrize("family", CASES)
 def test_odd_strings(family, tokenizers):
-    """Without special tokens, several marks on a character and equal scores, which differ."""
+    """Differences are limited to special tokens, multiple combining marks and equal scores."""
     tokenizer = tokenizers[family]
     theirs = ids(to_keras_hub(tokenizer, CASES[family]), ODD)
     ours = tokenizer.tokenize(ODD).to_list()
@@ -89,7 +89,7 @@ def test_reads_a_preset_of_keras_hub(family, tmp_path):
 
 
 def test_without_the_notes_albert_is_the_same_function(tokenizers, tmp_path):
-    """As after KerasHub has loaded and saved the preset again."""
+    """Models the case that KerasHub loads the preset and saves it again."""
     tokenizer = tokenizers["ALBERT"]
     to_keras_hub(tokenizer, "albert").save_to_preset(str(tmp_path))
     again = Tokenizer.from_pretrained(tmp_path)
@@ -121,7 +121,7 @@ def test_scores_in_float64_are_rounded(tokenizers, caplog):
 
 
 def test_the_model_is_one_of_sentencepiece(tokenizers):
-    """SentencePiece's own library reads it; the pieces that ALBERT avoids are unused."""
+    """SentencePiece's library can read the model; the pieces that ALBERT avoids are unused."""
     data = make_model(tokenizers["ALBERT"])
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     last = processor.get_piece_size() - 1

@@ -1,4 +1,4 @@
-"""FlauBERT's tokenizer: ids equal those of `transformers`; offsets have their properties."""
+"""FlauBERT's tokenizer: ids equal those of `transformers`; offsets cover the text in order."""
 
 import random
 import unicodedata
@@ -52,7 +52,7 @@ def random_texts(count, seed=0):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """FlauBERT's files with a vocabulary learned by `tokenizers`, without some of its tokens."""
+    """FlauBERT files with a vocabulary trained by `tokenizers`, which lacks some tokens."""
     path = tmp_path_factory.mktemp("flaubert")
     learn_french(path)
     return path
@@ -99,9 +99,9 @@ def test_equals_transformers_on_random_text(ours, theirs):
 
 
 def test_words_equal_transformers(theirs, monkeypatch):
-    """Compares words, since differences are invisible where both tokenizers give `<unk>`."""
+    """Compares words, since `<unk>` would hide differences."""
     monkeypatch.setattr(theirs, "bpe", lambda word: f"{word}</w>")
-    # What all versions of Python and TensorFlow know: Unicode 3.2.
+    # Unicode 3.2, which all versions of Python and TensorFlow support.
     known = unicodedata.ucd_3_2_0.category
     codes = [code for code in range(0x30000) if known(chr(code)) not in ("Cn", "Cs")]
     texts = [f"a{chr(code)}b'{chr(code)} {chr(code)}." for code in codes[::23]]
@@ -124,7 +124,7 @@ def test_offsets_cover_the_text_in_order(ours):
         for number, place in enumerate(zip(begin, end)):
             assert 0 <= place[0] < place[1] <= len(text), text
             covered |= set(range(*place))
-            # A quote may stand before the comma or the dots that it follows in the text.
+            # A quote may move in front of the comma or period that precedes it in the text.
             if number and begin[number] < begin[number - 1]:
                 assert set(text[slice(*place)]) & set(".,…。,5\u00a0"), text
         for place, character in enumerate(text):

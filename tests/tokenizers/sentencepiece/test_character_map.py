@@ -14,7 +14,7 @@ from tests.tokenizers.sentencepiece_models import train
 
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
-    """The map of nearly all published models, nmt_nfkc."""
+    """nmt_nfkc, the character map of nearly all published models."""
     return read_model(train(tmp_path_factory.mktemp("model"), "XLM-RoBERTa"))[2]
 
 
@@ -44,7 +44,7 @@ def test_every_pair_is_normalized(encoded):
 def test_the_beginning_of_a_short_grapheme_replaces_all_of_it():
     changes = {"ﬁ": "fi", "e\u0301": "é"}
     assert normalized(changes, "ﬁ\u0301 e\u0301\u0302 e\u0302\u0301") == "fi é e\u0302\u0301"
-    assert normalized(changes, "ﬁ\u0301\u0301") == "fi\u0301\u0301"  # seven bytes are too long
+    assert normalized(changes, "ﬁ\u0301\u0301") == "fi\u0301\u0301"  # seven bytes exceed the limit
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000, 100_000])
@@ -55,7 +55,7 @@ def test_damaged(encoded, size):
 
 
 def test_circles():
-    """A trie whose nodes lead back to themselves would be endless."""
+    """A trie with cycles must not be followed endlessly."""
     units = [1 << 10] + [(code & 0xFF) | (1 << 10) for code in range(1, 256)]
     data = b"".join(unit.to_bytes(4, "little") for unit in units)
     read_map(base64.b64encode(len(data).to_bytes(4, "little") + data + b"\0").decode())

@@ -29,7 +29,7 @@ def albert(trained, tmp_path):
 
 @pytest.fixture
 def whole(albert):
-    """A directory with a tokenizer.json."""
+    """A directory with a tokenizer.json and no SentencePiece model."""
     tokenizer = Tokenizer.from_pretrained(albert)
     (albert / "spiece.model").unlink()
     tokenizer.save_pretrained(albert)
@@ -49,7 +49,7 @@ def test_family_follows_from_the_configuration(trained, tmp_path, family):
     (directory / "tokenizer_config.json").unlink()
     write(directory / "config.json", {"model_type": family.lower()})
     assert Tokenizer.from_pretrained(directory).fingerprint == expected.fingerprint
-    # A tokenizer.json says it by itself; the name of a model says ALBERT or XLM-RoBERTa.
+    # tokenizer.json is enough; for a SentencePiece model, its name shows ALBERT or XLM-RoBERTa.
     (directory / "config.json").unlink()
     by_name = Tokenizer.from_pretrained(directory).family
     assert by_name == ("ALBERT" if family == "ALBERT" else "XLM-RoBERTa")
@@ -74,7 +74,7 @@ def test_layouts(trained):
     assert xlm.vocabulary[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
     first = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"]
     assert camembert.vocabulary[:7] == first
-    assert xlm.vocabulary[4:] == camembert.vocabulary[7:]  # both ends with <mask>
+    assert xlm.vocabulary[4:] == camembert.vocabulary[7:]  # both end with <mask>
     assert (xlm.cls_id, xlm.sep_id, xlm.mask_id) == (0, 2, len(xlm.vocabulary) - 1)
     assert (camembert.cls_id, camembert.sep_id) == (5, 6)
     assert camembert.scores[4] == -100 and min(xlm.scores) > -100
@@ -82,7 +82,7 @@ def test_layouts(trained):
 
 @pytest.mark.slow
 def test_an_added_token_of_tokenizer_json_cuts_words(whole):
-    """As `transformers` writes ALBERT's brackets when it reads a SentencePiece model alone."""
+    """Like ALBERT's brackets when `transformers` reads a SentencePiece model alone."""
     before = Tokenizer.from_pretrained(whole)
     settings = json.loads((whole / "tokenizer.json").read_text())
     bracket = {"content": "(", "lstrip": False, "rstrip": False, "single_word": False}
@@ -215,7 +215,7 @@ def test_rejects_an_unknown_layout(whole):
 
 @pytest.mark.parametrize("scheme", ["never", "first"])
 def test_prepend_scheme_selects_the_marked_words(tmp_path, scheme):
-    """`prepend_scheme` of tokenizer.json; `tokenizers` is the oracle."""
+    """`prepend_scheme` in tokenizer.json; the reference is `tokenizers`."""
     train(tmp_path, "XLM-RoBERTa")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path).backend_tokenizer
     marks = pre_tokenizers.Metaspace(prepend_scheme=scheme)

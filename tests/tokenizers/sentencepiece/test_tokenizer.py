@@ -19,7 +19,7 @@ from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 FAMILIES = ["ALBERT", "XLM-RoBERTa", "CamemBERT"]
 
 
-# ALBERT prepares texts the most; of the others there are quicker tests in test_all_kinds.
+# ALBERT normalizes texts the most; test_all_kinds has quicker tests for the others.
 SOME_SLOW = [
     pytest.param(family, marks=[] if family == "ALBERT" else [pytest.mark.slow])
     for family in FAMILIES
@@ -36,7 +36,7 @@ def directory(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def saved(directory, tmp_path_factory):
-    """The same tokenizer as written by `transformers`, with tokenizer.json."""
+    """The same tokenizer saved by `transformers`, with tokenizer.json."""
     path = tmp_path_factory.mktemp("saved")
     transformers.AutoTokenizer.from_pretrained(directory).save_pretrained(path)
     return path
@@ -88,14 +88,14 @@ def test_long_text(ours, theirs):
 
 @pytest.mark.slow
 def test_converts_a_lone_model_to_files_of_transformers(directory, tmp_path):
-    ours = Tokenizer.from_pretrained(directory)  # of the SentencePiece model alone
+    ours = Tokenizer.from_pretrained(directory)  # from the SentencePiece model alone
     ours.save_pretrained(tmp_path)
     assert_equal(ours, transformers.AutoTokenizer.from_pretrained(tmp_path), [TEXT, *ODD])
     assert Tokenizer.from_pretrained(tmp_path).fingerprint == ours.fingerprint
 
 
 def original_albert(model, text):
-    """ALBERT's normalization of a text, and the comma that it splits off a number."""
+    """Applies ALBERT's normalization, and splits a comma off numbers as ALBERT does."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     text = unicodedata.normalize("NFKD", text)
     text = "".join(c for c in text if not unicodedata.combining(c)).lower()
@@ -110,11 +110,11 @@ def original_albert(model, text):
 
 
 def test_a_lone_model_equals_the_original_implementation(directory):
-    """Without tokenizer.json; `transformers` would split words at ALBERT's brackets."""
+    """No tokenizer.json; `transformers` would split words at ALBERT's brackets."""
     ours = Tokenizer.from_pretrained(directory)
     model = sentencepiece.SentencePieceProcessor(model_file=str(next(directory.glob("*.model"))))
     texts = [*TEXT.split("\n")[:2], "we see 2, (and the test), well-known 12, tests"]
-    # A model may have ",2": ours takes that, as `tokenizer.json` does, where ALBERT first takes "1,".
+    # If a model has ",2", ours uses it, like `tokenizer.json`; ALBERT first uses "1,".
     texts[0] = texts[0].replace("1,234.5", "12.5")
     assert "12.5" in texts[0]
     assert ours.family != "ALBERT" or "2," in model.encode(texts[-1], out_type=str)

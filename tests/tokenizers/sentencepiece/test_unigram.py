@@ -23,7 +23,7 @@ def test_random_models():
     draw = random.Random(0)
     for _ in range(10):
         texts = {"".join(draw.choices("▁ab日", k=draw.randint(1, 5))) for _ in range(30)}
-        # Of a sum of few such scores many are equal.
+        # With so few different scores, many sums are equal.
         scores = [draw.choice([-1.5, -2.25, -3.1234567, -4.0]) for _ in texts]
         vocabulary = [("<unk>", 0.0), *zip(sorted(texts), scores)]
         words = ["▁" + "".join(draw.choices("ab日c", k=draw.randint(0, 20))) for _ in range(100)]
@@ -31,12 +31,12 @@ def test_random_models():
 
 
 def test_equal_sums_are_exact():
-    """With sums of 32 bits rounding prefers 88 8 at this distance from the start."""
+    """In 32 bits, rounding would prefer 88 8 at this distance from the start."""
     scores = {"▁0": -6.718461, ".": 0.0, "8": -5.931357, "88": -7.6283197}
     assert_equal([("<unk>", 0.0), *scores.items()], ["▁0.888", "▁888", "▁8888888"])
     model = UnigramModel(["<unk>", *scores], [0.0, *scores.values()], 0)
     ids, _ = model(tf.constant([ord(c) for c in "▁0.888"]))
-    assert ids.numpy().tolist() == [1, 2, 3, 4]  # the longer piece last
+    assert ids.numpy().tolist() == [1, 2, 3, 4]  # the longer piece comes last
 
 
 def test_accepts_an_empty_batch():

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_bert_impl.tokenizers.unicode import utf8
 
-# Lead and continuation bytes at the borders of what UTF-8 allows.
+# Lead and continuation bytes at the limits of valid UTF-8.
 ODD = bytes.fromhex("41 80 8f 90 9f a0 bf c0 c1 c2 df e0 ed ef f0 f4 f5 f7 f8 f9 fe ff")
 
 
@@ -20,7 +20,7 @@ def assert_decoded(texts):
     assert (starts[1:] - starts[:-1]).numpy().tolist() == lengths
 
 
-@pytest.mark.parametrize("ascii_around", [0, 100])  # converted by TensorFlow; by our own table
+@pytest.mark.parametrize("ascii_around", [0, 100])  # decoded by TensorFlow; by our table
 def test_invalid_utf8_is_replaced_as_python_does(ascii_around):
     draw = random.Random(0)
     for _ in range(500):

@@ -18,7 +18,7 @@ def saved(tokenizer, tmp_path):
 
 
 def edit(path, **changes):
-    """Changes keys of a JSON file; a name with __ in it goes into nested objects."""
+    """Changes keys of a JSON file; `__` in a name separates nested keys."""
     whole = json.loads(path.read_text())
     for name, value in changes.items():
         *outer, last = name.split("__")
@@ -62,14 +62,14 @@ def test_reads_what_transformers_wrote(tokenizer, saved, tmp_path):
 
 
 def words(count, capitals):
-    """A vocabulary file with some words that have capital letters."""
+    """The content of a vocabulary file in which some words have capital letters."""
     return SPECIAL + "".join(f"{'W' if n < capitals else 'w'}ord{n}\n" for n in range(count))
 
 
 @pytest.mark.parametrize("place", ["vocab.txt", "assets/vocab.txt"])
 @pytest.mark.parametrize(("capitals", "lowercase"), [(0, True), (1, True), (60, False)])
 def test_infers_the_case_from_the_vocabulary(tmp_path, caplog, place, capitals, lowercase):
-    """As in Google's checkpoints; a few capitals, such as SciBERT's Greek letters, do not count."""
+    """As in Google's checkpoints; ignores a few capitals, such as SciBERT's Greek letters."""
     (tmp_path / "assets").mkdir()
     (tmp_path / place).write_text(words(200, capitals))
     assert Tokenizer.from_pretrained(tmp_path).lowercase == lowercase
@@ -249,7 +249,7 @@ TEXTS = [
 
 
 def write(path, **files):
-    """Writes vocab.txt and JSON files, of which `__` in the names are dots."""
+    """Writes vocab.txt and JSON files named by the keywords."""
     (path / "vocab.txt").write_text(files.pop("vocab", PLAIN))
     for name, value in files.items():
         (path / f"{name}.json").write_text(json.dumps(value))
@@ -321,7 +321,7 @@ def test_rejects_ids_that_added_tokens_cannot_have(tmp_path, number, message):
 
 
 def test_added_tokens_decoder_may_leave_a_gap(tmp_path):
-    """Tokenizers with a gap were written there, and their models have rows for all ids."""
+    """`transformers` has written such tokenizers, and their models have rows for all ids."""
     decoder = {"20": {"content": "[X]"}}
     write(tmp_path, tokenizer_config={"do_lower_case": True, "added_tokens_decoder": decoder})
     tokenizer = Tokenizer.from_pretrained(tmp_path)

@@ -58,7 +58,7 @@ def test_random_texts_equal_tokenizers(assert_equal, vocabulary):
     draw = random.Random(3)
     characters = [token for token in vocabulary if len(token) == 1] + [" "] * 40
     odd = ["[MASK]", "\u0301", "\u200b", "한", "É", "中", "\ue000", "\U0001d15e", "\u08d4", "\t"]
-    for density in (0.02, 0.5):  # mostly ASCII is decoded in another way than the rest
+    for density in (0.02, 0.5):  # mostly ASCII text takes a different code path
         texts = [
             "".join(
                 draw.choice(characters[:94] + [" "] * 20)
@@ -81,7 +81,7 @@ def test_offsets_point_into_the_original_text():
 
 
 def test_invalid_utf8_is_dropped_and_counts_as_characters():
-    """As Python: \\xff is one U+FFFD, \\xe4\\xb8 cut short is one, \\xed\\xa0\\x80 three."""
+    """Like Python: \\xff is one U+FFFD, a truncated \\xe4\\xb8 is one, \\xed\\xa0\\x80 is three."""
     tokenizer = WordPieceTokenizer(WORDS)
     texts = [b"un\xffwanted", b"\xe4\xb8un", b"\xed\xa0\x80un", b"un\xe4\xb8"]
     ids, starts, ends = (ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts))

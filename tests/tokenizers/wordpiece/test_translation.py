@@ -11,7 +11,7 @@ def splitter(request):
 
 
 def words_in_graph(splitter, texts):
-    """The expected result of `Translation`, computed in the graph."""
+    """Computes the expected result of `Translation` in the graph."""
     words = splitter(tf.constant(texts))
     strings = [word.decode() for word in words.strings().numpy()]
     bounds = words.texts.numpy()
@@ -27,7 +27,7 @@ def test_code_points_give_the_words_of_the_graph(splitter, form):
     codes = [code for code in range(0, 0x110000, 7) if not 0xD800 <= code < 0xE000 and code != 10]
     texts, translation = [form.format(chr(code)) for code in codes], Translation(splitter.table)
     own = [text for text in texts if translation([text]) is not None]
-    assert len(own) > len(texts) - 5  # a note with a flag has two marks that stay
+    assert len(own) > len(texts) - 5  # a musical note with a flag keeps two marks
     assert translation(own) == words_in_graph(splitter, own)
 
 
@@ -42,7 +42,7 @@ def test_a_word_that_is_too_long_is_unknown(splitter):
 def test_returns_none_for_texts_that_need_the_graph():
     translation = Translation(WordSplitter(lowercase=True).table)
     assert translation(["a [MASK]"]) is None
-    assert translation(["a\u302e\u302f"]) is None  # two marks that stay, perhaps not in order
+    assert translation(["a\u302e\u302f"]) is None  # keeps two marks, perhaps out of order
     assert translation(["a\u302e", "\u302fb"]) == ["a\u302e", TEXT_END, "\u302fb", TEXT_END]
     assert translation(["[mask]", ""]) == ["[", "mask", "]", TEXT_END, TEXT_END]
     assert translation([]) == []

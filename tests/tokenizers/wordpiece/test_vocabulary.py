@@ -47,7 +47,7 @@ def test_splits_its_training_texts_without_unknown_tokens():
     ids = tokenizer.tokenize(list(corpus())).flat_values.numpy()
     assert tokenizer.unk_id not in ids
     characters = sum(len(text.replace(" ", "")) for text in corpus())
-    assert len(ids) < characters / 2  # pieces of more than one character are in use
+    assert len(ids) < characters / 2  # over two characters on average
 
 
 def test_min_frequency():
@@ -74,7 +74,7 @@ print(hashlib.sha256("\\n".join(learn_wordpiece_vocabulary(corpus(), 300)).encod
 
 @pytest.mark.slow
 def test_another_process_learns_the_same_list():
-    """The trainer's hash tables have another order in each process."""
+    """The order in the trainer's hash tables differs between processes."""
     command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
