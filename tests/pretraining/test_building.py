@@ -1,4 +1,4 @@
-"""The model of a run: shaped for the tokenizer of its records."""
+"""A run's model has the vocabulary size and padding id of the tokenizer of its records."""
 
 import dataclasses
 import json
