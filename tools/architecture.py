@@ -3,9 +3,9 @@
 
     python tools/architecture.py [--out FILE]
 
-A room is a module or a folder directly below `keras_bert_impl`, or below `keras_bert_impl/tasks`. Rooms
-are drawn on floors: each imports only from rooms on the floors below it. A line is left out if a
-longer path leads to the same room.
+A room is a module or a folder directly below `keras_bert_impl`, or below
+`keras_bert_impl/tasks`. Rooms are drawn on floors: each imports only from rooms on the floors
+below it. An import is not drawn if a longer path leads to the same room.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def floors(graph: Graph) -> list[list[str]]:
 
 
 def draw(graph: Graph, path: Path) -> None:
-    """Draws the rooms on their floors, with lines for imports that no longer path implies."""
+    """Draws the rooms on their floors, with lines for imports without a longer path."""
     import matplotlib.pyplot as plt
 
     levels = floors(graph)

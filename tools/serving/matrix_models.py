@@ -93,7 +93,7 @@ def encoder() -> Encoder:
 
 
 def texts(most: int = LENGTHS[-1], seed: int = 0) -> list[str]:
-    """Returns 64 texts: eight of each of `LENGTHS`, of up to `most` tokens, and eight mixed ones."""
+    """Returns 64 texts: eight of each of `LENGTHS`, of up to `most` tokens, and eight mixed."""
     lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
     draw = np.random.default_rng(seed)
     return [_text(min(length, most), draw) for length in lengths]
@@ -147,7 +147,7 @@ def _classifier(**settings):
 
 def _tagger(name, kind=TokenClassifier, **settings):
     model = kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
-    # There may be few entities, of words there are scores.
+    # Predicted entities may be few, but every word has scores.
     return _on_text(name, model, asked=("serving_default", "words"))
 
 

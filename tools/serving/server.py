@@ -168,7 +168,7 @@ def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPSer
     """Starts an HTTP server; returns it and its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):  # the name is that of the library
+        def do_POST(self):  # the library requires this name
             status, answer = 200, None
             try:
                 size = int(self.headers["Content-Length"])
@@ -184,7 +184,7 @@ def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPSer
             self.wfile.write(content)
 
         def log_message(self, *what):
-            """Nothing is written for each request."""
+            """Disables logging of requests."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -36,9 +36,7 @@ def test_fit_ends_with_the_epoch_of_the_signal():
     before = signal.getsignal(signal.SIGTERM)
     with EndsOnSigterm() as preemption:
         assert epochs_of(preemption, signals=[1]) == [0, 1]
-        assert (
-            signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        )  # a second SIGTERM ends at once
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second SIGTERM ends at once
     assert preemption.has_ended
     assert signal.getsignal(signal.SIGTERM) is before
 
