@@ -71,7 +71,7 @@ def without_public_names(rooms: Graph) -> Graph:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Returns groups of nodes that reach each other; none if imports go one way."""
+    """Returns cycles as groups of nodes that reach each other; none if imports go one way."""
     reached = {node: _reached(node, graph) for node in graph}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached[other]))
@@ -92,7 +92,7 @@ def _reached(start, graph):
 
 
 def floors(graph: Graph) -> list[list[str]]:
-    """Returns the nodes of a graph without circles by height: each imports only lower ones."""
+    """Returns the nodes of an acyclic graph by height: each imports only lower ones."""
     heights = {}
 
     def height(node):

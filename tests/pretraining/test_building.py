@@ -1,4 +1,4 @@
-"""A run's model has the vocabulary size and padding id of the tokenizer of its records."""
+"""The model of a run, whose shape fits the tokenizer of its records."""
 
 import dataclasses
 import json

@@ -26,7 +26,7 @@ import numpy as np
 from wire import read_fields, read_numbers, read_records, write_field, write_number
 
 _SERVICE = "tensorflow.serving.PredictionService"
-_MOST_VALUES = 1 << 26  # of a tensor; a message of few bytes can claim more
+_MOST_VALUES = 1 << 26  # per tensor; a short message could declare more
 # Numbers of `DataType`: (field of TensorProto with single values, format of one in it).
 _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
 
@@ -124,7 +124,7 @@ def read_tensor(message: bytes) -> np.ndarray:
 
 
 def _single_values(fields, kind):
-    """Returns the values of a typed field, packed or not; the last one repeats if some lack."""
+    """Returns the values of a typed field, packed or not; the last repeats if some are missing."""
     number, code = _VALUES[kind]
     values = []
     for value in fields.get(number, [0]):

@@ -384,7 +384,7 @@ def test_full_disk_keeps_the_old_records(tmp_path, write_corpus, tokenizer, monk
 
 @pytest.mark.slow
 def test_full_file_system_raises_an_input_error(tmp_path, write_corpus, tokenizer):
-    # 1.4 million tokens of 7.6 bits.
+    # 1.4 million tokens of 7.6 bits each.
     corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
     with small_disk(tmp_path / "disk"):
         with pytest.raises(InputError, match="cannot write .*records: (No space|File too large)"):

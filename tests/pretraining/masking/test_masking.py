@@ -1,4 +1,4 @@
-"""Masking: how many tokens, which ones and their replacements depend only on the names of draws."""
+"""Masking: the number, choice and replacement of tokens depend only on the names of draws."""
 
 import numpy as np
 import pytest
