@@ -24,7 +24,7 @@ TWO_PROCESSES = ("direct_running_mode=multi_processing", "direct_num_workers=2")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, write_corpus):
-    """A corpus of five files: one is empty, one a copy, and the last starts with half of one."""
+    """Five files: one is empty, one a copy, and the last starts with half of another."""
     folder = tmp_path_factory.mktemp("corpus")
     for name in "ab":
         write_corpus(folder / name, 60, seed=name)
