@@ -3,9 +3,9 @@
 
     python tools/architecture.py [--out FILE]
 
-A room is a module or a folder directly below `keras_bert_impl`, or below `keras_bert_impl/tasks`. Rooms
-are drawn on floors: each imports only from rooms on the floors below it. A line is left out if a
-longer path leads to the same room.
+A room is a module or a folder directly below `keras_bert_impl`, or below
+`keras_bert_impl/tasks`. Rooms are drawn on floors: each imports only from rooms on the floors
+below it. An import is not drawn if a longer path leads to the same room.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def without_public_names(rooms: Graph) -> Graph:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Returns groups of nodes that reach each other; none if imports go one way."""
+    """Returns cycles as groups of nodes that reach each other; none if imports go one way."""
     reached = {node: _reached(node, graph) for node in graph}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached[other]))
@@ -92,7 +92,7 @@ def _reached(start, graph):
 
 
 def floors(graph: Graph) -> list[list[str]]:
-    """Returns the nodes of a graph without circles by height: each imports only lower ones."""
+    """Returns the nodes of an acyclic graph by height: each imports only lower ones."""
     heights = {}
 
     def height(node):
@@ -106,7 +106,7 @@ def floors(graph: Graph) -> list[list[str]]:
 
 
 def draw(graph: Graph, path: Path) -> None:
-    """Draws the rooms on their floors, with lines for imports that no longer path implies."""
+    """Draws the rooms on their floors, with lines for imports without a longer path."""
     import matplotlib.pyplot as plt
 
     levels = floors(graph)

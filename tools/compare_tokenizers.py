@@ -1,17 +1,18 @@
-"""Compares a tokenizer of ours with that of `transformers` and with the original one.
+"""Compares our tokenizer with that of `transformers` and with the original one.
 
     python tools/compare_tokenizers.py --tokenizer bert-base-uncased --wikipedia lines.txt \
         --original tokenization.py --strings 1000000 --seed 0
 
-`--tokenizer` is a model directory with tokenizer files of any kind that we read. Ids and offsets
-are compared with what `transformers` makes of the same directory, and ids with the original:
-`--original` is, for WordPiece, `tokenization.py` of https://github.com/google-research/bert (it is
-also in the package bert-tensorflow 1.0.4); for SentencePiece the model, which the `sentencepiece`
-library then reads, after the text was prepared as the model's authors did. Prints, for each class
-of strings, how many differ, and at the end which characters make the difference from the original.
-Exits with 1 where anything differs from `transformers`. With `--speed` it measures instead: the
-first Wikipedia lines, CPU time, all tokenizers in turn, medians of five; one thread, or with
-`--parallel` all of them.
+`--tokenizer` is a model directory with tokenizer files of any kind that this package reads. Ids and
+offsets are compared with those of `transformers` for the same directory, and ids with the original.
+For WordPiece, `--original` is `tokenization.py` of https://github.com/google-research/bert (also in
+the package bert-tensorflow 1.0.4). For SentencePiece, it is the model; the `sentencepiece` library
+runs it on text prepared as the model's authors did. Prints how many strings of each class differ,
+and finally which characters cause differences from the original. Exits with 1 if anything differs
+from `transformers`.
+
+With `--speed` it measures CPU time instead: the first Wikipedia lines, all tokenizers in turn,
+medians of five; one thread, or all of them with `--parallel`.
 """
 
 import argparse
@@ -52,7 +53,7 @@ Encoding = collections.namedtuple("Encoding", "ids offsets")
 
 
 class PythonTokenizer:
-    """A tokenizer of `transformers` in Python, such as FlauBERT's, asked as those of `tokenizers`.
+    """A Python tokenizer of `transformers`, such as FlauBERT's, with the interface of `tokenizers`.
 
     It has no offsets.
     """
@@ -66,13 +67,13 @@ class PythonTokenizer:
 
 
 def reference(directory: str) -> Any:
-    """The tokenizer of the `tokenizers` library that `transformers` builds, or its own."""
+    """Returns the `tokenizers` tokenizer that `transformers` builds, or its Python one."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     return tokenizer.backend_tokenizer if tokenizer.is_fast else PythonTokenizer(tokenizer)
 
 
 def load_original(path: str, ours: Tokenizer) -> Callable[[str], list[int]]:
-    """A function from a text to ids, as the model's authors had it."""
+    """Returns the function from text to ids of the model's authors."""
     if isinstance(ours, WordPieceTokenizer):
         return _load_original_bert(path, ours.vocabulary, ours.lowercase)
     if not isinstance(ours, SentencePieceTokenizer):
@@ -87,7 +88,7 @@ def _load_original_bert(path, vocabulary, lowercase):
     spec = importlib.util.spec_from_file_location("original_tokenization", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if hasattr(module, "FLAGS"):  # the packaged version reads its settings from the command line
+    if hasattr(module, "FLAGS"):  # the packaged version reads flags from the command line
         module.FLAGS.mark_as_parsed()
     ids = {token: position for position, token in enumerate(vocabulary)}
     basic = module.BasicTokenizer(do_lower_case=lowercase)
@@ -102,7 +103,7 @@ def _pieces(model, text):
 
 
 def _albert_pieces(model, text):
-    """Cuts the comma off a number, and whatever the model then makes of the number."""
+    """Splits the comma from a number, and tokenizes the number again."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     text = unicodedata.normalize("NFKD", text)
     text = "".join(character for character in text if not unicodedata.combining(character)).lower()
@@ -120,7 +121,7 @@ def _albert_pieces(model, text):
 def classes_of_strings(
     wikipedia: str, count: int, seed: int, step: int, tokens: list[str]
 ) -> Iterator[tuple[str, Iterable[str | bytes]]]:
-    """(name, iterable of bytes) of each class; the random ones share `count` strings."""
+    """Yields (name, iterable of bytes) of each class; the random classes share `count` strings."""
     draw = random.Random(seed)
     with open(wikipedia, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in itertools.islice(file, count // 10)]
@@ -129,7 +130,7 @@ def classes_of_strings(
     yield "Wikipedia lines", lines
     share = (count - len(lines)) // len(RANDOM_CLASSES)
     for name, make in RANDOM_CLASSES.items():
-        # The original takes milliseconds for a word of hundreds of characters.
+        # The original takes milliseconds per word of hundreds of characters.
         number = share // 10 if make is _long_words else share
         yield name, (make(draw, lines, tokens) for _ in range(number))
 
@@ -143,7 +144,7 @@ def _random_unicode(draw, lines, tokens):
 
 
 def _random_letters(draw, lines, tokens):
-    """Mixtures from blocks that people write in, with marks, spaces and punctuation."""
+    """Random strings from blocks of scripts in use, with marks, spaces and punctuation."""
     blocks = draw.sample(WRITTEN_BLOCKS, 3) + [(0x20, 0x7F), (0x300, 0x370)]
     return "".join(chr(draw.randrange(*draw.choice(blocks))) for _ in range(draw.randint(1, 40)))
 
@@ -171,7 +172,7 @@ def _casing(draw, lines, tokens):
 
 
 def _marked(draw, lines, tokens):
-    """What SentencePiece's map of characters joins: letters of one or two bytes and marks."""
+    """Letters of one or two bytes, and marks, which SentencePiece's character map joins."""
     odd = "aeouAEOnsªº²½ǆǱ\u0600\u0301\u0302\u0308\u0327\u0903\u200d\u200c\ufb01\uff9e½ \x01\t"
     return "".join(draw.choice(odd) for _ in range(draw.randint(1, 15)))
 
@@ -199,7 +200,7 @@ def _quotes(draw, lines, tokens):
 
 
 def _cut_lines(draw, lines, tokens):
-    """Parts of Wikipedia lines with one character of them replaced by any other."""
+    """Parts of Wikipedia lines with one character replaced by any other."""
     line = draw.choice(lines)
     start = draw.randrange(len(line) + 1)
     part = list(line[start : start + 60])
@@ -235,7 +236,7 @@ WRITTEN_BLOCKS = [
 
 
 class Comparison:
-    """Runs strings through all tokenizers, counts differences and keeps what made them."""
+    """Runs strings through all tokenizers, counts differences and records their causes."""
 
     def __init__(self, directory: str, original: str | None) -> None:
         self.ours = Tokenizer.from_pretrained(directory)
@@ -246,7 +247,7 @@ class Comparison:
         self._odd: set[str] = set()
 
     def run(self, name: str, strings: Iterable[str | bytes]) -> collections.Counter:
-        """Counts of one class: strings, and those that differ in ids, offsets, to the original."""
+        """Counts strings of a class, and differences in ids, in offsets, and from the original."""
         strings, counts = iter(strings), collections.Counter[str]()
         while batch := list(itertools.islice(strings, BATCH)):
             raw = [text if isinstance(text, bytes) else text.encode() for text in batch]
@@ -269,7 +270,7 @@ class Comparison:
                 self.causes[self._cause(name, text)] += 1
 
     def _cause(self, name, text):
-        """Why a string differs from the original: the kind of its first odd character."""
+        """Describes why a string differs from the original: the kind of its first odd character."""
         if name.startswith("every"):
             odd = next(character for character in text if character not in "abé ")
             self._odd.add(odd)
@@ -288,7 +289,7 @@ def special_tokens(tokenizer: Tokenizer) -> list[str]:
 
 
 def speed(directory: str, lines: list[str], parallel: bool) -> None:
-    """Prints tokens per CPU-second and per second for each tokenizer, in batches of 1,000 texts."""
+    """Prints tokens per CPU-second and per second of each tokenizer, in batches of 1,000 texts."""
     ours, theirs = Tokenizer.from_pretrained(directory), reference(directory)
     batches = [lines[start : start + 1000] for start in range(0, len(lines), 1000)]
     tensors = [tf.constant(batch) for batch in batches]

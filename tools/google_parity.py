@@ -1,8 +1,8 @@
-"""How far ours is from PyTorch with one of Google's checkpoints: `... --checkpoint DIR`.
+"""Compares ours with PyTorch for one of Google's checkpoints: `... --checkpoint DIR`.
 
-DIR holds `bert_config.json` and `bert_model.ckpt` of TensorFlow 1 with the heads of pre-training. The
-weights go into a BERT of `transformers`, in float64, under names that stand here and not in the
-package. Needs the extra `test`.
+DIR holds `bert_config.json` and `bert_model.ckpt` of TensorFlow 1 with the pre-training heads. The
+weights are loaded into a float64 BERT of `transformers`, by a name mapping in this file that is
+independent of the package. Needs the extra `test`.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def in_pytorch(directory: Path) -> tuple[Any, list[list[int]]]:
-    """The model in float64, and lengths of rows up to the longest it takes."""
+    """Returns the model in float64, and row lengths up to its maximum."""
     import tensorflow as tf
     import torch
     import transformers

@@ -2,15 +2,15 @@
 
     PYTHONPATH=. python tools/kill_runs.py --out kills --kills 50 --workers 1 --seed 0
 
-A run of a tiny model, which saves every five steps, is started, killed by SIGKILL and restarted
+A run of a tiny model that saves every five steps is started, killed with SIGKILL and restarted
 until it finishes; then the next run starts, until there are enough kills. With two workers, which
-are processes on the loopback interface, one of the two is killed, and both are restarted. A killed
-run must be equal bit by bit to the uninterrupted one: the model, the scores, the losses of all
-reports, and the weights, optimizer and step in the last checkpoint.
+are processes on the loopback interface, one of them is killed, and both are restarted. A killed
+run must equal the uninterrupted one bit by bit: the model, the scores, the losses of all reports,
+and the weights, optimizer and step in the last checkpoint.
 
 A quarter of the kills happen between the start of a process and its first report; the rest in the
 seconds after that, while it trains, saves, evaluates and writes the model. `kills.jsonl` has a line
-for each kill and each run; the same command resumes where it was stopped.
+for each kill and each run; the same command resumes an interrupted session.
 """
 
 import argparse
@@ -33,7 +33,7 @@ import numpy as np
 
 SHAPE = {
     "model_type": "bert",
-    "vocab_size": 1,  # replaced by that of the records
+    "vocab_size": 1,  # replaced by the size in the records
     "hidden_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
@@ -125,10 +125,10 @@ class Run:
             f"total_steps={options.steps}",
             *SETTINGS,
         )
-        # Processes are forked off one that has imported TensorFlow, and not used it.
+        # Forks processes from one that has imported TensorFlow but not used it.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["keras_bert_impl.pretraining.run"])
-        self._start_up = 15.0  # seconds to the first report, as of the last process that had one
+        self._start_up = 15.0  # seconds to the first report, as last measured
 
     def is_done(self) -> bool:
         """Returns whether the run has finished; the model is written last."""
@@ -158,7 +158,7 @@ class Run:
                 processes[worker].join(wait)
                 processes[worker].kill()
                 statuses = _statuses(processes, HANGS)
-            if statuses[worker] != -signal.SIGKILL:  # it had already finished
+            if statuses[worker] != -signal.SIGKILL:  # it had finished before
                 _check(statuses, self._log())
                 return
             yield {
@@ -207,7 +207,7 @@ def _work(command, log, environment):
 
 @contextlib.contextmanager
 def _ended(processes):
-    """Context that kills the processes at its end."""
+    """Context that kills the processes when it ends."""
     try:
         yield
     finally:
@@ -216,7 +216,7 @@ def _ended(processes):
 
 
 def _statuses(processes, seconds=None):
-    """Returns the exit status of each, or minus its signal; None if it still runs."""
+    """Returns the exit status of each, or minus its signal; None if it is still running."""
     for process in processes:
         process.join(seconds)
     return [process.exitcode for process in processes]
@@ -257,7 +257,7 @@ def everything_of(path: str | Path) -> dict[str, Any]:
     newest = max((path / "checkpoints").glob("ckpt-*.index"), key=lambda file: int(file.stem[5:]))
     checkpoint = tf.train.load_checkpoint(str(newest.with_suffix("")))
     for name, dtype in checkpoint.get_variable_to_dtype_map().items():
-        if dtype != tf.string:  # the graph of objects
+        if dtype != tf.string:  # the object graph
             value = np.asarray(checkpoint.get_tensor(name))
             found[name] = (str(dtype), value.shape, value.tobytes())
     return found

@@ -1,8 +1,8 @@
 """Makes the first TF Hub models in tests/data/google: `make_google_hub_models.py FOLDER`.
 
-Tiny encoders with random weights, by the code that the first models on TF Hub were made with, and
-what TensorFlow computes when it runs them. It needs three environments, each with Python 3.7 and
-sentencepiece 0.1.99, and makes what the version of TensorFlow in an environment is for:
+Creates tiny encoders with random weights, using the code of the first models on TF Hub, and
+records TensorFlow's outputs. It needs three environments with Python 3.7 and sentencepiece 0.1.99,
+and makes the models for the TensorFlow version that it runs in:
 
 - tensorflow 1.15.5, tensorflow-hub 0.12.0, bert-tensorflow 1.0.1 and albert-tensorflow 1.1:
   modules of TensorFlow 1, as `google/bert_.../1` and `google/albert_.../3`;
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece  # before TensorFlow 1, or it ends the process
+import sentencepiece  # import before TensorFlow 1, or the process crashes
 import tensorflow as tf
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmn"]
@@ -48,12 +48,12 @@ POSITIONS = np.arange(7, dtype="int32")[None].repeat(2, axis=0)
 
 
 def noise(shape: Sequence[int], random: np.random.Generator) -> np.ndarray:
-    """Random numbers of few bits, which make small archives."""
+    """Returns random numbers of few bits, which compress well."""
     return random.integers(-24, 25, shape).astype("float32") / 32
 
 
 def write_assets(directory: Path, config: dict) -> None:
-    """The files that the exporters copy: vocabulary, configuration, SentencePiece model."""
+    """Writes the files that the exporters copy: vocabulary, configuration, SentencePiece model."""
     (directory / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     (directory / "albert_config.json").write_text(json.dumps(config, indent=2) + "\n")
     if "embedding_size" in config:
@@ -79,9 +79,9 @@ def sentencepiece_model() -> bytes:
 
 
 def module(directory: Path, modeling: Any, config: dict, seed: int) -> dict[str, np.ndarray]:
-    """A module of TensorFlow 1, with the signatures that the published ones have.
+    """Writes a TensorFlow 1 module with the signatures of the published ones.
 
-    google-research/albert has the exporter, `export_to_tfhub.py`; BERT's is not public, and its
+    google-research/albert has its exporter, `export_to_tfhub.py`. BERT's is not public, but its
     modules have the same signatures.
     """
     import tensorflow_hub as hub
@@ -142,7 +142,7 @@ def module(directory: Path, modeling: Any, config: dict, seed: int) -> dict[str,
 
 
 def masked_lm(modeling: Any, model: Any, config: dict, positions: tf.Tensor) -> tf.Tensor:
-    """Logits at positions, with the variables of `run_pretraining.py`."""
+    """Returns logits at positions, with the variables of `run_pretraining.py`."""
     embeddings = model.get_embedding_table()
     states = tf.gather(model.get_sequence_output(), positions, batch_dims=1)
     with tf.variable_scope("cls/predictions"):
@@ -181,7 +181,7 @@ def inputs() -> list[tf.Tensor]:
 def saved_model(
     directory: Path, model: tf.keras.Model, config: dict, seed: int
 ) -> dict[str, np.ndarray]:
-    """A SavedModel of TensorFlow 2, saved as `export_tfhub.py` of the time does."""
+    """Writes a TensorFlow 2 SavedModel as `export_tfhub.py` of that time does."""
     random = np.random.default_rng(seed)
     for weight in model.weights:
         weight.assign(noise(weight.shape, random))
@@ -198,7 +198,7 @@ def saved_model(
 
 
 def hub_bert_1(directory: Path) -> dict[str, np.ndarray]:
-    """The first one: `BertModel`, one layer with all others in it."""
+    """The first version: `BertModel`, one layer that contains all others."""
     from official.nlp import bert_modeling
 
     config = bert_modeling.BertConfig.from_dict(BERT)
@@ -207,7 +207,7 @@ def hub_bert_1(directory: Path) -> dict[str, np.ndarray]:
 
 
 def transformer_encoder(config: Any) -> tf.keras.Model:
-    """The second one."""
+    """The second version."""
     from official.nlp.bert import bert_models
 
     features = inputs()

@@ -2,9 +2,9 @@
 
     python tools/make_moses_table.py [--out FILE]
 
-The sets of characters are those that Moses' rules speak of (letters, numbers, ...), and what Python
-knows of each code point (white space, control characters, digits); the file in the package was made
-with Python 3.11, Unicode 14. The layout is described in keras_bert_impl/tokenizers/moses/table.py.
+Sets of characters come from Moses' rules (letters, numbers, ...) and from Python's properties of
+each code point (white space, control characters, digits). The file in the package was made with
+Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/table.py describes the layout.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.moses import table as layout  # noqa: E402
 from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS  # noqa: E402
 
-SURROGATES = range(0xD800, 0xE000)  # no text can hold them
+SURROGATES = range(0xD800, 0xE000)  # not valid in text
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them
 
 
@@ -30,7 +30,7 @@ def joins(character: str, parts: set[str]) -> bool:
 
 
 def second_parts() -> set[str]:
-    """What characters decompose to after their first part, which may join them again (NFC)."""
+    """Returns the non-initial characters of decompositions, which may compose again (NFC)."""
     parts = {chr(code) for code in HANGUL_PARTS}
     for character in map(chr, range(CODE_POINTS)):
         halves = unicodedata.decomposition(character).split()

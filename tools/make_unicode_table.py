@@ -2,10 +2,10 @@
 
     python tools/make_unicode_table.py [--out FILE]
 
-Records what BERT's normalizer and pre-tokenizer (cased and uncased), that of byte-level BPE and
-those of SentencePiece models make of every code point, so that our tokenizers do not depend on the
-Unicode tables of the machine they run on. The layout of the file is described in its reader,
-keras_bert_impl/tokenizers/unicode/table.py. Takes about two minutes.
+Records the effect of several normalizers and pre-tokenizers on every code point: BERT's (cased and
+uncased), byte-level BPE's and those of SentencePiece models. Our tokenizers thus do not depend on
+the Unicode tables of the machine they run on. The reader of the file,
+keras_bert_impl/tokenizers/unicode/table.py, describes its layout. Takes about two minutes.
 """
 
 import argparse
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.unicode import table as layout  # noqa: E402
 
-SURROGATES = range(0xD800, 0xE000)  # no text can hold them
+SURROGATES = range(0xD800, 0xE000)  # not valid in text
 OWN_WORD = layout.BREAK_BEFORE | layout.BREAK_AFTER
 SPACE = OWN_WORD | layout.DROPPED
 
@@ -39,7 +39,7 @@ clean = normalizers.BertNormalizer(
 
 
 def flags_of(character: str) -> int:
-    """What the pre-tokenizer does with a normalized character between two letters."""
+    """Returns how the pre-tokenizer treats a normalized character between two letters."""
     words = [word for word, _ in pre_tokenize(f"x{character}x")]
     if words == ["x", "x"]:
         return SPACE
@@ -50,9 +50,9 @@ def flags_of(character: str) -> int:
 
 
 def ranks_of_marks() -> dict[str, int]:
-    """Mark -> rank: how many canonical combining classes sort before it, plus one."""
+    """Returns mark -> rank: one plus the number of combining classes that sort before it."""
     letters = (chr(code) for code in range(layout.CODE_POINTS) if code not in SURROGATES)
-    first, last = "\u0334", "\u0345"  # of the lowest and of the highest class
+    first, last = "\u0334", "\u0345"  # lowest and highest class
     marks = [
         letter
         for letter in letters
@@ -60,7 +60,7 @@ def ranks_of_marks() -> dict[str, int]:
         and (decompose(f"x{letter}{first}")[1] == first or decompose(f"x{last}{letter}")[2] == last)
     ]
     by_class = {unicodedata.combining(mark): mark for mark in marks}
-    by_class.pop(0, None)  # marks that are newer than Python's own table
+    by_class.pop(0, None)  # marks newer than Python's own table
     return {
         mark: 1 + sum(_sorts_before(other, mark) for other in by_class.values())
         for mark in [*marks, first, last]
@@ -74,7 +74,7 @@ def _sorts_before(mark, other):
 def entry_of(
     code: int, normalize: Callable[[str], str], ranks: dict[str, int], sequences: list[list[int]]
 ) -> int:
-    """The entry of one code point; a new row is added to `sequences` where it needs one."""
+    """Returns the entry of one code point; appends a row to `sequences` if needed."""
     if code in SURROGATES or not clean(f"x{chr(code)}x")[1:-1]:
         return layout.make_entry(0, layout.DROPPED, layout.CLEANED)
     text = normalize(f"x{chr(code)}x")[1:-1]
@@ -93,10 +93,10 @@ def entry_of(
 
 
 def table(lowercase: bool, strip_accents: bool) -> dict[str, np.ndarray]:
-    """The arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
+    """Returns the arrays of one setting: index [blocks of Unicode], blocks [entries], sequences."""
     normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     normalize = normalizer.normalize_str
-    # Text that keeps its accents is not put in canonical order.
+    # Text with accents is not put in canonical order.
     ranks = ranks_of_marks() if strip_accents else {}
     sequences: list[list[int]] = []
     entries = [entry_of(code, normalize, ranks, sequences) for code in range(layout.CODE_POINTS)]
@@ -105,14 +105,14 @@ def table(lowercase: bool, strip_accents: bool) -> dict[str, np.ndarray]:
 
 
 def in_blocks(values: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays of a value for each code point, whose equal blocks are stored once."""
+    """Returns arrays of one value per code point, in which equal blocks are stored once."""
     rows = values.reshape(-1, layout.BLOCK)
     blocks, index = np.unique(rows, axis=0, return_inverse=True)
     return {"index": index.reshape(-1).astype(np.uint16), "blocks": blocks.reshape(-1)}
 
 
 def byte_level_table() -> dict[str, np.ndarray]:
-    """The arrays of the classes that byte-level BPE splits words by."""
+    """Returns the arrays of the classes by which byte-level BPE splits words."""
     pre_tokenize = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
     neighbours = {layout.LETTER: "a", layout.NUMBER: "1", layout.OTHER: "!"}
 
@@ -128,7 +128,7 @@ def byte_level_table() -> dict[str, np.ndarray]:
 
 
 def word_table() -> dict[str, np.ndarray]:
-    """The arrays of which characters are part of a word, for tokens with `single_word`."""
+    """Returns arrays that mark word characters, for tokens with `single_word`."""
     tokenizer = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
     tokenizer.add_tokens([AddedToken("x", single_word=True)])
     letters = [chr(code) if code not in SURROGATES else "a" for code in range(layout.CODE_POINTS)]
@@ -137,7 +137,7 @@ def word_table() -> dict[str, np.ndarray]:
 
 
 def folding() -> dict[str, np.ndarray]:
-    """The arrays of what ALBERT's normalizer makes of single characters, where it changes them."""
+    """Returns the arrays of single characters that ALBERT's normalizer changes."""
     fold = normalizers.Sequence(
         [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
     ).normalize_str
@@ -152,11 +152,11 @@ def folding() -> dict[str, np.ndarray]:
 
 
 def graphemes() -> dict[str, np.ndarray]:
-    """The arrays of how characters join: seen in what a map of two characters to `y` replaces.
+    """Returns arrays of how characters join, found by normalizations that map one character to `y`.
 
-    Where a character with what joins it has less than six bytes, `y` takes the place of all of it.
+    If a character and what joins it have fewer than six bytes, `y` replaces them all.
     """
-    joined, prepended = map_of("x"), map_of("\u0600")  # U+0600 joins what follows it
+    joined, prepended = map_of("x"), map_of("\u0600")  # U+0600 joins the next character
 
     def kind_of(code):
         if code in SURROGATES:
@@ -173,7 +173,7 @@ def graphemes() -> dict[str, np.ndarray]:
 
 
 def map_of(character: str) -> Callable[[str], str]:
-    """A SentencePiece model's normalization, which makes `y` of one character."""
+    """Returns the normalization of a SentencePiece model that maps one character to `y`."""
     with tempfile.TemporaryDirectory() as folder:
         rules, model = Path(folder, "rules.tsv"), io.BytesIO()
         rules.write_text(f"{ord(character):X}\t79\n")
@@ -184,7 +184,8 @@ def map_of(character: str) -> Callable[[str], str]:
             hard_vocab_limit=False,
             normalization_rule_tsv=str(rules),
         )
-    proto = sentencepiece_model_pb2.ModelProto.FromString(  # type: ignore[attr-defined]  # generated
+    # The message classes are generated at run time, unknown to mypy.
+    proto = sentencepiece_model_pb2.ModelProto.FromString(  # type: ignore[attr-defined]
         model.getvalue()
     )
     return normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap).normalize_str

@@ -1,8 +1,8 @@
-"""How far our encoder is from the original: `python tools/parity.py --model DIR`.
+"""Compares our encoder with the original: `python tools/parity.py --model DIR`.
 
 Prints the largest absolute difference of every hidden state, attention map and pooled output
-between ours in float32, on TensorFlow and on JAX, and PyTorch in float64; and PyTorch in float32
-as the yardstick. Needs the extra `test`.
+between ours in float32, on TensorFlow and on JAX, and PyTorch in float64; PyTorch in float32 is the
+yardstick. Needs the extra `test`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def originals(directory: str) -> tuple[dict, dict, dict]:
-    """The features, and what PyTorch makes of them in float64 and in float32."""
+    """Returns the features, and PyTorch's outputs for them in float64 and in float32."""
     import torch
     import transformers
 
@@ -80,7 +80,7 @@ def print_table(directory: str) -> None:
     rows += [(f"attention map {i}", "attention_scores", i - 1) for i in range(1, layers + 1)]
     rows += [("pooled output", "pooled_output", 0)]
     for title, name, index in rows:
-        # A packed row has one pooled output, of its first example.
+        # A packed row has one pooled output, that of its first example.
         cells = [f"{found[name][index]:.1e}" if name in found else "" for found in columns.values()]
         print(f"| {title} | {' | '.join(cells)} |")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the quickstart (corpus, vocabulary, pre-training, fine-tuning, export) on text that is already
-# on this machine, in an environment that it sets up in this checkout.
+# Runs the quickstart (corpus, vocabulary, pre-training, fine-tuning, export) on local text, in an
+# environment that it sets up in this checkout.
 #
 #   bash tools/quickstart.sh [arguments of `keras-bert quickstart`]
 set -euo pipefail

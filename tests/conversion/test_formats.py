@@ -1,4 +1,4 @@
-"""Models from one form to another: bit-identical, with heads and tokenizer, and back."""
+"""Conversion between formats and back: bit-identical, with heads and tokenizer."""
 
 import json
 
@@ -25,7 +25,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    """BERT with both heads of pre-training and its tokenizer, as `transformers` writes it."""
+    """BERT with both pre-training heads and its tokenizer, written by `transformers`."""
     directory = tmp_path_factory.mktemp("theirs")
     random_original(transformers.BertForPreTraining).save_pretrained(directory)
     WordPieceTokenizer(VOCABULARY[:53]).save_pretrained(directory)
@@ -78,7 +78,7 @@ def test_to_keras_hub_and_back(theirs, tmp_path):
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_architecture_with_its_language_model(case, tmp_path):
-    """From a file of PyTorch, with copies of the embeddings in it, to safetensors."""
+    """From a PyTorch file that duplicates the embeddings to safetensors."""
     model = original(case, "left_to_right" if case == "modernbert decoder" else "masked_lm")
     (tmp_path / "old").mkdir()
     model.config.save_pretrained(tmp_path / "old")
@@ -122,7 +122,7 @@ def test_warns_about_unknown_tensors(theirs, tmp_path, caplog):
     WordPieceTokenizer(VOCABULARY[:53]).save_pretrained(tmp_path / "theirs")
     more = tensors(tmp_path / "theirs") | {"crf.transitions": np.zeros((3, 3), "float32")}
     safetensors.numpy.save_file(more, tmp_path / "theirs" / "model.safetensors")
-    caplog.clear()  # of what transformers said
+    caplog.clear()  # drops messages of transformers
     convert(tmp_path / "theirs", tmp_path / "ours")
     assert caplog.messages == [f"{tmp_path / 'theirs'}: not converted: crf.transitions"]
     assert set(tensors(tmp_path / "ours")) == set(more) - {"crf.transitions"}

@@ -1,4 +1,4 @@
-"""Some layers of a model as a model."""
+"""Student models made from some of a teacher's layers."""
 
 import json
 
@@ -36,7 +36,7 @@ def test_student_has_the_layers_embeddings_pooler_head_and_tokenizer(teacher, tm
     for layer in (1, 2, 4):
         state = blocks[layer](state, bias)
     pooled = whole.encoder.pooler(state[:, 0])
-    # The same numbers; a graph takes some sums in another order.
+    # Same computation; a graph may sum in another order.
     assert difference(student(features), whole.head_layer(pooled)) < 1e-5
     assert student.labels == ["no", "yes", "maybe"]
     one, other = (Tokenizer.from_pretrained(path) for path in (teacher, tmp_path / "student"))

@@ -1,4 +1,4 @@
-"""Pieces of a domain in a model: old ids and weights stay, new rows are means of old ones."""
+"""Vocabulary augmentation: old ids and weights stay; new rows are means of old ones."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,8 @@ from tests.interop.parity import random_original
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCABULARY = [*SPECIAL, *"abcdefghij", *(f"##{letter}" for letter in "abcdefghij"), "bad", "##ed"]
 VOCABULARY += [f"[unused{number}]" for number in range(53 - len(VOCABULARY))]
-# "faded" is fad|ed in 4 pieces, 3 more than one, twice; "bad" is one piece; "zoo" has an unknown.
+# "faded" occurs twice and has 4 subword tokens (f ##a ##d ##ed), 3 more than one. "bad" is one
+# token. "zoo" contains an unknown token.
 TEXTS = ["Faded bad bad bad big", "faded zoo zoo zoo big big", "bid faced"]
 
 
@@ -31,7 +32,7 @@ def theirs(tmp_path_factory):
 
 def test_keeps_old_rows_and_averages_new_ones(theirs, tmp_path):
     words = augment_vocabulary(theirs, tmp_path / "more", TEXTS, min_frequency=2)
-    assert words == ["big", "faded"]  # 3 * 2 and 2 * 3 pieces saved: by the alphabet
+    assert words == ["big", "faded"]  # saves 3 * 2 and 2 * 3 tokens; ties sort alphabetically
     tokenizer = Tokenizer.from_pretrained(tmp_path / "more")
     assert tokenizer.vocabulary == [*VOCABULARY, *words]
     assert tokenizer.tokenize(["faded bad face"]).to_list()[0][:2] == [54, VOCABULARY.index("bad")]
@@ -45,7 +46,7 @@ def test_keeps_old_rows_and_averages_new_ones(theirs, tmp_path):
             assert old[name].tobytes() == new[name].tobytes(), name
             continue
         assert old[name].tobytes() == new[name][:53].tobytes(), name
-        # A mean of four float32 numbers, in whatever order, is right to two units in the last place.
+        # A mean of four float32 values in any order is accurate to two units in the last place.
         expected = old[name][pieces].astype("float64").mean(axis=0)
         np.testing.assert_allclose(new[name][54], expected, rtol=2.4e-7, atol=1e-8)
     again = transformers.BertForPreTraining.from_pretrained(tmp_path / "more")
@@ -56,7 +57,7 @@ def test_added_token_embeddings_are_means_of_subwords(theirs, tmp_path):
     larger = add_tokens(
         theirs, tmp_path / "more", ["[E1]", "bad", {"content": "fade", "lstrip": True}]
     )
-    assert larger.vocabulary == [*VOCABULARY, "[E1]", "fade"]  # "bad" has an id
+    assert larger.vocabulary == [*VOCABULARY, "[E1]", "fade"]  # "bad" already has an id
     assert Tokenizer.from_pretrained(tmp_path / "more").fingerprint == larger.fingerprint
     assert larger.tokenize(["bad  fade"]).to_list() == [[VOCABULARY.index("bad"), 54]]
     old, new = (
@@ -84,7 +85,7 @@ def test_command_writes_a_trainable_model(theirs, tmp_path, capsys):
 
 
 def test_learns_further_merges(tmp_path):
-    """Its table has rows for ids that the tokenizer lacks, as those of published models."""
+    """The table has rows for ids that the tokenizer lacks, as in published models."""
     tokenizer = ByteLevelBPETokenizer([*ROBERTA, *byte_characters(), "ba"], [("b", "a")])
     assert tokenizer.vocabulary_size == 262
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -104,5 +105,5 @@ def test_learns_further_merges(tmp_path):
     for name in ("roberta.embeddings.word_embeddings.weight", "lm_head.bias"):
         old, new = (model.state_dict()[name].numpy() for model in (theirs, again))
         assert len(new) == 268 and old[:262].tobytes() == new[:262].tobytes()
-        # A mean of two float32 numbers: a sum and a half.
+        # A mean of two float32 values: one sum and one halving.
         np.testing.assert_allclose(new[264], old[[space, 261]].mean(axis=0), rtol=1.2e-7)

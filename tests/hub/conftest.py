@@ -1,4 +1,4 @@
-"""The cache of downloads, and a server that speaks the hub's protocol."""
+"""The download cache, and a server that implements the hub's protocol."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A model for a hub that tests run, and how the library finds that hub."""
+"""A model for a local test hub, and settings that point the library to that hub."""
 
 from keras_bert_impl.hub import huggingface
 
@@ -17,12 +17,12 @@ def content(directory):
 
 
 def point_at(url, cache, monkeypatch):
-    """Sets what the library reads from the environment only when it is imported."""
+    """Sets values that the library reads from the environment only at import."""
     from huggingface_hub import constants, file_download
 
     template = url + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "ENDPOINT", url)
-    for module in (constants, file_download):  # older versions have a copy of it
+    for module in (constants, file_download):  # older versions keep a copy of the value
         monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)

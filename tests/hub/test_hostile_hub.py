@@ -1,4 +1,4 @@
-"""A hub that wants to write elsewhere, to fill the disk or the memory, or never to end."""
+"""A hostile hub: writes outside the cache, fills disk or memory, or never finishes."""
 
 import contextlib
 import gzip
@@ -20,7 +20,7 @@ NAME = "hf://owner/model"
 
 @pytest.fixture
 def victim(tmp_path):
-    """A folder outside the cache, which nothing may happen to."""
+    """A folder outside the cache that must not change."""
     folder = tmp_path / "victim"
     folder.mkdir()
     (folder / "file").write_bytes(b"precious")
@@ -31,14 +31,14 @@ def victim(tmp_path):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Small limits; attempts are not repeated."""
+    """Sets small limits and disables retries."""
     monkeypatch.setenv("KERAS_BERT_HUB_TIMEOUT", "0.5")
     monkeypatch.setenv("KERAS_BERT_HUB_MIN_SPEED", "1000")
     monkeypatch.setattr(huggingface, "_WAITS", ())
 
 
 def outside(tmp_path):
-    """Files that a download left elsewhere than in the cache."""
+    """Returns files that a download created outside the cache."""
     return {name for name in content(tmp_path) if not name.startswith(("cache/", "victim/"))}
 
 
@@ -163,7 +163,7 @@ def test_rejects_a_slow_body(hub, impatient, name):
 def test_rejects_a_response_that_never_begins(hub, impatient, name):
     hub.add("owner/model", FILES)
     hub.faults[name] = Fault(times=100, seconds=3, only=None)
-    # The second is the socket's own time-out, which comes first on a busy machine.
+    # The second message is the socket's own timeout, which may come first on a busy machine.
     message = "too little data arrived within 0.5 seconds|read timeout=0.5"
     with pytest.raises(InputError, match=message):
         local_directory(NAME)
@@ -223,7 +223,7 @@ def test_rejects_wrong_ranges(hub, cache, impatient, stated):
     hub.faults.clear()
     try:
         directory = local_directory(NAME)
-    except InputError:  # what was wrong is removed now
+    except InputError:  # the error removed the bad file
         directory = local_directory(NAME)
     assert content(directory) == FILES
 
@@ -293,7 +293,7 @@ def test_a_password_of_netrc_is_not_sent(hub, tmp_path, monkeypatch):
 
 
 class _Raw(http.server.BaseHTTPRequestHandler):
-    """Sends the lines of a header for ever, slowly or fast."""
+    """Sends header lines forever, slowly or fast."""
 
     pace = 0.0
 

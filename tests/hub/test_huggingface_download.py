@@ -1,4 +1,4 @@
-"""What is downloaded of a model on a hub, and that it is what the hub says it is."""
+"""Downloads from a hub: which files are fetched, and that they match what the hub declares."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from keras_bert_impl.io.errors import InputError
 from tests.hub.hub_models import FILES, WEIGHTS, content
 from tests.hub_server import Fault, git_sha1, sha256
 
-# What repositories also have, and nobody here reads.
+# Other files that repositories contain and this package never reads.
 OTHERS = dict.fromkeys(
     ("tf_model.h5", "flax_model.msgpack", "onnx/model.onnx", "pytorch_model.bin", "README.md"),
     b"unread",
@@ -56,7 +56,7 @@ def test_old_models_of_sentences_have_the_encoder_in_a_folder(hub):
         "2_Dense/config.json": b"{}",
         "2_Dense/pytorch_model.bin": b"weights",
     }
-    version = {"config.json": b'{"__version__": "0.3.8"}'}  # of the library
+    version = {"config.json": b'{"__version__": "0.3.8"}'}  # version of the library
     hub.add("owner/model", files | OTHERS | version)
     directory = local_directory("hf://owner/model")
     found = [path for path in directory.rglob("*") if path.is_file()]
@@ -103,7 +103,7 @@ def test_pinned_commit_stays_when_the_branch_moves(hub):
     new = hub.add("owner/model", FILES | {"vocab.txt": b"new\n"})
     before = hub.sent["model.safetensors"]
     assert local_directory("hf://owner/model").name == new
-    # The weights are the same, and are not sent a second time.
+    # The weights are unchanged and not sent again.
     assert hub.sent["model.safetensors"] == before
     assert content(local_directory(f"hf://owner/model@{old}")) == FILES
 

@@ -1,4 +1,4 @@
-"""Downloads that break off; hubs, caches, networks and disks that do not do what they should."""
+"""Interrupted downloads, and faults of hubs, caches, networks and disks."""
 
 import re
 import shutil
@@ -66,7 +66,7 @@ def test_checks_files_that_another_program_cached(hub):
     hub.add("owner/model", FILES)
     hub.faults["model.safetensors"] = Fault(content=bytes(len(WEIGHTS)))
     path = Path(hf_hub_download("owner/model", "model.safetensors"))
-    assert path.read_bytes() != WEIGHTS  # the library compares the size alone
+    assert path.read_bytes() != WEIGHTS  # the library compares only the size
     assert content(local_directory("hf://owner/model")) == FILES
 
 

@@ -1,4 +1,4 @@
-"""Processes of their own that download: killed, two at a time, offline."""
+"""Downloads in separate processes: killed, two at a time, offline."""
 
 import signal
 import time
@@ -7,11 +7,11 @@ from pathlib import Path
 from tests.hub_server import Fault, HubServer, sha256, start_client
 
 FILES = {"config.json": b'{"model_type": "bert"}', "model.safetensors": bytes(range(256)) * 1024}
-BIG = bytes(range(256)) * 3 * 2**14  # 12 MiB: the library writes 10 at a time
+BIG = bytes(range(256)) * 3 * 2**14  # 12 MiB: the library writes chunks of 10 MiB
 
 
 def client(hub, cache, code="", **environment):
-    """Downloads; all that it is told is in the environment."""
+    """Downloads in a process that is configured by its environment."""
     code = f"{code}\nprint(local_directory('hf://owner/model'))"
     environment = {"HF_HOME": str(cache), "HF_ENDPOINT": hub.url} | environment
     return start_client(code, cache, environment)
@@ -20,7 +20,7 @@ def client(hub, cache, code="", **environment):
 def finished(process):
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert errors == ""  # no progress bars where there is no terminal
+    assert errors == ""  # no progress bars without a terminal
     return Path(output.splitlines()[-1])
 
 

@@ -10,7 +10,7 @@ from keras_bert_impl.io.errors import InputError
 from tests.hub.hub_models import content
 from tests.hub_server import Fault, KaggleServer, closed_port, start_client
 
-WEIGHTS = bytes(range(256)) * 2**14  # 4 MiB: the library writes 1 MiB at a time
+WEIGHTS = bytes(range(256)) * 2**14  # 4 MiB: the library writes chunks of 1 MiB
 PRESET = {
     "config.json": b'{"registered_name": "keras_hub>BertBackbone"}',
     "metadata.json": b"{}",
@@ -22,7 +22,7 @@ MODEL = "kaggle://keras/bert/keras/tiny"
 
 
 def environment(url, cache):
-    """Leads the library to a server here: of its hosts `localhost` is one, through a proxy."""
+    """Points kagglehub to this server: it has a `localhost` host, reached through a proxy."""
     return {
         "KAGGLE_API_ENVIRONMENT": "LOCALHOST",
         "http_proxy": url,
@@ -39,7 +39,7 @@ def kaggle(cache, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    # It looks through the whole stack, which takes a second for each request from a test.
+    # The real one walks the whole stack, which takes a second per request in a test.
     monkeypatch.setattr("kagglehub.clients.get_user_agent", lambda: "test")
     with KaggleServer() as server:
         for name, value in environment(server.url, cache).items():

@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
-    """What would have been downloaded."""
+    """Records what would have been downloaded."""
     asked = []
     for module in (huggingface, kaggle):
         monkeypatch.setattr(module, "download", lambda *arguments: asked.append(arguments))
@@ -28,7 +28,7 @@ def test_directories_are_returned_as_they_are(tmp_path, monkeypatch, asked):
     assert local_directory("~/model") == tmp_path / "model"
     assert local_directory("./model") == Path("model")
     assert local_directory("model") == Path("model")
-    # What is on this disk comes before what has the same name elsewhere.
+    # A local path takes precedence over a remote model of the same name.
     assert local_directory("bert-base-uncased") == Path("bert-base-uncased")
     assert asked == []
 
@@ -175,7 +175,7 @@ def test_unknown_names(name, message, asked):
 
 
 def test_presets_equal_keras_hub():
-    # Read, not imported: that would take longer than all other tests here.
+    # Parsed, not imported: importing takes longer than all other tests here.
     models = Path(importlib.util.find_spec("keras_hub").origin).parent / "src" / "models"
     handles = {}
     for model in {handle.split("/")[1] for handle in kaggle.PRESETS.values()}:

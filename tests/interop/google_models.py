@@ -1,4 +1,4 @@
-"""Checkpoints of Google's for the tests: those that its code made, and TensorFlow 1's."""
+"""Google's checkpoints for the tests: made by its own code, or written as TensorFlow 1 does."""
 
 import json
 import tarfile
@@ -22,14 +22,14 @@ MADE = Path(__file__).parents[1] / "data" / "google"
 
 
 def unpacked(name, directory):
-    """A model of tests/data/google, and what Google's code computed with it."""
+    """Unpacks a model from tests/data/google, with the outputs that Google's code computed."""
     with tarfile.open(MADE / f"{name}.tar.xz") as archive:
         archive.extractall(directory, filter="data")
     return directory / name, dict(np.load(directory / name / "expected.npz"))
 
 
 def loaded(path, *names, generator=False, **overrides):
-    """A model that returns what the encoder and the heads of a checkpoint compute."""
+    """Builds a model that returns the outputs of a checkpoint's encoder and heads."""
     source = open_model(path, generator)
     config = read_encoder_config(source)
     encoder = Encoder(type(config)(**config.to_dict() | overrides))
@@ -64,7 +64,7 @@ def _head(encoder, name, source, states):
 
 
 def write_variables(directory, variables, settings=None, config="bert_config.json"):
-    """Writes a checkpoint of TensorFlow 1 as its `Saver` does, and a configuration file."""
+    """Writes a TensorFlow 1 checkpoint as its `Saver` does, and a configuration file."""
     directory.mkdir(parents=True, exist_ok=True)
     names = sorted(variables)
     tf.raw_ops.SaveV2(
@@ -79,14 +79,14 @@ def write_variables(directory, variables, settings=None, config="bert_config.jso
 
 
 def variables_of(model, renames):
-    """What TensorFlow 1 calls the weights of a model of `transformers`.
+    """Converts the weights of a `transformers` model to TensorFlow 1's variables.
 
     Args:
         model: a model of `transformers`.
-        renames: list of pairs, what to replace by what in a name, in this order.
+        renames: list of (old, new) substrings, replaced in names in this order.
 
     Returns:
-        dict of the name of a variable to float32 array.
+        dict of variable name to float32 array.
     """
     variables = {}
     for name, weight in model.state_dict().items():

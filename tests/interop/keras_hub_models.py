@@ -1,4 +1,4 @@
-"""Models of KerasHub with random weights, and what they compute in float64."""
+"""KerasHub models with random weights, and their outputs in float64."""
 
 import keras_hub
 import numpy as np
@@ -7,7 +7,7 @@ from tests.helpers import randomize, to_numpy
 from tests.interop.parity import batch
 
 VOCABULARY = 53
-# The sizes all differ, so that a swapped dimension cannot pass.
+# All sizes differ, so that swapped dimensions cannot pass.
 SIZES = {
     "vocabulary_size": VOCABULARY,
     "num_layers": 2,
@@ -30,7 +30,7 @@ CASES = {
 
 
 def random_backbone(case, **arguments):
-    """A backbone with noise in every weight: fresh biases are 0 and scales 1."""
+    """Creates a backbone with noise in every weight: fresh biases are 0 and scales 1."""
     name, sizes = CASES[case]
     backbone = getattr(keras_hub.models, f"{name}Backbone")(**(sizes | arguments))
     randomize(backbone)
@@ -38,7 +38,7 @@ def random_backbone(case, **arguments):
 
 
 def random_task(case, task, **arguments):
-    """A task on such a backbone."""
+    """Creates a task on a backbone with noise in every weight."""
     kind = getattr(keras_hub.models, CASES[case][0] + task)
     model = kind(backbone=random_backbone(case), **arguments)
     randomize(model, seed=1)
@@ -46,7 +46,7 @@ def random_task(case, task, **arguments):
 
 
 def features_for(backbone, lengths):
-    """Padded features for a backbone, with ids of padding only where it is."""
+    """Creates padded features; the padding id appears only in padding."""
     segments = getattr(backbone, "num_segments", 1)
     features = batch(VOCABULARY, lengths, segments)
     real = features["padding_mask"] == 1
@@ -55,7 +55,7 @@ def features_for(backbone, lengths):
 
 
 def in_float64(model):
-    """A copy that computes in float64."""
+    """Copies a model to one that computes in float64."""
     config = model.get_config()
     if hasattr(model, "backbone"):
         copy = type(model)(**config | {"backbone": in_float64(model.backbone)})
@@ -66,7 +66,7 @@ def in_float64(model):
 
 
 def original_outputs(backbone, features):
-    """What a float64 backbone computes, under our names; with a pooled output if it has one."""
+    """Returns a float64 backbone's outputs under our names, with the pooled output if any."""
     outputs = backbone({name: features[name] for name in backbone.input})
     outputs = outputs if isinstance(outputs, dict) else {"sequence_output": outputs}
     outputs = to_numpy(outputs)

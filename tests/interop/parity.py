@@ -1,4 +1,4 @@
-"""BERT models of `transformers` with random weights, and comparison with ours."""
+"""BERT models of `transformers` with random weights, and their comparison with ours."""
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ CONFIG = transformers.BertConfig(
 
 
 def random_original(model_class=transformers.BertModel, seed=0, **settings):
-    """A model with noise in every weight: fresh biases are 0 and scales 1, which hides errors."""
+    """Creates a model with noise in every weight: biases of 0 and scales of 1 would hide errors."""
     config = transformers.BertConfig(**{**CONFIG.to_dict(), **settings})
     config._attn_implementation = "eager"
     model = model_class(config).eval()
@@ -31,7 +31,7 @@ def random_original(model_class=transformers.BertModel, seed=0, **settings):
 
 
 def batch(vocabulary_size, lengths, num_segments=2, seed=0):
-    """Padded features, the second part of every row in the second segment."""
+    """Creates padded features; the second half of every row is in the second segment."""
     random = np.random.default_rng(seed)
     shape = len(lengths), max(lengths)
     place = np.arange(shape[1])[None]
@@ -44,8 +44,8 @@ def batch(vocabulary_size, lengths, num_segments=2, seed=0):
 
 
 def original_outputs(model, features, dtype=torch.float64):
-    """What the original computes, as numpy arrays under our names."""
-    # A FlauBERT that normalizes before fails there if asked for attention.
+    """Returns the original's outputs as numpy arrays under our names."""
+    # A pre-norm FlauBERT fails in `transformers` if attention is requested.
     with_scores = not getattr(model.config, "pre_norm", False)
     with torch.no_grad():
         outputs = model.to(dtype)(
@@ -58,9 +58,9 @@ def original_outputs(model, features, dtype=torch.float64):
     pooled = states[-1][:, 0] if pooled is None else pooled.double().numpy()
     if getattr(model.config, "classifier_pooling", "cls") == "mean":
         real = features["padding_mask"][:, :, None]
-        # At padding that sees nothing they have NaN.
+        # Theirs is NaN at padding that attends to no token.
         pooled = np.where(real, states[-1], 0.0).sum(1) / real.sum(1)
-    if model.config.model_type == "modernbert-decoder":  # of its class for sequences
+    if model.config.model_type == "modernbert-decoder":  # as its sequence classifier pools
         last = features["padding_mask"].sum(1) - 1
         pooled = states[-1][np.arange(len(last)), last]
     return {
@@ -71,7 +71,7 @@ def original_outputs(model, features, dtype=torch.float64):
 
 
 def original_features(model, features):
-    """Arguments of a model of `transformers`; segments only where it has them."""
+    """Converts features to arguments of a `transformers` model; segments only if it has them."""
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     if getattr(model.config, "type_vocab_size", 0):
         names["token_type_ids"] = "segment_ids"
@@ -79,7 +79,7 @@ def original_features(model, features):
 
 
 def packed(features):
-    """The padded rows, without their padding, in one row."""
+    """Packs the real tokens of padded rows into one row."""
     real = features["padding_mask"] == 1
     place = np.broadcast_to(np.arange(real.shape[1], dtype="int32")[None], real.shape)
     number = np.broadcast_to(1 + np.arange(real.shape[0], dtype="int32")[:, None], real.shape)
@@ -92,7 +92,7 @@ def packed(features):
 
 
 def padded_differences(received, expected, features):
-    """The largest difference of each kind of output at the real tokens.
+    """Returns the largest difference of each kind of output at the real tokens.
 
     Returns:
         dict of name to a list of floats, one for each layer.
@@ -114,7 +114,7 @@ def padded_differences(received, expected, features):
 
 
 def packed_differences(received, expected, features):
-    """As `padded_differences`, for what a model returned for `packed(features)`."""
+    """Same as `padded_differences`, for the outputs of a model for `packed(features)`."""
     lengths = features["padding_mask"].sum(1)
     ends = np.cumsum(lengths)
     states, scores = [], []
@@ -132,7 +132,7 @@ def packed_differences(received, expected, features):
 
 
 def published_original(name, seed=0):
-    """A model of `transformers` of a published shape, with noise in every weight."""
+    """Creates a `transformers` model of a published shape, with noise in every weight."""
     from keras_bert_impl.config import EncoderConfig
     from keras_bert_impl.interop import huggingface_config
 
@@ -148,15 +148,15 @@ def published_original(name, seed=0):
 
 
 def published_differences(name, directory, lengths):
-    """How far our encoder of a published shape, in float32, is from theirs in float64.
+    """Compares our float32 encoder of a published shape with theirs in float64.
 
     Args:
-        name: str, of a published model.
-        directory: `Path` for the weights on their way.
-        lengths: list of int, of the rows.
+        name: str, name of the published model.
+        directory: `Path` where the weights are saved temporarily.
+        lengths: list of int, the lengths of the rows.
 
     Returns:
-        dict, as of `padded_differences`.
+        dict, see `padded_differences`.
     """
     from keras_bert_impl.models.encoder import Encoder
 
@@ -166,7 +166,7 @@ def published_differences(name, directory, lengths):
     config = encoder.config
     features = batch(config.vocabulary_size, lengths, config.num_segments or 1)
     real = features["padding_mask"] == 1
-    # Positions of some count the tokens that are not padding.
+    # Some models count positions by the tokens that differ from the padding id.
     tokens = np.where(features["token_ids"] == config.pad_token_id, 5, features["token_ids"])
     features["token_ids"] = np.where(real, tokens, config.pad_token_id).astype("int32")
     received = encoder.with_outputs("hidden_states", "attention_scores")(features)

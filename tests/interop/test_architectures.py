@@ -1,4 +1,4 @@
-"""Every kind of encoder against `transformers`: ours in float32, theirs in float64, to 1e-5."""
+"""Every encoder architecture: ours in float32 against `transformers` in float64, to 1e-5."""
 
 import keras
 import numpy as np
@@ -23,7 +23,7 @@ from tests.interop.parity import (
     padded_differences,
 )
 
-TOLERANCE = 1e-5  # as in test_parity.py
+TOLERANCE = 1e-5  # see test_parity.py
 VOCABULARY = 53
 BERT = {
     "vocab_size": VOCABULARY,
@@ -35,7 +35,8 @@ BERT = {
 }
 DISTIL = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48}
 XLM = {"vocab_size": VOCABULARY, "emb_dim": 32, "n_layers": 3, "n_heads": 4}
-# Padding must see a real token, else theirs is NaN in float64: its softmax is in float32.
+# Padding must attend to a real token: otherwise theirs is NaN in float64, because its softmax runs
+# in float32.
 MODERN = BERT | {"num_hidden_layers": 5, "intermediate_size": 24, "local_attention": 15}
 MODERN |= dict.fromkeys(("pad_token_id", "cls_token_id", "bos_token_id"), 1)
 MODERN |= dict.fromkeys(("sep_token_id", "eos_token_id"), 2)
@@ -63,7 +64,7 @@ HEADS = [(case, head) for case in CASES for head in LAYOUTS[CASES[case][0]].clas
 
 
 def original(case, head=None, seed=0):
-    """A model of `transformers` with noise in every weight."""
+    """Creates a `transformers` model with noise in every weight."""
     model_type, settings = CASES[case]
     config = transformers.AutoConfig.for_model(model_type, **settings)
     config._attn_implementation = "eager"
@@ -77,7 +78,7 @@ def original(case, head=None, seed=0):
 
 
 def features_of(model, lengths):
-    """Features without ids of padding among the real tokens."""
+    """Creates features without padding ids among the real tokens."""
     config = model.config
     features = batch(VOCABULARY, lengths, getattr(config, "type_vocab_size", 1))
     real = features["padding_mask"] == 1
@@ -88,14 +89,14 @@ def features_of(model, lengths):
 
 @pytest.fixture(autouse=True)
 def flaubert_can_run(monkeypatch):
-    """transformers 5 looks the cache of a FlauBERT that normalizes before up by layer; it has one."""
+    """Patches transformers 5, which indexes the cache by layer in a pre-norm FlauBERT and fails."""
     cache = transformers.cache_utils.EncoderDecoderCache
     monkeypatch.setattr(cache, "__getitem__", lambda self, layer: self, raising=False)
 
 
 @pytest.fixture(scope="module", params=CASES)
 def pair(request, tmp_path_factory):
-    """Which case it is, a model of `transformers`, and our encoder of its files."""
+    """Returns the case, a `transformers` model, and our encoder loaded from its files."""
     directory = tmp_path_factory.mktemp("theirs")
     model = original(request.param)
     model.save_pretrained(directory)
@@ -114,7 +115,7 @@ def test_encoder(pair, lengths):
     without_scores = case == "flaubert"  # see `original_outputs`
     assert len(found["attention_scores"]) == (0 if without_scores else layers)
     found = {name: values for name, values in found.items() if values}
-    assert np.max([np.max(values) for values in found.values()]) < TOLERANCE  # and no NaN
+    assert np.max([np.max(values) for values in found.values()]) < TOLERANCE  # also rejects NaN
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -131,12 +132,12 @@ def test_round_trip_is_exact(case, tmp_path):
         assert torch.equal(theirs[name], ours[name]), name
 
 
-# Classes of two heads, below, and the one that tests/pretraining compares.
+# Classes with two heads are tested below; the last one in tests/pretraining.
 ELSEWHERE = ("pretraining", "sentence_order", "left_to_right")
 
 
 def with_head(encoder, head):
-    """A model of the encoder with one head, as a function of its features."""
+    """Wraps an encoder with one head as a function of features."""
     features = {
         name: keras.Input((None,), dtype="int32", name=name)
         for name in ("token_ids", "segment_ids", "padding_mask")

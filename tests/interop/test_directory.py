@@ -1,4 +1,4 @@
-"""Model directories: round trips, the names that checkpoints use, and damaged ones."""
+"""Model directories: round trips, names used in checkpoints, and damaged directories."""
 
 import json
 import logging
@@ -93,7 +93,7 @@ def test_names_of_all_heads():
         head_tensors(TINY, "ner")
 
 
-# === What checkpoints differ in ===
+# === Variants of checkpoints ===
 
 
 def test_prefix_and_unused_tensors(tmp_path, caplog):
@@ -134,7 +134,7 @@ def test_without_pooler(directory, encoder, caplog):
     (message,) = caplog.messages
     assert "newly initialized; train before use: pooler/dense/kernel, pooler/dense/bias" in message
     kernel, bias = (to_numpy(weight.value) for weight in loaded.pooler.weights)
-    # Fresh: drawn with a standard deviation of 0.02 up to two of them, and zeros.
+    # Newly initialized: a normal of deviation 0.02 truncated at two deviations, and zeros.
     assert 0 < np.abs(kernel).max() <= 0.04 and (bias == 0).all()
     assert difference(loaded.blocks[1].weights[0], encoder.blocks[1].weights[0]) == 0
     caplog.clear()
@@ -183,7 +183,8 @@ def test_loading_leaves_no_uninitialized_variables(directory):
     write_tensors(directory, arrays)
     with pytest.raises(InputError):
         Encoder.from_pretrained(directory)
-    # Keras fills variables without values when a stateless scope ends, and fails at filled ones.
+    # At the end of a stateless scope, Keras initializes variables without values, and fails on
+    # variables that already have them.
     with keras.StatelessScope():
         pass
 
@@ -221,7 +222,7 @@ def edit_tensors(change):
 
 
 def write_header(header, size=76):
-    """A safetensors file with this header and as many bytes of data."""
+    """Writes a safetensors file with this header and `size` bytes of data."""
     if not isinstance(header, bytes):
         header = json.dumps(header).encode()
     return edit_file(

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot be what they say: one error each, which names the file and the tensor."""
+"""Damaged TensorFlow checkpoints: one error each, which names the file and the tensor."""
 
 import json
 import struct
@@ -106,7 +106,7 @@ def test_changed_index(path):
     ids=str,
 )
 def test_rejects_an_index_with_false_shapes_or_offsets(entry, message, tmp_path):
-    """With right checksums; TensorFlow itself ends the process at some of these."""
+    """The checksums are right; TensorFlow itself aborts the process on some of these."""
     fields = {"dtype": 1, "shape": [2, 2], "offset": 0, "size": 16, "shard_id": 0} | entry
     row = BundleEntryProto(**{name: fields[name] for name in fields if name != "shape"})
     for size in fields["shape"]:
@@ -120,7 +120,7 @@ def test_rejects_an_index_with_false_shapes_or_offsets(entry, message, tmp_path)
 
 @pytest.mark.parametrize("length", [1 << 50, 7, 0])
 def test_rejects_a_string_with_a_false_length(length, tmp_path):
-    """With right checksums; TensorFlow itself ends the process for want of a petabyte."""
+    """The checksums are right; TensorFlow itself aborts when it cannot allocate a petabyte."""
     checked = struct.pack("<Q" if length >> 32 else "<I", length)
     data = _number(length) + struct.pack("<I", _masked(checked)) + b"graph"
     row = BundleEntryProto(dtype=7, size=len(data), crc32c=_masked(checked + data[-9:]))
@@ -168,7 +168,7 @@ def test_partitioned_variables(path, tensors):
     tf.raw_ops.SaveV2(
         prefix=str(path / "bert_model.ckpt"),
         tensor_names=[WORDS],
-        shape_and_slices=["106 32 0,53:0,32"],  # how the Saver of TensorFlow 1 does it
+        shape_and_slices=["106 32 0,53:0,32"],  # written like TensorFlow 1's Saver
         tensors=[tensors[WORDS]],
     )
     refused(path, f"bert_model.ckpt.index: tensor {WORDS} is a partitioned variable")
@@ -301,7 +301,7 @@ def _masked(data):
 
 
 def _table(rows, times=1):
-    """A sorted table as TensorFlow writes it, of one block, which is named so many times."""
+    """Writes a sorted TensorFlow table whose index lists its only block `times` times."""
     content = b""
 
     def put(block):

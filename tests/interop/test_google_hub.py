@@ -1,6 +1,6 @@
-"""TF Hub's modules of TensorFlow 1 and first SavedModels of TensorFlow 2, against TensorFlow.
+"""TF Hub modules of TensorFlow 1 and early SavedModels of TensorFlow 2, against TensorFlow.
 
-tests/data/google/README.md says how they were made.
+tests/data/google/README.md describes how they were made.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.interop.test_google_objects import FEATURES, REAL, TOLERANCE
 
 ALBERT_BLOCK = "albert.encoder.albert_layer_groups.0.albert_layers.0.attention"
 HEADS = {"masked_lm": "mlm_logits", "sentence_order": "sop_log_probs"}
-KEY_BIAS = {  # its name in a model directory, and what TensorFlow calls it
+KEY_BIAS = {  # name in a model directory and name in TensorFlow
     "module_bert": (
         "bert.encoder.layer.1.attention.self.key.bias",
         "bert/encoder/layer_1/attention/self/key/bias",
@@ -42,7 +42,7 @@ FORMS = sorted(KEY_BIAS)
 
 
 def change_program(path, change):
-    """Rewrites a SavedModel: `change` gets each of its lists of operations."""
+    """Rewrites a SavedModel: `change` receives each of its lists of operations."""
     file = path / "saved_model.pb"
     saved = SavedModel.FromString(file.read_bytes())
     for meta in saved.meta_graphs:
@@ -74,7 +74,7 @@ def test_outputs_equal_tensorflow(form, tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_output_depends_on_the_bias_of_a_key(form, tmp_path):
-    """It cancels in the softmax, so that its place has to be looked at."""
+    """The key bias cancels in the softmax, so outputs cannot show whether it was read correctly."""
     path, _ = unpacked(form, tmp_path)
     ours, theirs = KEY_BIAS[form]
     reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
@@ -115,7 +115,7 @@ def test_program_with_the_exact_gelu(tmp_path):
 
 
 def test_does_not_run_the_program(tmp_path):
-    """Operations that TensorFlow does not have, beside those that say something."""
+    """Replaces operations that are never parsed by one that TensorFlow does not have."""
 
     def change(nodes):
         for node in nodes:
@@ -179,13 +179,13 @@ def test_program_without_attention(tmp_path):
 def test_very_large_program(tmp_path):
     path, _ = unpacked("module_bert", tmp_path)
     with open(path / "saved_model.pb", "ab") as file:
-        file.truncate(1 << 40)  # takes no place on the disk
+        file.truncate(1 << 40)  # sparse: takes no disk space
     with pytest.raises(InputError, match="saved_model.pb is larger than 64 MiB"):
         open_google_checkpoint(path)
 
 
 def test_model_trained_on_top_of_a_module(tmp_path):
-    """As `run_classifier_with_tfhub.py` leaves it: its name is before those of its tensors."""
+    """As `run_classifier_with_tfhub.py` saves it: tensor names start with the module's name."""
     model = original("BertForSequenceClassification", num_labels=3)
     theirs = variables(model, BERT)
     within = {n if n.startswith("output_") else f"module/{n}": a for n, a in theirs.items()}
@@ -223,7 +223,7 @@ def test_rejects_two_encoders(name, message, tmp_path):
 
 
 def test_rejects_other_encoders(tmp_path):
-    """Such as the talking heads of TF Hub, which mix the scores of the heads."""
+    """Such as TF Hub's talking-heads encoders, which mix the scores of the heads."""
     names = ("query/kernel", "pre_softmax_weight")
     tf.train.Checkpoint(
         **{
@@ -240,7 +240,7 @@ def test_rejects_other_encoders(tmp_path):
 
 
 def test_rejects_other_tensorflow_1_encoders(tmp_path):
-    """MobileBERT has more layers in each; what an optimizer keeps is no layer."""
+    """MobileBERT has more layers in each block; optimizer slots are not layers."""
     theirs = variables(original("BertForPreTraining"), BERT)
     layer, one = "bert/encoder/layer_0", np.zeros(32, "float32")
     write_variables(tmp_path, theirs | {f"{layer}/output/dense/bias/lamb_m": one}, SIZES | SETTINGS)

@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow 1 against PyTorch in float64, and back again bit by bit."""
+"""TensorFlow 1 checkpoints against PyTorch in float64, and bit-exact round trips."""
 
 import json
 
@@ -18,7 +18,7 @@ from keras_bert_impl.training.optimizers.google_slots import load_adam_slots
 from tests.interop.google_models import loaded, variables_of, write_variables
 from tests.interop.parity import batch, original_features
 
-TOLERANCE = 1e-5  # as in test_parity.py
+TOLERANCE = 1e-5  # see test_parity.py
 SIZES = {
     "vocab_size": 53,
     "hidden_size": 32,
@@ -64,7 +64,7 @@ GENERATOR = [
 
 
 def original(name, seed=0, **settings):
-    """A model of `transformers`, with noise in every weight."""
+    """Creates a `transformers` model with noise in every weight."""
     model_class = getattr(transformers, name)
     model = model_class(model_class.config_class(**SIZES | settings)).eval()
     generator = torch.Generator().manual_seed(seed)
@@ -75,14 +75,14 @@ def original(name, seed=0, **settings):
 
 
 def variables(model, renames):
-    """Its weights as TensorFlow 1 calls them, without the second names of shared ones."""
+    """Returns its weights under TensorFlow 1's names; shared weights appear once."""
     found = variables_of(model, renames)
     copies = ("decoder", "generator_lm_head", "position_ids")
     return {name: array for name, array in found.items() if not any(c in name for c in copies)}
 
 
 def computed(model, features):
-    """What a model of `transformers` computes in float64."""
+    """Returns the float64 outputs of a `transformers` model."""
     with torch.no_grad():
         outputs = model.double()(**original_features(model, features))
     return {name: value.numpy() for name, value in outputs.items()}
@@ -142,7 +142,7 @@ def test_tuned_bert(kind, head, name, tmp_path):
 @pytest.mark.parametrize("groups", [1, 3])
 def test_albert(groups, tmp_path):
     more = {"embedding_size": 16, "num_hidden_groups": groups, "inner_group_num": 1}
-    # Its "gelu" is the tanh approximation, as modeling.py has it.
+    # TensorFlow's "gelu" is the tanh approximation; see modeling.py.
     model = original("AlbertForPreTraining", hidden_act="gelu_new", **more)
     settings = SIZES | SETTINGS | more
     write_variables(tmp_path, variables(model, ALBERT), settings, "albert_config.json")
@@ -156,7 +156,7 @@ def test_albert(groups, tmp_path):
 
 @pytest.fixture(scope="module")
 def electra(tmp_path_factory):
-    """Both models of one training run, in one checkpoint that has no configuration file."""
+    """Writes both models of one training run to one checkpoint without a configuration file."""
     sizes = {"hidden_size": 128, "num_attention_heads": 2, "embedding_size": 32}
     discriminator = original("ElectraForPreTraining", **sizes)
     small = {"hidden_size": 64, "num_attention_heads": 1, "embedding_size": 32}
@@ -248,7 +248,7 @@ def test_rejects_what_google_checkpoints_cannot_express(tmp_path):
 
 
 def test_resumes_adam_from_its_slots(bert, tmp_path):
-    """One step from the slots is one of google-research/bert's `AdamWeightDecayOptimizer`."""
+    """One step from the slots equals one of google-research/bert's `AdamWeightDecayOptimizer`."""
     model, _ = bert
     theirs = variables(model, BERT)
     random = np.random.default_rng(0)
@@ -274,7 +274,7 @@ def test_resumes_adam_from_its_slots(bert, tmp_path):
     assert without == [names[-1].variable]
     steps = zip(encoder.trainable_variables, some.steps.numpy(), strict=True)
     assert {variable.path for variable, count in steps if count != 20} == set(without)
-    # The averages begin with the weights, not with zeros.
+    # The averages start at the weights, not at zero.
     for variable, average in zip(
         encoder.trainable_variables, some._model_variables_moving_average, strict=True
     ):
@@ -298,7 +298,7 @@ def test_resumes_adam_from_its_slots(bert, tmp_path):
         v = 0.999 * square[name] + 0.001 * gradient**2
         decay = 0.0 if name.endswith("bias") else 0.01
         expected = before[index] - 0.01 * (m / (np.sqrt(v) + 1e-6) + decay * before[index])
-        # Weights below 1 and steps of about 0.05, with float32's 6e-8 a few times.
+        # Weights below 1 and steps of about 0.05: a few float32 roundings of 6e-8.
         assert np.abs(np.asarray(variable) - expected).max() < 1e-6
     assert not google
 

@@ -1,6 +1,6 @@
-"""The Model Garden's checkpoints and TF Hub's SavedModels, against what its code computed.
+"""Model Garden checkpoints and TF Hub SavedModels, against the outputs of Google's code.
 
-tests/data/google/README.md says how they were made.
+tests/data/google/README.md describes how they were made.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from keras_bert_impl.interop import open_model
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from tests.interop.google_models import loaded, unpacked
 
-# Both sides are in float32: each is a few times 1e-6 from the exact numbers, which are up to 4.
+# Both sides are in float32: each is within a few 1e-6 of the exact values, which are up to 4.
 TOLERANCE = 1e-5
 FEATURES = {
     "token_ids": np.array([[2, 7, 9, 3, 12, 3, 0], [2, 18, 3, 5, 6, 8, 3]], "int32"),
@@ -20,7 +20,7 @@ FEATURES = {
 REAL = FEATURES["padding_mask"] == 1
 CASES = {
     "encoder": {"sequence_output": "sequence_output", "pooled_output": "pooled_output"},
-    # Its next sentence head has the pooler; the encoder's own is left untrained.
+    # The pooler belongs to the next-sentence head; the encoder's own is untrained.
     "pretrainer": {
         "sequence_output": "sequence_output",
         "masked_lm": "mlm_logits",
@@ -40,7 +40,7 @@ CASES["hub_albert"] = CASES["hub_bert"]
 def test_outputs_equal_the_model_garden(name, tmp_path):
     path, expected = unpacked(name, tmp_path)
     heads = [ours for ours in CASES[name] if not ours.endswith("output")]
-    # A published ELECTRA has no pooler; this one of the Model Garden's has.
+    # Published ELECTRA models have no pooler; the Model Garden's has one.
     model, _ = loaded(path, *heads, use_pooler=True)
     received = model(FEATURES)
     for ours, theirs in CASES[name].items():
@@ -74,7 +74,7 @@ def test_settings_without_a_file_come_from_shapes_and_program(tmp_path):
         "vocab_size": 19,
         "embedding_size": 8,
         "hidden_size": 12,
-        "num_hidden_layers": 3,  # of one shared block
+        "num_hidden_layers": 3,  # sharing one block
         "num_hidden_groups": 1,
         "num_attention_heads": 3,
         "intermediate_size": 20,

@@ -1,4 +1,4 @@
-"""What of ModernBERT's files is said in several ways, or cannot be said."""
+"""Alternative spellings in ModernBERT's files, and settings that have no equivalent."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ SHAPE = {
     "intermediate_size": 1152,
     "classifier_pooling": "mean",
 }
-# What the library writes now, where it wrote numbers before.
+# Newer versions write a dict where older ones wrote numbers.
 BASES = {
     "full_attention": {"rope_type": "default", "rope_theta": 160000.0},
     "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
@@ -109,7 +109,7 @@ def test_rejects_what_the_files_cannot_express(fields):
 
 
 def test_published_windows_and_bases_on_a_long_row(tmp_path):
-    """300 tokens: most pairs are outside of a window of 64 to each side."""
+    """With 300 tokens, most pairs are outside the window of 64 to each side."""
     config = transformers.ModernBertConfig(
         vocab_size=53,
         hidden_size=32,
@@ -135,7 +135,7 @@ def test_published_windows_and_bases_on_a_long_row(tmp_path):
     outputs = encoder.with_outputs("hidden_states", "attention_scores")(features)
     expected = original_outputs(model, features)
     for one, other in zip(outputs["hidden_states"], expected["hidden_states"]):
-        assert difference(one, other) < 1e-5  # as in test_parity.py
+        assert difference(one, other) < 1e-5  # see test_parity.py
     local = np.asarray(outputs["attention_scores"][1])[0, :, 150]  # [heads, keys]
     assert (local[:, 86:215] > 0).all() and local[:, :86].sum() + local[:, 215:].sum() == 0
 

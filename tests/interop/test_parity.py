@@ -1,6 +1,6 @@
 """Ours in float32 against the original in float64, to 1e-5.
 
-PyTorch's own float32 is up to 5e-6 away from its float64 on the real weights.
+PyTorch's own float32 differs from its float64 by up to 5e-6 on the real weights.
 """
 
 import os
@@ -73,7 +73,8 @@ def test_real_weights(lengths):
 @pytest.mark.slow
 def test_published_shape(tmp_path):
     shape = transformers.BertConfig().to_dict()  # bert-base-uncased
-    # Noise as strong as in the small models would saturate 768 sums; the heads stay tellable.
+    # The noise of the small models would saturate sums over 768 units; fresh weights still tell the
+    # heads apart.
     original = transformers.BertModel(transformers.BertConfig(**shape)).eval()
     original.set_attn_implementation("eager")
     original.save_pretrained(tmp_path)

@@ -1,4 +1,4 @@
-"""Parity at published shapes: one of each architecture, at full length."""
+"""Parity at published shapes: one model of each architecture, at full length."""
 
 import pytest
 import transformers
@@ -18,17 +18,17 @@ NAMES = [
     "flaubert_base_cased",
     "ModernBERT-base",
 ]
-# What platform and original are apart in float32 on real weights is half of this.
+# Twice the float32 difference between platform and original on real weights.
 TOLERANCE = 1e-5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_published_shape(name, tmp_path, monkeypatch):
-    # transformers 5 looks the cache of a FlauBERT that normalizes before up by layer; it has one.
+    # transformers 5 indexes the cache by layer in a pre-norm FlauBERT and fails.
     cache = transformers.cache_utils.EncoderDecoderCache
     monkeypatch.setattr(cache, "__getitem__", lambda self, layer: self, raising=False)
-    # In float64 the original has NaN where padding sees no token within its window of 64.
+    # In float64 the original is NaN where padding has no token within its window of 64.
     lengths = [512, 490, 449] if name.startswith("ModernBERT") else [512, 130, 7]
     found = published_differences(name, tmp_path, lengths)
     print(name, {kind: max(values) for kind, values in found.items()})

@@ -1,7 +1,7 @@
-"""Model directories of `sentence-transformers`, of all its versions: what makes a vector of a text.
+"""Model directories of all versions of `sentence-transformers`: modules that make text vectors.
 
-The expected vectors are the formulas of that library in PyTorch, on vectors that this package makes
-without the files that are tested.
+Expected vectors are computed in PyTorch by that library's formulas, from vectors that this package
+computes without the files under test.
 """
 
 import json
@@ -28,7 +28,7 @@ OLD = ["roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"]
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """An embedder with a cased vocabulary, whose files are those of `directory`."""
+    """An embedder with a cased vocabulary, saved in `directory`."""
     vocabulary = [*tokenizer().vocabulary, "Good", "GREAT"]
     cased = WordPieceTokenizer(vocabulary, lowercase=False)
     small = encoder(dropout=0.0, use_pooler=False, vocabulary_size=len(vocabulary))
@@ -40,7 +40,7 @@ def plain(tmp_path_factory):
 
 @pytest.fixture
 def copy(plain, tmp_path):
-    """A copy of the directory, and a function that writes one of its JSON files anew."""
+    """A copy of the directory, and a function that rewrites one of its JSON files."""
     shutil.copytree(plain.directory, tmp_path, dirs_exist_ok=True)
 
     def write(name, content):
@@ -51,7 +51,7 @@ def copy(plain, tmp_path):
 
 
 def add_modules(directory, write, *modules):
-    """Puts modules behind those of the directory: (class, its settings, its tensors or None)."""
+    """Appends modules to those of the directory: (class, settings, tensors or None)."""
     listed = json.loads((directory / "modules.json").read_text())
     for name, settings, tensors in modules:
         folder = f"{len(listed)}_{name}"
@@ -83,7 +83,7 @@ def test_reads_settings_under_an_old_name(plain, copy):
     texts = ["Good film", "GREAT joy the plot is dull", "not good"]
     cut = ["good film", "great joy the", "not good"]  # three tokens between [CLS] and [SEP]
     np.testing.assert_allclose(model.encode(texts), plain.encode(cut), atol=1e-6)
-    assert np.abs(plain.encode(texts) - plain.encode(cut))[:2].max() > 0.1  # or it says little
+    assert np.abs(plain.encode(texts) - plain.encode(cut))[:2].max() > 0.1  # truncation must matter
 
 
 def test_lower_case_is_in_every_form_of_the_model(copy, tmp_path_factory):
@@ -120,12 +120,12 @@ def test_old_directories_have_the_encoder_in_a_folder(plain, copy, kind):
             "config_sentence_transformers.json",
         ):
             file.rename(inner / file.name)
-    write("config.json", {"__version__": "0.3.8"})  # of the library
+    write("config.json", {"__version__": "0.3.8"})  # version of sentence-transformers
     modules = json.loads((directory / "modules.json").read_text())
     modules[0] |= {"path": f"0_{kind}", "type": f"sentence_transformers.models.{kind}"}
     write("modules.json", modules)
     model = TextEmbedder.from_pretrained(directory)
-    # Traced again, which may round otherwise.
+    # Retraced, which may round differently.
     np.testing.assert_allclose(model.encode(TEXTS), plain.encode(TEXTS), atol=1e-6)
     assert model_class_of(directory) is TextEmbedder
     states = Encoder.from_pretrained(directory)(plain.tokenizer(TEXTS))["sequence_output"]
@@ -154,7 +154,7 @@ def test_max_length_equals_the_library(copy, caplog, of_transformer, of_tokenize
     assert ("max_seq_length is 512, but the encoder has 32 positions" in caplog.text) is is_cut
 
 
-# === Modules behind the pooling ===
+# === Modules after the pooling ===
 
 
 def tensors(*shapes, seed=0):
@@ -349,7 +349,7 @@ def test_rejects_a_projection_after_normalization(copy):
 def test_rejects_prompts_excluded_from_pooling(copy):
     directory, write = copy
     write("1_Pooling/config.json", {"pooling_mode": "cls", "include_prompt": False})
-    assert TextEmbedder.from_pretrained(directory).pooling == "cls"  # there is no prompt
+    assert TextEmbedder.from_pretrained(directory).pooling == "cls"  # there is no prompt to exclude
     write("config_sentence_transformers.json", {"prompts": {"query": "what "}})
     with pytest.raises(InputError, match="include_prompt=false"):
         TextEmbedder.from_pretrained(directory)

@@ -1,4 +1,4 @@
-"""Weights in several files, and indexes and links that lead elsewhere."""
+"""Sharded weights, and indexes and links that point outside the directory."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def kind(request):
 
 @pytest.fixture
 def directory(original, kind, tmp_path):
-    """A model in three shards or more, as `transformers` writes them or once wrote them."""
+    """A model in at least three shards, as current or older versions of `transformers` write it."""
     path = tmp_path / "model"
     original.save_pretrained(path, max_shard_size="10KB")
     if kind == "bin":
@@ -66,7 +66,7 @@ def edit_index(change):
 
 
 def to(place):
-    """Sends a tensor to another place."""
+    """Changes the index entry of a tensor."""
     return edit_index(lambda content, places: places.update({KEY: place}))
 
 
@@ -141,7 +141,7 @@ def test_safetensors_come_first(original, tmp_path):
 
 
 def test_rejects_duplicate_tensors(tmp_path):
-    """Both at the same place, which the library of the format does not see."""
+    """Two tensors at the same offsets, which the safetensors library does not detect."""
     entry = b'{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
     header = b'{"a":%s,"a":%s}' % (entry, entry)
     path = tmp_path / "model.safetensors"
@@ -151,7 +151,7 @@ def test_rejects_duplicate_tensors(tmp_path):
 
 
 def test_rejects_an_oversized_header(tmp_path):
-    """The library reads headers of up to 100 MB, which Python's objects multiply."""
+    """The library accepts headers of up to 100 MB, which become many times larger in Python."""
     path = tmp_path / "model.safetensors"
     names = ", ".join(
         f'"{n}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for n in range(300_000)

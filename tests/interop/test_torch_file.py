@@ -1,4 +1,4 @@
-"""`pytorch_model.bin`: equal to what PyTorch reads, and no code in it is ever run."""
+"""`pytorch_model.bin`: equal to what PyTorch reads, and its code never runs."""
 
 import collections
 import io
@@ -22,7 +22,7 @@ FORMATS = {"zip": True, "old": False}
 
 
 def state():
-    """A state dict with all that one may hold."""
+    """A state dict with every kind of entry that one may hold."""
     random = torch.Generator().manual_seed(3)
     values = torch.randn(6, 8, generator=random)
     tensors = {str(dtype): values.to(dtype) for dtype in DTYPES}
@@ -77,11 +77,11 @@ def test_encoder_from_pytorch_model_bin(tmp_path, form):
         assert a.tobytes() == b.tobytes()
 
 
-# === Files that want to run something ===
+# === Files with code ===
 
 
 class Evil:
-    """Pickled, it is a call that leaves a file behind."""
+    """Pickles as a call that creates a file."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -109,7 +109,7 @@ def test_never_runs_code(tmp_path, protocol, container):
     ) as caught:
         TorchFile(path)
     assert str(path) in str(caught.value) and not trace.exists()
-    pickle.loads(program)  # it was meant to
+    pickle.loads(program)  # the payload does work
     assert trace.exists()
 
 
@@ -140,7 +140,7 @@ def test_rejects_values_other_than_tensors(tmp_path, value):
 
 
 def program(shape=(2, 2), strides=(2, 1), offset=0, size=4, kind="FloatStorage"):
-    """The instructions for one tensor of a storage of `size` numbers."""
+    """Pickle instructions for one tensor in a storage of `size` numbers."""
 
     class Program(pickle.Pickler):
         def persistent_id(self, value):
@@ -165,7 +165,7 @@ def test_a_written_program_is_read(tmp_path):
 
 
 def doubled(times=40):
-    """A tuple of twice the tuple before: 2**times numbers for whoever walks through it."""
+    """Pairs of pairs: traversal visits 2**times numbers."""
     return b"K\x01\x85" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(times))
 
 
@@ -226,7 +226,7 @@ def test_damaged_storages(tmp_path):
     write_zip(path, program())
     damaged = bytearray(path.read_bytes())
     place = damaged.index(b"archive/data/0") + len("archive/data/0")
-    damaged[place] = 1  # a bit of the numbers: the archive has a checksum
+    damaged[place] = 1  # flips bits of the data, which has a checksum
     path.write_bytes(damaged)
     with pytest.raises(InputError, match="CRC"):
         TorchFile(path).read("a")
@@ -235,7 +235,7 @@ def test_damaged_storages(tmp_path):
 def test_rejects_a_storage_larger_than_the_file(tmp_path):
     path = tmp_path / "model.bin"
     write_zip(path, program(shape=(1 << 40,), strides=(1,), size=1 << 40))
-    with pytest.raises(InputError, match="tensor a is cut off"):  # and no MemoryError at `read`
+    with pytest.raises(InputError, match="tensor a is cut off"):  # not a MemoryError in `read`
         TorchFile(path)
 
 
@@ -270,7 +270,7 @@ def test_hostile_keys_of_an_old_file(tmp_path, keys):
     path = tmp_path / "model.bin"
     torch.save({"a": torch.zeros(2)}, path, _use_new_zipfile_serialization=False)
     whole = path.read_bytes()
-    start = whole.rindex(b"\x80\x02]")  # of the list of storages
+    start = whole.rindex(b"\x80\x02]")  # start of the list of storages
     path.write_bytes(whole[: start + 2] + keys + whole[start + 3 :])
     with pytest.raises(InputError, match="nested too deeply"):
         TorchFile(path)

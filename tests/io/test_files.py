@@ -85,14 +85,14 @@ def test_current_directory_can_be_filled(tmp_path, monkeypatch):
 
 
 def test_existing_directory_is_filled_from_inside(tmp_path):
-    # The parent of a mounted disk is another disk, from which nothing can be renamed.
+    # The directory may be a mount point: nothing can be renamed into it from its parent.
     (tmp_path / "run").mkdir()
     with replace_directory(tmp_path / "run") as temporary:
         assert (tmp_path / "run") in temporary.parents
 
 
 def test_long_name(tmp_path):
-    name = "n" * 255  # the longest that common file systems take
+    name = "n" * 255  # the maximum of common file systems
     with replace_file(tmp_path / name) as temporary:
         temporary.write_text("1")
     assert names(tmp_path) == [name]
@@ -154,7 +154,7 @@ def test_files_appear_together(tmp_path):
 
 
 def test_scratch_of_others_is_left_alone(tmp_path):
-    """Of the living, and what only looks like it."""
+    """Scratch of running processes, and names that only resemble scratch."""
     (tmp_path / ".out.original").mkdir()
     (tmp_path / ".out.0123abcd").mkdir()
     (tmp_path / ".out.0123abcd.bak").write_text("mine")

@@ -1,4 +1,4 @@
-"""What lies in a model directory, and what only seems to."""
+"""Model directories: what belongs to them and what only seems to."""
 
 import math
 import os
@@ -69,7 +69,7 @@ def test_the_cache_of_the_hub(tmp_path):
 
 
 def test_rejects_other_than_regular_files(tmp_path):
-    os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
+    os.mkfifo(tmp_path / "pipe")  # reading it would block forever
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
         with pytest.raises(InputError, match=f"{name} is not a regular file"):
@@ -88,7 +88,7 @@ def test_rejects_other_than_regular_files(tmp_path):
         ('{"a":\n\0', "line 2: not UTF-8 text"),
         ('{"a": ' + "9" * 5_000 + "}", "a number with too many digits"),
         ('{"a": ' + "[" * 150 + "]" * 150 + "}", "is nested too deeply"),
-        # Where each key is compared with all others, this takes minutes.
+        # Comparing each key with all others would take minutes.
         ("{" + "".join(f'"{n}": 1, ' for n in range(100_000)) + '"99999": 1}', "'99999' twice"),
     ],
 )
@@ -140,7 +140,7 @@ def test_damaged_yaml(tmp_path, text, message):
 
 
 def test_rejects_yaml_aliases_that_expand(tmp_path):
-    """A kilobyte is a tree of 2**40 leaves for whoever walks through it."""
+    """A kilobyte expands to a tree of 2**40 leaves when it is traversed."""
     lines = ["a0: &a0 [x]", *(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]" for n in range(40))]
     (tmp_path / "a.yaml").write_text("\n".join(lines))
     with pytest.raises(InputError, match="repeats parts of itself too often"):
@@ -170,7 +170,7 @@ def test_damaged_lines(text, message):
     assert math.isnan(parse_json_line('{"a": NaN}')["a"])
 
 
-# === Values by their types ===
+# === Values by type ===
 
 VALUES = {
     "size": 3,

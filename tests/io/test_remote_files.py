@@ -1,4 +1,4 @@
-"""Files in TensorFlow's file systems, as Python reads and writes its own."""
+"""Files in TensorFlow's file systems, read and written with Python's file interface."""
 
 import pytest
 import tensorflow as tf
@@ -20,7 +20,7 @@ def test_names():
 
 
 def test_reads_in_blocks_of_any_size(folder):
-    content = bytes(range(256)) * 20_000  # more than is buffered
+    content = bytes(range(256)) * 20_000  # larger than the buffer
     with tf.io.gfile.GFile(f"{folder}/content", "wb") as file:
         file.write(content)
     with remote_files.read_from(f"{folder}/content") as file:

@@ -1,4 +1,4 @@
-"""Attention maps: the weights drawn, the names of tokens, the grid of heads."""
+"""Attention maps: weights, token labels, and the grid of heads."""
 
 import struct
 
@@ -12,7 +12,7 @@ TOKENS = ["[CLS]", "a", "cat", "##s", "[SEP]"]
 
 
 def weights(heads, length):
-    """Rows that sum to 1, all different: [heads, length, length]."""
+    """Distinct rows that sum to 1: [heads, length, length]."""
     scores = np.arange(heads * length * length, dtype="float32").reshape(heads, length, length) + 1
     return scores / scores.sum(-1, keepdims=True)
 
@@ -28,7 +28,7 @@ def test_one_head(tmp_path):
     assert [label.get_text() for label in axes.get_yticklabels()] == TOKENS
     assert "attention weight" in scale.get_ylabel()
     assert figure.get_suptitle() == "Layer 1, head 0"
-    # (1.6 + 3.4) by (0.9 + 3.4) inches of 120 dots; rounding may lose one.
+    # (1.6 + 3.4) by (0.9 + 3.4) inches at 120 dpi; rounding may lose one dot.
     head = path.read_bytes()[:24]
     assert struct.unpack(">II", head[16:24]) == pytest.approx((600, 516), abs=1)
 

@@ -1,4 +1,4 @@
-"""What a user of Keras plots first: what `fit` returned, a run, and no file."""
+"""The first plots of a Keras user: the history of `fit`, a run, and without a file."""
 
 import json
 
@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError
 
 
 def lines_of(figure):
-    """(title, label of x) -> list of (x, y) of the first axes' lines."""
+    """Returns the x label, and a list of (x, y) for each line of the first axes."""
     axes = figure.axes[0]
     return axes.get_xlabel(), [line.get_xydata().tolist() for line in axes.get_lines()]
 
@@ -27,7 +27,7 @@ def test_curves_of_a_history_are_over_epochs():
     ]
     assert lines_of(learning_curves(kept)) == ("epochs", expected)
     assert lines_of(learning_curves(kept.history)) == ("epochs", expected)
-    # A run that went on with initial_epoch.
+    # A run resumed with initial_epoch.
     later = model.fit(x, x[:, :1], initial_epoch=3, epochs=5, verbose=0)
     assert [x for x, _ in lines_of(learning_curves(later))[1][0]] == [4, 5]
 

@@ -1,4 +1,4 @@
-"""Learning curves: the file, the data drawn, and broken input."""
+"""Learning curves: the file, the plotted data, and invalid input."""
 
 import json
 import struct
@@ -39,7 +39,7 @@ def test_every_metric_has_axes_with_its_data(tmp_path):
     assert legend == ["training", "held out", "unigram"]
     assert axes["MLM loss"].get_xlabel() == "optimizer steps"
     assert axes["MLM loss"].get_ylabel() == "loss (nats)"
-    # 1.0 + 3 · 4.4 by 0.6 + 3.3 inches of 120 dots; rounding may lose one.
+    # 1.0 + 3 · 4.4 by 0.6 + 3.3 inches at 120 dpi; rounding may lose one dot.
     assert png_size(path) == pytest.approx((1704, 468), abs=1)
 
 

@@ -1,4 +1,4 @@
-"""Runs the command; with a first argument `kill-at=N`, kills itself after so many steps."""
+"""Runs the command; with a first argument `kill-at=N`, kills itself after N steps."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ if arguments[0].startswith("kill-at="):
     last = int(arguments.pop(0).partition("=")[2])
 
     def kill(log, batch, logs=None):
-        """As an operating system does it: no clean-up runs."""
+        """As an operating system does: no cleanup runs."""
         if int(log.model.optimizer.iterations) == last:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""A made-up language: 200 words, each one piece, in sentences of random length."""
+"""A synthetic language: 200 words of one subword token each, in sentences of random length."""
 
 import json
 import random
@@ -43,7 +43,7 @@ def corpus(tmp_path_factory, write_corpus):
 
 @pytest.fixture(scope="session")
 def records_directory(tmp_path_factory, corpus, tokenizer):
-    """Records of rows of 32 tokens in 9 shards of at most 64 rows."""
+    """Records with rows of 32 tokens, in 9 shards of at most 64 rows."""
     directory = tmp_path_factory.mktemp("records") / "records"
     prepare(
         corpus,
@@ -62,7 +62,7 @@ def records_directory(tmp_path_factory, corpus, tokenizer):
 
 @pytest.fixture
 def bucket(records_directory):
-    """A copy of the records in a file system of TensorFlow that is none of the machine's."""
+    """A copy of the records in TensorFlow's own in-memory file system."""
     bucket = "ram://bucket/records"
     tf.io.gfile.makedirs(bucket)
     for path in records_directory.iterdir():
@@ -82,5 +82,5 @@ def shape(tmp_path_factory):
 
 @pytest.fixture
 def settings(shape):
-    """Those of a tiny run."""
+    """Settings of a tiny run."""
     return settings_of(shape)

@@ -1,11 +1,11 @@
-"""A tiny run of pre-training: its shape, its settings, its end in the middle."""
+"""A tiny pre-training run: model shape, settings, and interruption."""
 
 import keras
 import numpy as np
 
 CONFIG = {
     "model_type": "bert",
-    "vocab_size": 1,  # replaced by that of the records
+    "vocab_size": 1,  # replaced by the size in the records
     "hidden_size": 16,
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
@@ -26,7 +26,7 @@ def settings_of(shape):
 
 
 class Stop(keras.callbacks.Callback):
-    """Ends a run in the middle of a report interval, as a kill would."""
+    """Interrupts a run within a report interval, as a kill would."""
 
     def __init__(self, batch):
         super().__init__()
@@ -43,10 +43,10 @@ def weights(model):
 
 
 def masked_batch(config, rows=4, seed=0):
-    """(features, labels, weights) of which the second half is padded, each row with an unused slot.
+    """Creates (features, labels, weights): the second half is padding, each row has an unused slot.
 
     Args:
-        config: `EncoderConfig`; rows are as long as it takes, which must be over 9 tokens.
+        config: `EncoderConfig`; rows have its maximum length, which must exceed 9 tokens.
     """
     draw, length = np.random.default_rng(seed), config.max_length
     features = {

@@ -1,7 +1,7 @@
-"""Runs of pre-training on the backend that KERAS_BACKEND names, one after the other.
+"""Pre-trains several times in sequence on the backend in KERAS_BACKEND.
 
-Arguments: folder of the records, a folder for the runs, and JSON: for each run its name and settings;
-`stop_at` interrupts one in that batch, and then it goes on.
+Arguments: folder of the records, folder for the runs, and JSON of run names and their settings.
+`stop_at` interrupts a run in that batch; it is then resumed.
 """
 
 import json

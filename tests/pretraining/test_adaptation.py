@@ -1,4 +1,4 @@
-"""Going on with the pre-training of a model on text of a domain, then tuning what comes out."""
+"""Adaptation of a model to text of a domain by further pre-training, then fine-tuning."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ SETTINGS = {"adapt_steps": 2, "adapt_batch_size": 4, "adapt_length": 16}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model of sentences, without a head; text; and the adaptation of the one to the other."""
+    """A folder with a sentence embedder without a head, text, and the model adapted to the text."""
     folder = tmp_path_factory.mktemp("adaptation")
     TextEmbedder(encoder(), tokenizer(), pooling="max").save_pretrained(folder / "base")
     write_text(folder / "corpus.txt")
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 def write_text(path, seed=0):
     draw = np.random.default_rng(seed)
     sentences = [" ".join(draw.choice(WORDS, 6)) + "\n" for _ in range(40)]
-    path.write_text("\n".join(sentences))  # each a document
+    path.write_text("\n".join(sentences))  # one document per line
     return path
 
 
@@ -47,7 +47,7 @@ def test_the_encoder_learns_and_keeps_its_pooler_and_tokenizer(folder):
     assert set(before) <= set(after)
     pooler = {name for name in before if name.startswith("pooler.")}
     same = {name for name in before if np.array_equal(before[name], after[name])}
-    # Adding the same number to all scores of a softmax changes nothing.
+    # A softmax is invariant to adding the same number to all its scores.
     key_bias = {name for name in before if name.endswith("key.bias")}
     assert pooler and pooler <= same <= pooler | key_bias
     assert any(name.startswith("cls.predictions") for name in after)
@@ -105,7 +105,7 @@ def test_accepts_corrected_text_after_rejected_text(folder, tmp_path, monkeypatc
             adapt(folder / "base", write_text(tmp_path / "a.txt"), tmp_path / "out", **SETTINGS)
     with monkeypatch.context() as patched:
         patched.setattr(adaptation, "prepare", refuse)
-        with pytest.raises(InputError, match="no rows"):  # and not: other text
+        with pytest.raises(InputError, match="no rows"):  # rather than "other text"
             adapt(folder / "base", folder / "corpus.txt", tmp_path / "out", **SETTINGS)
 
 

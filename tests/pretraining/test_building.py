@@ -1,4 +1,4 @@
-"""The model of a run: shaped for the tokenizer of its records."""
+"""The model of a run, whose shape fits the tokenizer of its records."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Records for a tokenizer like RoBERTa's: spaces belong to words, pairs have two separators."""
+"""Records for byte-level tokenizers: spaces belong to words, pairs have two separators."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def text(tokenizer, ids):
 
 @pytest.mark.parametrize("ending, between", [("sentences", "\n"), ("paragraphs", " ")])
 def test_sentences_have_the_same_tokens_as_their_text(tmp_path, roberta, ending, between):
-    """A line for each sentence, or a file in which one paragraph has them all."""
+    """One line per sentence, or one paragraph that contains them all."""
     if ending == "sentences":
         text = "\n\n".join(between.join(document) for document in DOCUMENTS)
         (tmp_path / "corpus.txt").write_text(text + "\n")
@@ -54,7 +54,7 @@ def test_pairs_are_packed_like_the_tokenizer(tmp_path, roberta, objective):
         for number in range(1, numbers.max() + 1):
             ids = row[numbers == number]
             first, rest = np.flatnonzero(ids == roberta.sep_id)[:2]
-            assert rest == first + 1 < len(ids) - 2  # the second segment has something in it
+            assert rest == first + 1 < len(ids) - 2  # the second segment is not empty
             expected = roberta([(text(roberta, ids[1:first]), text(roberta, ids[rest + 1 : -1]))])
             np.testing.assert_array_equal(ids, expected["token_ids"][0, : len(ids)])
             seen += 1

@@ -1,4 +1,4 @@
-"""A run ends, and says so, when a machine that makes its batches is gone."""
+"""A run ends with a message when one of its input workers is lost."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "keras_bert_impl.cli.main"]
 
 @pytest.fixture
 def ended(monkeypatch):
-    """(an event that is set when the process would end, list of the addresses it was for)."""
+    """Returns (event set when the process would end, list of the reported addresses)."""
     event, addresses = threading.Event(), []
     monkeypatch.setattr(input_worker_watch, "_SECONDS_BETWEEN", 0.01)
 

@@ -26,7 +26,7 @@ def pretrainer():
 
 
 def batch(rows=3, seed=0):
-    """Features, labels and weights of one example a row, the last slots of some rows unused."""
+    """Features, labels and weights with one example per row and some unused slots at row ends."""
     draw = np.random.default_rng(seed)
     shape = (rows, LENGTH)
     features = {
@@ -64,7 +64,7 @@ def test_logits_equal_those_of_transformers(pretrainer, tmp_path):
     ours = pretrainer(features)
     positions = features["masked_positions"][:, :, None]
     words = np.take_along_axis(outputs.prediction_logits.numpy(), positions, axis=1)
-    # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+    # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
     assert np.abs(np.asarray(ours["masked_lm"]) - words).max() < 1e-5
     sentences = outputs.seq_relationship_logits.numpy()
     assert np.abs(np.asarray(ours["next_sentence"])[:, 0] - sentences).max() < 1e-5
@@ -74,7 +74,7 @@ def test_training_equals_pytorch(tmp_path):
     config = dataclasses.replace(TINY, dropout=0.0, attention_dropout=0.0)
     model = Pretrainer(Encoder(config), BOTH)
     randomize(model)
-    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     model.compile(AdamW(1e-2, weight_decay=0.01, epsilon=1e-3, global_clipnorm=1.0))
     model.save_pretrained(tmp_path)
     theirs = transformers.BertForPreTraining.from_pretrained(tmp_path).double().train()
@@ -199,7 +199,7 @@ def test_accuracy_counts_the_highest_logits(pretrainer):
     expected = {}
     for name in labels:
         highest = np.asarray(logits[name]).argmax(axis=-1)
-        labels[name][::2] = highest[::2]  # by chance alone there would be next to none
+        labels[name][::2] = highest[::2]  # random labels would almost never be right
         right = (highest == labels[name]) * weights[name]
         expected[name] = right.sum() / weights[name].sum()
     found = pretrainer.evaluate(
@@ -225,7 +225,7 @@ def test_packing_does_not_change_logits(pretrainer):
     packed["masked_positions"] = moved.reshape(1, -1).astype("int32")
     packed["cls_positions"] = np.array([[0, half]], "int32")
     apart, together = pretrainer(alone), pretrainer(packed)
-    # Differences are of summing in another order: a few units of float32 in logits of size 1.
+    # Summation order differs: a few float32 units on logits of order 1.
     words = np.asarray(together["masked_lm"]).reshape(np.asarray(apart["masked_lm"]).shape)
     assert np.abs(words - np.asarray(apart["masked_lm"])).max() < 1e-5
     sentences = np.asarray(together["next_sentence"])[0]

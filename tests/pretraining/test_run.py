@@ -1,4 +1,4 @@
-"""Pre-training runs: what they write, how they resume, what they refuse."""
+"""Pre-training runs: output files, resuming, and rejected settings."""
 
 import dataclasses
 import json
@@ -23,13 +23,13 @@ from tests.pretraining.helpers import CONFIG, Stop, settings_of, weights
 
 @pytest.fixture(scope="module")
 def undisturbed(records_directory, shape, tmp_path_factory):
-    """The model of a run from its start to its end, and the run's directory."""
+    """An uninterrupted run: its model and its directory."""
     run = tmp_path_factory.mktemp("undisturbed") / "run"
     return pretrain(records_directory, run, **settings_of(shape)), run
 
 
 class Terminated(Stop):
-    """Gets a SIGTERM in the middle of a report interval, as of a machine that is taken away."""
+    """Receives SIGTERM within a report interval, like a preempted machine."""
 
     def on_train_batch_begin(self, batch, logs=None):
         self.left -= 1
@@ -45,7 +45,7 @@ def test_what_a_run_writes(records_directory, tmp_path, settings, tokenizer):
     assert all(line["tokens_per_second"] > 0 for line in lines)
     assert lines[-1]["learning_rate"] == 0
     scores = json.loads((run / "scores.json").read_text())
-    # The last evaluation of the run was of the same weights on the same rows.
+    # The last evaluation of the run used the same weights and rows.
     assert scores["masked_lm_loss"] == pytest.approx(lines[-1]["val_masked_lm_loss"], rel=1e-6)
     assert scores["loss"] == pytest.approx(
         scores["masked_lm_loss"] + scores["next_sentence_loss"], rel=1e-3
@@ -84,16 +84,16 @@ def test_interrupted_run_reaches_the_same_weights(
     with pytest.raises(KeyboardInterrupt):
         pretrain(records_directory, tmp_path / "two", callbacks=[Stop(4)], **settings)
     lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
-    assert len(lines) == 1  # the second interval is lost, and is run again
+    assert len(lines) == 1  # the second interval is lost and runs again
     resumed = pretrain(records_directory, tmp_path / "two", **settings)
     np.testing.assert_array_equal(weights(undisturbed), weights(resumed))
     lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 4, 6]
-    again = pretrain(records_directory, tmp_path / "two", **settings)  # nothing left to do
+    again = pretrain(records_directory, tmp_path / "two", **settings)  # already finished
     np.testing.assert_array_equal(weights(undisturbed), weights(again))
 
 
-@pytest.mark.slow  # tests/training/runs/test_preemption.py is of a small model
+@pytest.mark.slow  # tests/training/runs/test_preemption.py has a small model
 def test_sigterm_saves_at_the_end_of_the_interval(
     undisturbed, records_directory, tmp_path, settings
 ):
@@ -109,9 +109,9 @@ def test_sigterm_saves_at_the_end_of_the_interval(
     np.testing.assert_array_equal(weights(undisturbed), weights(resumed))
 
 
-@pytest.mark.slow  # tests/training compares steps on replicas and on workers
+@pytest.mark.slow  # tests/training compares steps on replicas and workers
 def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_path, settings):
-    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     settings |= {"dropout": 0.0, "epsilon": 1e-3, "bias_correction": True}
     one = pretrain(records_directory, tmp_path / "one", **settings)
     with pytest.raises(KeyboardInterrupt):
@@ -161,12 +161,12 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
     text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
     (other / "config.json").write_text(text)
     refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
-    assert not (tmp_path / "other").exists()  # the corrected command finds a new folder
+    assert not (tmp_path / "other").exists()  # the corrected command finds no folder
 
 
 def test_the_model_may_be_a_configuration(records_directory, tmp_path, settings, tokenizer):
     fields = {"hidden_dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
-    # With one segment, of which both of a pair are.
+    # With a single segment, both texts of a pair are in it.
     fields |= {"max_length": 32, "num_segments": 1}
     config = EncoderConfig(vocabulary_size=tokenizer.vocabulary_size, **fields)
     settings |= {"total_steps": 1, "model": config}
@@ -218,7 +218,7 @@ def test_run_resumes_only_with_its_own_records_and_settings(
     moved = tmp_path / "moved"
     shutil.copytree(records_directory, moved)
     pretrain(moved, run, **settings)
-    # Others at the same place: of another seed, and of another length.
+    # Other records at the same path: another seed, and another length.
     for length, seed, difference in ((32, 4, "sha256 was"), (16, 3, "length was 32 and is 16")):
         shutil.rmtree(moved)
         prepare(corpus, moved, tokenizer, length=length, seed=seed, held_out=0.1, num_workers=1)
@@ -229,7 +229,7 @@ def test_run_resumes_only_with_its_own_records_and_settings(
     (copy / "recipe.yaml").unlink()
     with pytest.raises(InputError, match="holds a run, but recipe.yaml, .* is missing. Restore it"):
         pretrain(records_directory, copy, **settings | {"learning_rate": 1e-3})
-    # The shape at the same path is another.
+    # Another model shape at the same path.
     shape = tmp_path / "shape.json"
     shape.write_text(json.dumps(CONFIG | {"hidden_act": "relu"}))
     text = (run / "recipe.yaml").read_text()
@@ -239,7 +239,7 @@ def test_run_resumes_only_with_its_own_records_and_settings(
 
 
 def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, settings):
-    # As many pieces, and two of them in each other's place.
+    # The same number of tokens, with two of them swapped.
     pieces = list(tokenizer.vocabulary)
     pieces[-1], pieces[-2] = pieces[-2], pieces[-1]
     other = WordPieceTokenizer(pieces)
@@ -278,7 +278,7 @@ def test_records_that_are_damaged_while_the_run_reads_them(records_directory, tm
                     for path in copy.glob("train-*.gz"):
                         change(path)
 
-        # Longer than what has been read ahead.
+        # Longer than what was prefetched.
         more = {"total_steps": 60, "callbacks": [Damage(3)]}
         with pytest.raises(InputError, match=message):
             pretrain(copy, work / "run", **settings | more)
@@ -314,7 +314,7 @@ def test_other_objectives(records_directory, tmp_path, settings, objectives, cha
     assert set(scores) == {"loss"} | {f"{n}_{what}" for n in names for what in ("loss", "accuracy")}
     factors = {"replaced_token": 50.0}
     expected = sum(factors.get(name, 1.0) * scores[f"{name}_loss"] for name in names)
-    # Means over batches of means against means over all places: the batches differ a little.
+    # Means of batch means differ slightly from means over all positions.
     assert scores["loss"] == pytest.approx(expected, rel=0.02)
     loaded = Pretrainer.from_pretrained(run / "model", objectives)
     np.testing.assert_array_equal(weights(model), weights(loaded))

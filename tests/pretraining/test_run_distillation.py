@@ -1,4 +1,4 @@
-"""Runs that learn from a teacher: how they resume, what they write, what they refuse."""
+"""Runs with a teacher: resuming, output files, and rejected settings."""
 
 import json
 
@@ -31,12 +31,12 @@ def teacher(tmp_path_factory, tokenizer):
 
 @pytest.fixture
 def settings(teacher, tmp_path):
-    """Of a run from one of the teacher's two layers."""
+    """Settings of a run from one of the teacher's two layers."""
     student_of(teacher, tmp_path / "student", layers=1)
     return settings_of(tmp_path / "student") | {"teacher": str(teacher), "total_steps": 4}
 
 
-@pytest.mark.slow  # test_run has one without a teacher that is quick
+@pytest.mark.slow  # test_run has a faster one without a teacher
 @pytest.mark.parametrize(
     ("objective", "outputs"),
     [
@@ -57,12 +57,12 @@ def test_interrupted_run_reaches_the_same_weights(
     losses = [f"{name}_loss" for name in outputs]
     accuracies = ["masked_lm_accuracy"] if objective == "distillation" else []
     assert set(scores) == {"loss", *losses, *accuracies}
-    # In checkpoints are the student's variables, twice more for the optimizer, and nothing else.
+    # Checkpoints hold the student's variables, two optimizer slots for each, and nothing else.
     newest = tf.train.latest_checkpoint(str(tmp_path / "one" / "checkpoints"))
     shapes = tf.train.load_checkpoint(newest).get_variable_to_shape_map()
     saved = [name for name in shapes if name.startswith("variables/")]
     count = len(whole.variables) + len(whole.optimizer.variables)
-    assert count <= len(saved) <= count + 2  # what guards against spikes
+    assert count <= len(saved) <= count + 2  # plus the spike guard's
     encoder = Encoder.from_pretrained(tmp_path / "one" / "model")
     for ours, theirs in zip(whole.encoder.get_weights(), encoder.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -70,7 +70,7 @@ def test_interrupted_run_reaches_the_same_weights(
 
 @pytest.mark.slow
 def test_wider_teacher_with_memory_saving_options(records_directory, tmp_path, tokenizer):
-    """The linear maps are in the checkpoints: a resumed run has them."""
+    """Checkpoints include the linear maps, so a resumed run has them."""
     wide = write_teacher(tmp_path / "wide", tokenizer, hidden_dim=24, num_layers=4)
     student = write_teacher(tmp_path / "student", tokenizer)
     settings = settings_of(student) | {

@@ -1,4 +1,4 @@
-"""Runs on the JAX backend: those of TensorFlow, on any number of devices, with all that a run has."""
+"""Runs on JAX equal those on TensorFlow, on any number of devices and with every feature."""
 
 import json
 import subprocess
@@ -19,13 +19,13 @@ OBJECTIVES = ["masked_lm", "next_sentence"]
 
 @pytest.fixture
 def on_jax(records_directory, tmp_path, monkeypatch):
-    """A function of runs (name -> settings) on JAX with two devices."""
+    """Returns a function that executes runs (name -> settings) on JAX with two devices."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 
     def run(**runs):
         process = start_python(PROGRAM, records_directory, tmp_path, json.dumps(runs))
-        output_of(process, timeout=900)  # devices of a busy processor wait for each other
+        output_of(process, timeout=900)  # devices wait for each other on a busy CPU
 
     return run
 
@@ -50,7 +50,7 @@ def assert_same_run(one, other):
 
 
 def test_run_on_jax_devices_equals_tensorflow(records_directory, tmp_path, settings, on_jax):
-    # From weights, as JAX draws others.
+    # Starts from saved weights because JAX draws other ones.
     pretrain(records_directory, tmp_path / "first", **settings | {"total_steps": 2})
     settings |= {"model": str(tmp_path / "first" / "model"), "dropout": 0.0, "evaluate_every": 2}
     pretrain(records_directory, tmp_path / "tensorflow", **settings)
@@ -104,7 +104,7 @@ def test_a_budget_ends_a_run(tmp_path, settings, on_jax):
     rates = [line["learning_rate"] for line in lines]
     assert lines[-1]["seconds_left"] == 0 and lines[-1]["step"] < 100_000
     assert rates[-1] == 0 < max(rates) and len(set(rates)) > 2
-    # The rate is that of the step, too: with a constant one the weights would be others.
+    # The steps used these rates: the loss changed.
     assert lines[0]["loss"] != lines[-1]["loss"]
 
 

@@ -1,4 +1,4 @@
-"""Runs of several stages, with spikes, averages and budgets: their data, how they resume."""
+"""Runs with stages, spikes, averages and budgets: their data, and how they resume."""
 
 import itertools
 import json
@@ -59,7 +59,7 @@ def test_long_rows_come_last_from_the_first_row():
 
 
 def steps_by_stage(**changes):
-    """(records, batch size, steps) of each part of a run with batches of one shape."""
+    """Returns (records, batch size, steps) of each part of a run with one batch shape."""
     parts = {}
     for stage in plan("short", PretrainSettings(**{"batch_size": BATCH, **changes})):
         key = stage.records, stage.batch_size
@@ -68,12 +68,12 @@ def steps_by_stage(**changes):
 
 
 def test_rounding_drops_no_stage():
-    # A tenth of 400 steps are 40, which is less than half of a report interval.
+    # A tenth of 400 steps is 40, less than half of a report interval.
     found = steps_by_stage(total_steps=400, report_every=100, long_records="long", long_part=0.1)
     assert found == {("short", BATCH): 360, ("long", BATCH): 40}
     few = steps_by_stage(total_steps=10, report_every=5, long_records="long", long_part=0.01)
     assert few == {("short", BATCH): 9, ("long", BATCH): 1}
-    # Four doublings within one report interval: each size has its steps.
+    # Four doublings within one report interval: each size gets its steps.
     ramp = steps_by_stage(
         total_steps=300, report_every=100, batch_size=16, first_batch_size=1, ramp_steps=40
     )
@@ -207,10 +207,10 @@ def test_interrupted_run_with_all_options_reaches_the_same_weights(
     expected = lines_of(tmp_path / "one")
     for name in ("masked_lm_loss", "gradient_norm", "learning_rate", "val_loss"):
         assert [line[name] for line in lines] == [line[name] for line in expected], name
-    # What is saved and scored are the averages, which the last checkpoint has beside the weights.
+    # The averages are saved and scored; the last checkpoint holds them beside the weights.
     scores = json.loads((tmp_path / "one" / "scores.json").read_text())
     assert scores["loss"] == pytest.approx(lines[-1]["val_loss"], rel=1e-6)
-    again = pretrain(records_directory, tmp_path / "one", **settings)  # nothing left to do
+    again = pretrain(records_directory, tmp_path / "one", **settings)  # already finished
     np.testing.assert_array_equal(weights(whole), weights(again))
     saved = Pretrainer.from_pretrained(tmp_path / "one" / "model", ["masked_lm", "next_sentence"])
     np.testing.assert_array_equal(weights(whole), weights(saved))
@@ -228,7 +228,7 @@ def test_a_run_ends_with_its_budget(records_directory, tmp_path, settings):
 
 
 def batches(index, change):
-    """`pretraining_dataset` with another batch in place of that of a number."""
+    """Wraps `pretraining_dataset` to change the batch at an index."""
     original = stages.pretraining_dataset
 
     def changed(records, batch_size, start_row=0, **arguments):
@@ -242,7 +242,7 @@ def batches(index, change):
 
 
 def poison(dataset, index):
-    """The weights of one batch are no numbers."""
+    """Makes the weights of one batch NaN."""
 
     def spoil(number, batch):
         features, labels, weights = batch
@@ -253,7 +253,7 @@ def poison(dataset, index):
 
 
 def poisoned_in(directory, index):
-    """`pretraining_dataset` with a bad batch in the records of a directory alone."""
+    """Wraps `pretraining_dataset` to poison a batch in the records of one directory only."""
     original, bad = stages.pretraining_dataset, batches(index, poison)
 
     def chosen(records, **arguments):
@@ -267,7 +267,7 @@ def test_spike_stops_a_run_that_resumes_without_these_rows(
     records_directory, tmp_path, settings, monkeypatch
 ):
     with monkeypatch.context() as patched:
-        # The batches that remain: all but the third and fourth, the interval of the bad one.
+        # All batches but the third and fourth, the interval of the bad one.
         without = batches(2, lambda data, at: data.take(at).concatenate(data.skip(at + 2)))
         patched.setattr(stages, "pretraining_dataset", without)
         expected = pretrain(records_directory, tmp_path / "without", **settings)
@@ -296,19 +296,19 @@ def test_spike_skips_no_rows_of_other_records_and_counts_its_time(
         read.append((Path(stage.records), row))
         return train(self, stage, row)
 
-    def spends(budget):  # ten seconds from each call to the next
+    def spends(budget):  # ten seconds between calls
         budgets.append(budget)
         return SpendsBudget(budget, clock=lambda: next(clock))
 
     monkeypatch.setattr(StageData, "train", recorded)
     monkeypatch.setattr(run, "SpendsBudget", spends)
     settings |= {"long_records": str(other_records), "long_part": 0.34, "on_spike": "skip"}
-    # Of six steps the last two are of the other records; the first two spike.
+    # The last two of six steps use the other records; the first two spike.
     monkeypatch.setattr(stages, "pretraining_dataset", poisoned_in(records_directory, 1))
     pretrain(records_directory, tmp_path, schedule="budget", budget_hours=1.0, **settings)
     rows = 2 * BATCH
     assert read == [(records_directory, 0), (records_directory, rows), (other_records, 0)]
-    assert float(budgets[0].used.numpy()) == 40  # three intervals, and that which spiked
+    assert float(budgets[0].used.numpy()) == 40  # three intervals, and the one that spiked
 
 
 @pytest.mark.slow

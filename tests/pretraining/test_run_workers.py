@@ -1,4 +1,4 @@
-"""Runs of several workers are those of one: what they learn, what they pass over, when they end."""
+"""Runs with several workers equal those with one: training, skipped steps, and their end."""
 
 import contextlib
 import json

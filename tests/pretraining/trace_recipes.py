@@ -1,7 +1,8 @@
 """Traces the step of recipes under a TPUStrategy on a CPU, and compiles it with XLA.
 
-Prints a line of JSON for each recipe and length of rows. Everything is the recipe's but the sizes:
-two layers (a teacher four) of width 32, two rows a micro-batch, and a made-up language of 200 words.
+Prints one line of JSON per recipe and row length. Everything but the sizes is the recipe's: two
+layers (four for a teacher) of width 32, two rows per micro-batch, and a synthetic language of 200
+words.
 """
 
 import collections
@@ -32,12 +33,12 @@ from tests.pretraining.conftest import SPECIAL, WORDS
 from tests.training.trace_on_tpu import pretended_strategy
 
 WIDTH = 32
-# With the padding at 1, as a RoBERTa's files have to have it.
+# Padding has id 1, as RoBERTa's files require.
 TOKENIZER = WordPieceTokenizer([SPECIAL[1], SPECIAL[0], *SPECIAL[2:], *WORDS])
 
 
 def tiny(config, **changes):
-    """A configuration with all that it is but its sizes."""
+    """Copies a configuration with tiny sizes."""
     sizes = {
         "vocabulary_size": TOKENIZER.vocabulary_size,
         "pad_token_id": TOKENIZER.pad_id,
@@ -51,7 +52,7 @@ def tiny(config, **changes):
 
 
 def write_config(name, path, **changes):
-    """The file of the tiny form of what a recipe has for a model."""
+    """Writes the tiny configuration file of a recipe's model."""
     if name.endswith(".json"):
         config = encoder_config(json.loads(model_file(name).read_text(encoding="utf-8")))
     else:
@@ -61,14 +62,14 @@ def write_config(name, path, **changes):
 
 
 def write_model(name, path, **changes):
-    """A model directory, where a recipe begins from one."""
+    """Writes a model directory for recipes that start from one."""
     config = tiny(EncoderConfig.named(name), **changes)
     Pretrainer(Encoder(config), [MaskedLM()]).save_pretrained(path)
     return str(path)
 
 
 def tiny_settings(name, folder):
-    """The recipe's settings for models of these sizes."""
+    """Returns the recipe's settings for models of these sizes."""
     recipe = recipes()[name]
     rows = 2 * recipe.get("accumulation_steps", 1)
     changes = {"batch_size": rows, "first_batch_size": None, "ramp_steps": 0}
@@ -101,14 +102,14 @@ def write_corpus(path):
 
 
 def operations(graph):
-    """How many operations of each kind there are, in the functions of a graph, too."""
+    """Counts the operations of each kind in a graph and its functions."""
     graph = graph.as_graph_def()
     nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
     return collections.Counter(node.op for node in nodes)
 
 
 def trace(settings, records, strategy):
-    """What is found of a step on rows of these records."""
+    """Returns the properties of a step on rows of these records."""
     names = settings.objectives
     data = pretraining_dataset(
         records,
@@ -156,11 +157,11 @@ def main(*names):
                 made[key] = folder / "-".join(map(str, key))
                 prepare(corpus, made[key], TOKENIZER, *key, num_workers=1)
             found = trace(settings, made[key], strategy)
-            # A dimension that is known when it runs alone is written as a bound.
+            # HLO marks dynamic dimensions with a bound, `<=`.
             found["dynamic"] = found.pop("hlo").count("<=")
             print(json.dumps({"name": name} | found), flush=True)
     shutil.rmtree(folder)
-    # The strategy's destructor would talk to the TPU system.
+    # The strategy's destructor would contact the TPU system.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""A worker of a run of pre-training, or all of it; on the last worker the fourth batch is bad.
+"""A worker of a pre-training run, or all of it; on the last worker, the fourth batch is bad.
 
 Arguments: folder of the records, run directory, settings in JSON.
 """

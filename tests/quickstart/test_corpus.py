@@ -1,4 +1,4 @@
-"""Passages out of Python files: what is kept, what is left out, and how they are split."""
+"""Passages from Python files: what is kept and dropped, and how they are split."""
 
 import textwrap
 
@@ -53,7 +53,7 @@ def passage(library, module, text):
 @pytest.mark.parametrize(
     "docstring, expected",
     [
-        # Code of every kind is left out and the prose around it kept.
+        # All kinds of code are dropped; the prose around them is kept.
         (
             "This is the first sentence here.\n\n>>> add(1, 2)\n3\n\nThis is the last one here.",
             ["This is the first sentence here.", "This is the last one here."],
@@ -67,12 +67,12 @@ def passage(library, module, text):
             ".. math::\n\n    This is in a formula.\n\n.. note::\n    This is a note to the user.",
             ["This is a note to the user."],
         ),
-        # Markup is unwrapped to plain words.
+        # Markup becomes plain words.
         (
             "Use :func:`~numpy.solve` or ``inverse`` with *great* care, as [this](http:x) says.",
             ["Use solve or inverse with great care, as this says."],
         ),
-        # The three styles of parameters: names and types go, descriptions stay.
+        # Three styles of parameters: names and types are dropped, descriptions kept.
         (
             "Builds it.\n\nArgs:\n    size: The size of the\n        boat in metres.",
             ["The size of the boat in metres."],
@@ -85,7 +85,7 @@ def passage(library, module, text):
             ":param size: the size of the boat in metres.\n:type size: a float it is.",
             ["The size of the boat in metres."],
         ),
-        # Sections without prose, tables, headings and lines of symbols.
+        # Sections without prose, tables, headings, and lines of symbols.
         ("References\n----------\nThe book of boats, by a sailor of old.", []),
         ("=====  =====\nThis is a heading of one\n=====  =====", []),
         ("The result is x = y[0] + {z} in the end.", []),
@@ -103,7 +103,7 @@ def test_prose(docstring, expected):
 def test_documents_of_a_file(tmp_path):
     _, module, path = write_module(tmp_path, "boats.shape")
     documents = dict(file_documents(module, path))
-    # The short docstring of the method joins its class, which has three sentences then.
+    # The method's short docstring joins that of its class, which then has three sentences.
     assert documents["boats.shape:Mast"][-1] == "Raises the sail to the top of the mast."
     assert len(documents["boats.shape:hull"]) == 3
     assert len(documents["boats.shape"]) == 2
@@ -204,7 +204,7 @@ def test_split_keeps_modules_whole():
 def test_near_copies_are_not_held_out():
     passages = []
     for number in range(200):
-        text = distinct_text(number // 2)  # each text in two modules
+        text = distinct_text(number // 2)  # each text occurs in two modules
         passages.append(passage("a", f"module_{number}", text + (" again" if number % 2 else "")))
     training, held_out = split_by_module(passages, held_out_fraction=0.3)
     held = {p.text.removesuffix(" again") for p in held_out}
@@ -212,7 +212,7 @@ def test_near_copies_are_not_held_out():
     assert held and not held & trained
 
 
-# === Which library? ===
+# === Library classification ===
 
 
 def test_names_are_removed():
@@ -253,7 +253,7 @@ def test_libraries_are_ranked_capped_and_spread():
 def test_labelled_passages_are_short(tmp_path):
     sentence = "This sentence of ten words stands here again and again."
     labelled = library_passages([passage("a", "m", "\n".join([sentence] * 20))], ["a", "b"])
-    assert [len(p.sentences) for p in labelled] == [6, 6, 6, 2]  # 60 words are six sentences
+    assert [len(p.sentences) for p in labelled] == [6, 6, 6, 2]  # 60 words make six sentences
     write_labelled(labelled, tmp_path / "labelled.tsv")
     header, *rows = (tmp_path / "labelled.tsv").read_text().splitlines()
     assert header == "text\tlabel"

@@ -1,4 +1,4 @@
-"""The main job, in small: from docstrings to an answer of the exported model."""
+"""The main job on a small scale: from docstrings to a prediction of the exported model."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     said = []
     job = MainJob(tmp_path / "run", SETTINGS, say=said.append)
     scores = job.run()
-    assert 0 < scores["masked_lm"]["loss"] < 7.0  # log(800) is 6.7: no worse than knowing nothing
+    assert 0 < scores["masked_lm"]["loss"] < 7.0  # a uniform prediction has log(800) = 6.7
     assert set(scores["classification"]) == {
         "majority",
         "tfidf_logistic_regression",

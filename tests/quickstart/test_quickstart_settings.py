@@ -1,4 +1,4 @@
-"""What the quickstart checks in its first second."""
+"""Settings that the quickstart checks before it starts."""
 
 import importlib.util
 import subprocess
@@ -25,7 +25,7 @@ from keras_bert_impl.quickstart.settings import QuickstartSettings, check_instal
 def test_rejects_settings_that_would_fail_later(settings, message):
     with pytest.raises(InputError, match=message):
         QuickstartSettings(**settings)
-    QuickstartSettings(pretraining_steps=60)  # any number of steps
+    QuickstartSettings(pretraining_steps=60)  # any number of steps is valid
 
 
 def test_missing_packages_are_named_before_any_work(tmp_path, monkeypatch, capsys):

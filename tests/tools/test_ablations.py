@@ -1,4 +1,4 @@
-"""tools/bench/ablations.py: heads of its own, and tables of what was measured."""
+"""tools/bench/ablations.py: the BiLSTM heads, and the tables of results."""
 
 import importlib
 import sys
@@ -15,7 +15,7 @@ ROW = {"token_ids": [[2, 5, 6, 3, 0]], "segment_ids": [[0] * 5], "padding_mask":
 
 @pytest.fixture(scope="module")
 def modules():
-    """Modules of tools/bench, which is no package."""
+    """Modules of tools/bench, which is not a package."""
     sys.path.insert(0, str(ROOT / "tools" / "bench"))
     names = ("ablations", "ablation_tuning", "finetuning", "finetuning_tasks")
     yield [importlib.import_module(name) for name in names]

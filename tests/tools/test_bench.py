@@ -1,4 +1,4 @@
-"""tools/bench: that what is compared is the same work, and that ratios are what they say."""
+"""tools/bench: the systems do the same work, and the ratios are right."""
 
 import importlib
 import math
@@ -18,7 +18,7 @@ STEPS, BATCH_SIZE, LENGTH = 2, 4, 32
 
 @pytest.fixture(scope="module")
 def bench():
-    """The modules of tools/bench, which is no package."""
+    """The modules of tools/bench, which is not a package."""
     sys.path.insert(0, str(ROOT / "tools" / "bench"))
     names = ("harness", "batches", "systems", "pipelines", "pretraining")
     modules = {name: importlib.import_module(name) for name in names}
@@ -30,7 +30,7 @@ def bench():
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """About 8,000 words in 100 documents, a sentence a line."""
+    """About 8,000 words in 100 documents, one sentence per line."""
     generator = random.Random(0)
     path = tmp_path_factory.mktemp("text") / "corpus.txt"
     documents = [
@@ -70,11 +70,11 @@ def test_every_system_predicts_the_same_tokens(bench, batches, name):
         max_length=LENGTH,
     )
     report = bench["systems"].SYSTEMS[name](config, "float32", batches)()
-    # What an untrained model cannot know: ln(vocabulary) a token, and ln 2 a pair of segments.
+    # Loss of an untrained model: ln(vocabulary) per token, and ln 2 per pair of segments.
     expected = math.log(config.vocabulary_size) + (math.log(2) if name == "ours-nsp" else 0)
-    if name == "keras-hub":  # divides by the slots, of which some are not used
+    if name == "keras-hub":  # averages over all slots, some of them unused
         expected *= weights["masked_lm"].mean()
-    # Logits of a standard deviation of 0.1 or so, from weights of 0.02, move that by less.
+    # Logits with a standard deviation of about 0.1, from weights of 0.02, change it by less.
     assert report["loss"] == pytest.approx(expected, abs=0.15)
     assert report["tokens"] == tokens == np.count_nonzero(features["token_ids"])
 
@@ -105,7 +105,7 @@ def test_pipelines_see_the_whole_text(bench, text, tokenizer, tmp_path):
     def run(part):
         reports = {}
         for number, (name, system) in enumerate(bench["pipelines"].PARTS[part].items()):
-            if "workers" not in name:  # a process that TensorFlow runs in is not to be forked
+            if "workers" not in name:  # do not fork a process in which TensorFlow runs
                 source = bench["pipelines"].Source(
                     str(text), str(tokenizer), str(tmp_path / f"{part}{number}")
                 )
@@ -146,7 +146,7 @@ def test_table_takes_ratios_within_a_round(bench):
     def reports(*seconds):
         return [{"tokens": 100, "seconds": s, "cpu_seconds": 2 * s} for s in seconds]
 
-    # The machine is twice and four times as slow in the later rounds; the ratio stays 2.
+    # The machine is two and four times as slow in the later rounds; the ratio stays 2.
     rounds = {"base": reports(1, 2, 4), "other": reports(0.5, 1, 2)}
     lines = bench["harness"].table(rounds, "tokens", baseline="base").split("\n")
     assert lines[2] == "| base | 50 (25–100) | 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |"

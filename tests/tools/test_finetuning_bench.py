@@ -1,4 +1,4 @@
-"""tools/bench/finetuning.py: what is measured together."""
+"""tools/bench/finetuning.py: which runs are measured together."""
 
 import importlib
 import sys
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def finetuning():
-    """A module of tools/bench, which is no package."""
+    """A module of tools/bench, which is not a package."""
     sys.path.insert(0, str(ROOT / "tools" / "bench"))
     names = ("finetuning", "finetuning_tasks")
     yield [importlib.import_module(name) for name in names][0]

@@ -1,4 +1,4 @@
-"""tools/kill_runs.py: runs are killed, come to their end, and a difference would be seen."""
+"""tools/kill_runs.py: runs are killed, finish, and differences are detected."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def test_two_kills(tmp_path, monkeypatch):
     lines = [json.loads(line) for line in (out / "kills.jsonl").read_text().splitlines()]
     kills = [line for line in lines if "moment" in line]
     assert len(kills) >= 2 and lines[-1]["equal"]
-    assert not list(out.glob("killed-1-*[0-9]"))  # those that are equal are not kept
+    assert not list(out.glob("killed-1-*[0-9]"))  # equal runs are deleted
 
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     from kill_runs import difference, everything_of
@@ -35,7 +35,7 @@ def test_two_kills(tmp_path, monkeypatch):
     content[-1] ^= 1
     path.write_bytes(content)
     assert difference(whole, everything_of(copy)) == ["model"]
-    # Of one step earlier: weights, optimizer and step.
+    # One step earlier: weights, optimizer and step differ.
     for file in (copy / "checkpoints").glob("ckpt-20.*"):
         file.unlink()
     assert len(difference(whole, everything_of(copy))) > 20

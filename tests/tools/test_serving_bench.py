@@ -1,4 +1,4 @@
-"""tools/bench/serving.py: that the systems do the same work, and that ratios are what they say."""
+"""tools/bench/serving.py: the systems do the same work, and the ratios are right."""
 
 import importlib
 import sys
@@ -15,7 +15,7 @@ MODULES = ("serving", "serving_systems", "onnx_latency", "harness")
 
 @pytest.fixture(scope="module")
 def bench():
-    """The modules of tools/bench, which is no package."""
+    """The modules of tools/bench, which is not a package."""
     sys.path.insert(0, BENCH)
     yield {name: importlib.import_module(name) for name in MODULES}
     sys.path.remove(BENCH)
@@ -30,7 +30,7 @@ def test_ratios_are_of_medians_within_a_round(bench):
             for ms in milliseconds
         ]
 
-    # The machine is twice and four times as slow in the later rounds; the ratio stays 2.
+    # The machine is two and four times as slow in the later rounds; the ratio stays 2.
     found = {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}
     lines = bench["serving"].table("4x8", found).splitlines()
     assert lines[2].endswith("| 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |")
@@ -47,7 +47,7 @@ def test_texts_have_the_length_that_is_asked(bench, tmp_path):
     batches = bench["serving"].texts_of(text, tmp_path, "3x10")
     assert [len(batch) for batch in batches] == [3] * 8
     lengths = {len(one.split()) for batch in batches for one in batch}
-    assert lengths == {8}  # with [CLS] and [SEP] ten
+    assert lengths == {8}  # 10 with [CLS] and [SEP]
 
 
 @pytest.mark.slow
@@ -63,6 +63,6 @@ def test_all_systems_give_the_same_scores(bench, tmp_path):
     for name in names:
         received = np.asarray(systems.SYSTEMS[name](tmp_path, 8, 1)(texts))
         expected = scores if name in ("ours", "ours-c-api", "ours-xla") else logits
-        # KerasHub's activation is another function, 8 bits are 8 bits.
+        # KerasHub has another activation function; int8 is less accurate.
         tolerance = 2e-2 if "keras-hub" in name else 5e-2 if "int8" in name else 1e-5
         np.testing.assert_allclose(received, expected, atol=tolerance, err_msg=name)

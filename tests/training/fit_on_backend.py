@@ -1,4 +1,4 @@
-"""Trains on the backend that KERAS_BACKEND names; prints JSON: weights, what was imported."""
+"""Trains on the backend in KERAS_BACKEND; prints weights and imported modules as JSON."""
 
 import json
 import sys
@@ -14,15 +14,18 @@ from keras_bert_impl.training.strategy import get_strategy
 
 
 class Regressor(ReplicatedTrainer, keras.Model):
-    """Half of the mean squared error, so that only `loss_share` can have computed the loss."""
+    """Halves the mean squared error, so that only `loss_share` can have computed the loss."""
 
     def loss_share(self, x, y, y_pred, sample_weight, totals):
         return keras.ops.sum((y - y_pred) ** 2) / 2 / totals
 
 
 def run():
-    """Losses and weights of three steps, whether TensorFlow was imported to make the model, and
-    whether an objective of its own was refused."""
+    """Trains for three steps.
+
+    Returns losses and weights, whether creating the model imported TensorFlow, and whether an
+    invalid objective was rejected.
+    """
     inputs = keras.Input((3,))
     with get_strategy("auto").scope():
         model = Regressor(

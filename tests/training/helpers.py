@@ -1,4 +1,4 @@
-"""A small BERT with a masked-token loss and data for it, shared by the tests of the step."""
+"""A small BERT with a masked-token loss and its data, for the tests of the training step."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ VOCABULARY, LENGTH, HIDDEN, HEADS = 40, 8, 16, 2
 
 
 class MaskedTokenModel(ReplicatedTrainer, keras.Model):
-    """Mean over the masked tokens of the global batch; `y` is -1 where a token is not masked."""
+    """Averages over masked tokens of the global batch; `y` is -1 where a token is not masked."""
 
     def loss_totals(self, x, y, sample_weight):
         return ops.sum(ops.cast(y >= 0, "float32"))
@@ -39,11 +39,11 @@ class MaskedTokenModel(ReplicatedTrainer, keras.Model):
 
 
 class Classifier(ReplicatedTrainer, keras.Model):
-    """Keras's own loss."""
+    """Uses Keras's own loss."""
 
 
 def build(kind=MaskedTokenModel, dropout=0.0, dtype="float32", length=None, seed=0):
-    """Embeddings, attention and a head: 3 classes for a `Classifier`, else logits of all tokens."""
+    """Creates embeddings, attention and a head: 3 classes for a `Classifier`, else token logits."""
     keras.utils.set_random_seed(seed)
     layers = keras.layers
     keras.config.set_dtype_policy(dtype)
@@ -57,14 +57,14 @@ def build(kind=MaskedTokenModel, dropout=0.0, dtype="float32", length=None, seed
     if issubclass(kind, Classifier):
         outputs = layers.Dense(3, dtype="float32")(x[:, 0])
     else:
-        # The output weights are the embeddings: their gradient is a sum of dense and sparse parts.
+        # With tied output weights, the gradient of the embeddings sums dense and sparse parts.
         outputs = ops.matmul(x, ops.transpose(embed.embeddings))
     keras.config.set_dtype_policy("float32")
     return kind({"token_ids": ids, "padding_mask": mask}, outputs)
 
 
 def examples(count=48, kind=MaskedTokenModel, seed=1):
-    """Features and labels; the number of masked tokens varies from 0 to 6 a row."""
+    """Creates features and labels with 0 to 6 masked tokens per row."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(1, VOCABULARY, (count, LENGTH)).astype("int32")
     lengths = draw.integers(3, LENGTH + 1, count)
@@ -72,7 +72,7 @@ def examples(count=48, kind=MaskedTokenModel, seed=1):
     features = {"token_ids": ids * mask, "padding_mask": mask}
     if issubclass(kind, Classifier):
         return features, draw.integers(0, 3, count).astype("int32")
-    # Every third of the rows is sorted by how many tokens it masks: replicas get very different
+    # Every third row, sorted by number of masked tokens, so that replicas get very different
     # counts.
     masked = np.arange(LENGTH) < np.sort(draw.integers(0, 7, count))[:, None]
     labels = np.where(masked & (mask == 1), ids, -1).astype("int32")
@@ -87,7 +87,7 @@ def dataset(batch_size=16, count=48, kind=MaskedTokenModel, drop_remainder=False
 
 
 def adamw(**kwargs):
-    # Adam multiplies rounding in the gradients by up to learning_rate / epsilon: not 1e4 but 10.
+    # Adam amplifies gradient rounding by up to learning_rate / epsilon: 10, not 1e4.
     settings = {"weight_decay": 0.1, "global_clipnorm": 0.5, "epsilon": 1e-3} | kwargs
     return AdamW(LinearWarmupDecay(1e-2, 2, 20), **settings)
 
@@ -102,7 +102,7 @@ def train(
     callbacks=(),
     **kwargs,
 ):
-    """Trains in a strategy of so many replicas; returns the model and the history."""
+    """Trains with this number of replicas; returns the model and the history."""
     compile_arguments = {"jit_compile": False} | kwargs
     if issubclass(kind, Classifier):
         compile_arguments.setdefault("loss", cross_entropy())
@@ -122,7 +122,7 @@ def weights(model):
 
 
 def distance(first, second):
-    """Largest difference between the weights of two models."""
+    """Returns the largest difference between the weights of two models."""
     pairs = zip(weights(first), weights(second), strict=True)
     return max(float(np.max(np.abs(a - b))) for a, b in pairs)
 
@@ -136,12 +136,12 @@ def free_ports(count):
 
 
 def start(script, *arguments):
-    """Starts `tests/training/<script>` in a process of its own."""
+    """Starts `tests/training/<script>` in a separate process."""
     return start_python(ROOT / "tests" / "training" / script, *arguments)
 
 
 def start_python(*arguments, tf_config=None, within=()):
-    """Starts Python with these arguments, as the worker that `tf_config` says, by a command."""
+    """Starts Python with these arguments as a `tf_config` worker; `within` prefixes the command."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
     if tf_config:
         environment["TF_CONFIG"] = json.dumps(tf_config)
@@ -157,13 +157,13 @@ def start_python(*arguments, tf_config=None, within=()):
 
 
 def _take_signals():
-    """Undoes what a shell does to the commands that it starts in the background."""
+    """Restores signal handling that a shell disables for background commands."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def start_workers(*arguments, count=2, machines=None):
-    """Starts Python so many times with these arguments, as a cluster; on `network.machines`."""
+    """Starts a cluster of `count` Python workers with these arguments, on `machines` if given."""
     if machines is None:
         addresses, within = [f"127.0.0.1:{port}" for port in free_ports(count)], [()] * count
     else:
@@ -179,7 +179,7 @@ def start_workers(*arguments, count=2, machines=None):
 
 
 def run_workers(*arguments, **cluster):
-    """As `start_workers`; returns what each printed."""
+    """Same as `start_workers`, but returns the output of each."""
     workers = start_workers(*arguments, **cluster)
     try:
         return [output_of(worker) for worker in workers]
@@ -189,17 +189,17 @@ def run_workers(*arguments, **cluster):
 
 
 def output_of(process, timeout=240):
-    """What the process printed; it must end well."""
+    """Returns the output of a process, which must succeed."""
     output, _ = process.communicate(timeout=timeout)
     assert process.returncode == 0, output[-3000:]
     return output
 
 
 def result_of(process):
-    """The last line of JSON that the process printed."""
+    """Returns the last line of JSON in the output of a process."""
     return last_json(output_of(process))
 
 
 def last_json(output):
-    """The last line of JSON in it."""
+    """Returns the last line of JSON in a text."""
     return json.loads([line for line in output.splitlines() if line.startswith("{")][-1])

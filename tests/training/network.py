@@ -1,4 +1,4 @@
-"""Machines as far as the network goes: namespaces of Linux with an address each."""
+"""Simulated machines: Linux network namespaces with one address each."""
 
 import contextlib
 import os
@@ -10,10 +10,10 @@ import pytest
 
 @contextlib.contextmanager
 def machines(count):
-    """Yields a dict of name -> address of namespaces that reach each other through a bridge.
+    """Yields a dict of name -> address of namespaces connected by a bridge.
 
-    They share files and processors, but no address and no port, and not the loopback of this
-    machine. Skips the test where they cannot be made: that takes Linux, `ip` and root.
+    They share files and processors, but not addresses, ports or this machine's loopback interface.
+    Skips the test where namespaces cannot be created; that requires Linux, `ip` and root.
     """
     if not shutil.which("ip"):
         pytest.skip("there is no command `ip`")

@@ -1,4 +1,4 @@
-"""A run of 4 epochs of 2 steps with dropout; resumes by itself; prints steps, then its weights."""
+"""Trains 4 epochs of 2 steps with dropout; resumes automatically; prints steps, then weights."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What `TF_CONFIG` says of workers, and waiting for them."""
+"""Workers in `TF_CONFIG`, and waiting for them."""
 
 import json
 import signal
@@ -117,7 +117,7 @@ def test_rejects_invalid_tf_config(monkeypatch, config, message):
 
 @pytest.mark.parametrize("name", ["one_device", "mirrored"])
 def test_rejects_single_worker_strategies_with_several_workers(monkeypatch, name):
-    """The second of them would train and write nothing."""
+    """The second worker would train and write nothing."""
     set_config(monkeypatch, {"cluster": TWO, "task": FIRST})
     with pytest.raises(InputError, match=f"2 workers, but strategy '{name}' uses only this one"):
         get_strategy(name)
@@ -136,7 +136,7 @@ def test_workers_wait_for_each_other(monkeypatch):
 
     def wait(index):
         wait_for_workers(cluster_of(ports, index))
-        with socket.create_server(("127.0.0.1", ports[index])):  # as TensorFlow's then is
+        with socket.create_server(("127.0.0.1", ports[index])):  # stands in for TensorFlow's server
             here.append(index)
             over.wait(30)
 
@@ -144,7 +144,7 @@ def test_workers_wait_for_each_other(monkeypatch):
     for thread in threads[:2]:
         thread.start()
     time.sleep(1.5)
-    assert here == []  # none goes on without the third
+    assert here == []  # none continues without the third
     threads[2].start()
     end = time.monotonic() + 30
     while len(here) < 3 and time.monotonic() < end:
@@ -199,7 +199,7 @@ def test_a_signal_ends_the_wait(number):
         worker.kill()
 
 
-# === Losing one ===
+# === A lost worker ===
 
 
 def test_error_names_a_stopped_worker(monkeypatch):

@@ -1,4 +1,4 @@
-"""The loss of a choice among classes, and its gradient, against PyTorch in float64."""
+"""Softmax cross entropy and its gradient, against PyTorch in float64."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ import torch
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 DRAW = np.random.default_rng(0)
-# Exponentials and logarithms of float32, and the rounding of logits of up to about 16: a few units
-# in the last place of the largest number there is.
+# Float32 exponentials and logarithms, and rounding of logits up to about 16: a few units in the
+# last place of the largest number.
 TOLERANCE = 4 * 16 * 2.0**-24
 
 

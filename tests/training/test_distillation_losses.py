@@ -1,4 +1,4 @@
-"""Losses of distillation against PyTorch and closed forms, and what of a batch they pass over."""
+"""Distillation losses against PyTorch and closed forms, and the elements they ignore."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.helpers import difference, to_numpy
 DRAW = np.random.default_rng(0)
 TARGETS, OUTPUTS = DRAW.normal(scale=2.0, size=(2, 3, 5, 4)).astype("float32")
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 1, 0]], "int32")
-# Sums of 4 numbers of up to about 10 in float32.
+# Sums of 4 float32 values of up to about 10.
 TOLERANCE = 4 * 10 * 2.0**-24
 
 
@@ -45,7 +45,7 @@ def test_kl_divergence_differs_from_soft_cross_entropy_by_a_constant():
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_binary_kl_divergence_equals_two_classes(temperature):
-    # A label that is there or not is one of two classes, with the logits x and 0.
+    # A binary label equals two classes with the logits x and 0.
     targets, outputs = (np.stack([x, np.zeros_like(x)], -1) for x in (TARGETS, OUTPUTS))
     expected = to_numpy(losses.kl_divergence(targets, outputs, temperature)).mean(-1)
     received = losses.binary_kl_divergence(TARGETS, OUTPUTS, temperature)
@@ -75,5 +75,5 @@ def test_attention_error_is_the_mean_over_heads_and_pairs_of_real_tokens():
     received = losses.attention_error(teacher, student, MASK)
     for row, count in enumerate(MASK.sum(1)):
         one, other = tensors(teacher[row, :, :count, :count], student[row, :, :count, :count])
-        # A mean of up to 50 squares of up to 16, each term of the sum rounded.
+        # A mean of up to 50 squares of up to 16; each term of the sum is rounded.
         assert abs(float(received[row]) - float(F.mse_loss(other, one))) < 50 * 16 * 2.0**-24

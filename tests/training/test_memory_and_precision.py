@@ -1,4 +1,4 @@
-"""Activations that are computed again, and float16 with loss scaling, against the plain step."""
+"""Activation checkpointing, and float16 with loss scaling, against the plain step."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ LENGTH, ROWS = 6, 8
 
 
 def encoder_model(remat, replicas=1, **changes):
-    """A compiled classifier on a small encoder with dropout everywhere."""
+    """Creates a compiled classifier on a small encoder with dropout everywhere."""
     config = dataclasses.replace(TINY, dropout=0.3, attention_dropout=0.3, **changes)
     with mirrored(replicas).scope():
         keras.utils.set_random_seed(0)
@@ -56,7 +56,7 @@ def data():
 
 
 def num_products(model):
-    """Matrix products in the graph of a step."""
+    """Counts the matrix products in the graph of a step."""
     step = tf.function(model.train_step, autograph=False).get_concrete_function(next(iter(data())))
     functions = [step.graph.as_graph_def().node]
     functions += [function.node_def for function in step.graph.as_graph_def().library.function]
@@ -67,7 +67,7 @@ def num_products(model):
     ("replicas", "changes"),
     [
         (1, {}),
-        # Shared blocks draw again in every layer, each time other units.
+        # Shared blocks drop different units in every layer.
         pytest.param(1, {"num_layers": 4, "num_layer_groups": 1}, marks=pytest.mark.slow),
         pytest.param(2, {}, marks=pytest.mark.slow),
     ],
@@ -76,7 +76,7 @@ def test_remat_reaches_the_weights_of_the_plain_step(replicas, changes):
     plain, remat = (encoder_model(on, replicas, **changes) for on in (False, True))
     for model in (plain, remat):
         model.fit(data(), verbose=0)
-    # Other units dropped the second time would be other gradients, 1e-2 away in two steps of Adam.
+    # Dropping other units in the second pass would change gradients: 1e-2 in two steps of Adam.
     assert distance(plain, remat) < 1e-6
     if replicas == 1:
         assert num_products(remat) > num_products(plain)
@@ -91,19 +91,19 @@ def test_float16_scales_the_loss_and_stays_near_float32():
         data=dataset(16, 48), optimizer=sgd, model={"dtype": "mixed_float16"}, watch_steps=True
     )
     assert isinstance(half.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert int(half.optimizer.iterations.numpy()) == 6  # none overflowed
+    assert int(half.optimizer.iterations.numpy()) == 6  # no overflow
     assert {weight.dtype for weight in half.trainable_weights} == {"float32"}
-    # float16 is right to 2**-11; a gradient of up to 1 is the sum of parts of both signs, some
-    # times larger: 2e-3, times the rate of 0.1, in 6 steps.
+    # float16 is accurate to 2**-11. A gradient of up to 1 is a sum of parts of both signs, some of
+    # them larger: 2e-3, times the rate of 0.1, in 6 steps.
     assert distance(full, half) < 1.2e-3
     assert distance(full, build()) > 1e-2
-    # Of the gradients, not of those of the scaled loss.
+    # Norms of the gradients, not of those of the scaled loss.
     np.testing.assert_allclose(half_history["gradient_norm"], history["gradient_norm"], rtol=1e-2)
     np.testing.assert_allclose(half_history["highest_loss"], history["highest_loss"], rtol=1e-3)
 
 
 class Tiny(MaskedTokenModel):
-    """A loss so small that its gradients are 0 in float16 unless it is scaled."""
+    """Scales the loss down so far that unscaled gradients are 0 in float16."""
 
     def loss_share(self, *arguments):
         return super().loss_share(*arguments) * 1e-7
@@ -111,7 +111,7 @@ class Tiny(MaskedTokenModel):
 
 @pytest.mark.slow
 def test_loss_scaling_keeps_gradients_that_float16_would_lose():
-    # 1e-7 times a gradient of 0.1 over 16 rows is below the least float16, 6e-8.
+    # 1e-7 times a gradient of 0.1 over 16 rows is below the smallest float16, 6e-8.
     model, _ = train(
         kind=Tiny,
         data=dataset(16, 16),

@@ -1,7 +1,7 @@
 """Traces steps under a TPUStrategy on a CPU; prints the operations of the graphs as JSON.
 
-There is no TPU: a resolver and a topology that claim one are enough to build a strategy and to
-trace a function under it, with the shapes and cross-replica operations of the real thing.
+Without a TPU, a resolver and a topology that pretend to be one are enough to create a strategy and
+trace a function under it, with the real shapes and cross-replica operations.
 """
 
 import collections
@@ -77,7 +77,7 @@ def pretended_strategy():
 
 
 def operations(strategy, accumulation_steps):
-    """How many operations of each kind a step has."""
+    """Counts the operations of each kind in a step."""
     with strategy.scope():
         model = build(dropout=0.1, length=8)
         model.compile(
@@ -103,7 +103,7 @@ def operations(strategy, accumulation_steps):
 def main(*accumulation_steps):
     strategy = pretended_strategy()
     print(json.dumps({n: operations(strategy, n) for n in accumulation_steps}), flush=True)
-    # The strategy's destructor would talk to the TPU system.
+    # The strategy's destructor would contact the TPU system.
     os._exit(0)
 
 

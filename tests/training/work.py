@@ -1,4 +1,4 @@
-"""A worker of MultiWorkerMirroredStrategy, or the whole of a run on one device; prints JSON."""
+"""A worker of MultiWorkerMirroredStrategy, or a complete run on one device; prints JSON."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ from tests.training.helpers import MaskedTokenModel, adamw, build, dataset, exam
 
 
 def run(directory, strategy_name):
-    """What the run came to, as JSON can hold it."""
+    """Returns the results of the run as JSON values."""
     strategy = get_strategy(strategy_name)
     with strategy.scope():
         model = build(MaskedTokenModel)
@@ -21,7 +21,7 @@ def run(directory, strategy_name):
             accumulation_steps=2,
             steps_per_execution=2,
         )
-    # 41 examples: the last batch has 9, and the workers get 5 and 4 of them.
+    # The last of 41 examples form a batch of 9; the workers get 5 and 4 of them.
     data = dataset(16, 41)
     checkpoint = RunCheckpoint(model, directory, seed=3)
     start = checkpoint.restore()

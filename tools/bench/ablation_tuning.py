@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Tunes a small pre-trained encoder on 10,000 texts of SST-2, on MRPC, and on parts of speech.
+"""Fine-tunes a small pre-trained encoder: 10,000 texts of SST-2, MRPC, and part-of-speech tagging.
 
     python tools/bench/ablation_tuning.py --model RUN/model --data DATA --vector own --seed 1 \\
         --out scores.json
@@ -26,7 +26,7 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.scores import metrics
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
-SAMPLE = 10_000  # texts of SST-2, those that docs/finetuning.md names
+SAMPLE = 10_000  # texts of SST-2, those in docs/finetuning.md
 RECIPES = {  # epochs, learning rate, tokens
     "sst2": (3, 5e-4, 64),
     "mrpc": (4, 1e-4, 128),
@@ -36,7 +36,7 @@ BATCH_SIZE, DROPOUT = 32, 0.1
 
 
 class BiLSTMClassifier(TextClassifier):
-    """Classifies the last states of a BiLSTM, as wide as the encoder, over its states."""
+    """Classifies the final states of a BiLSTM over the encoder's states, with the same width."""
 
     @staticmethod
     def row_vectors(encoder, inputs):
@@ -58,7 +58,7 @@ def _bilstm(encoder, inputs, **kwargs):
     return keras.layers.Bidirectional(lstm, name="bilstm")(states, mask=is_token)
 
 
-# Of texts, and of words.
+# For texts and for words.
 CLASSIFIERS = {
     "own": (TextClassifier, TokenClassifier),
     "bilstm": (BiLSTMClassifier, BiLSTMTagger),
@@ -66,7 +66,7 @@ CLASSIFIERS = {
 
 
 def read(task, data):
-    """(train, dev, names of the labels) of a task; `train` is (texts, labels) to learn from."""
+    """Returns (train, dev, label names) of a task; `train` is (texts, labels)."""
     if task == "ewt":
         files = (data / f"tagging/en_ewt-ud-{split}.conllu" for split in ("train", "dev"))
         train, dev = map(read_conllu, files)
@@ -81,7 +81,7 @@ def read(task, data):
 
 
 def score(classifier, dev, names):
-    """dict of metric -> score on the development set."""
+    """Returns a dict of metric -> score on the development set."""
     if isinstance(classifier, TokenClassifier):
         return {"accuracy": score_tags(dev, classifier.tag(dev.texts))["accuracy"]}
     predicted = classifier.predict(dev.texts, verbose=0).argmax(axis=-1)
@@ -90,7 +90,7 @@ def score(classifier, dev, names):
 
 
 def tune(model, vector, task, data, seed, dtype):
-    """dict of metric -> score of one run."""
+    """Fine-tunes once; returns a dict of metric -> score."""
     epochs, rate, length = RECIPES[task]
     train, dev, names = read(task, data)
     keras.backend.clear_session()

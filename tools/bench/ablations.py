@@ -1,19 +1,20 @@
 #!/usr/bin/env python
-"""What objectives are worth: small encoders that differ in nothing else, pre-trained and tuned.
+"""Compares pre-training objectives: pre-trains and fine-tunes small, otherwise equal encoders.
 
     for objective in mlm mlm_nsp mlm_sop; do
         keras-bert prepare corpus/ --tokenizer TOKENIZER --length 128 --objective $objective \\
             --held-out 0.01 --out RECORDS/$objective
     done
-    python tools/bench/ablations.py --records RECORDS --data DATA --out RUNS --results ablations.jsonl
+    python tools/bench/ablations.py --records RECORDS --data DATA --out RUNS \\
+        --results ablations.jsonl
     python tools/bench/ablations.py --results ablations.jsonl --table scores
 
-The settings are those of the recipe `cpu_small`, but for what `OBJECTIVES` and the command say. Each
-run has a core, and as many are at work as there are cores. What the file of results holds is not
-run again, and a pre-training run that was interrupted goes on.
+Settings are those of the recipe `cpu_small`, except for `OBJECTIVES` and the command line. Each run
+uses one core, and all cores work in parallel. Runs in the results file are skipped, and an
+interrupted pre-training run is resumed.
 
-Source: Devlin et al. 2018, section 5.1, whose table 5 has `masked_lm+next_sentence`, `masked_lm`,
-`left_to_right`, and that with a BiLSTM on top.
+Source: Devlin et al. 2018, section 5.1. Its table 5 has `masked_lm+next_sentence`, `masked_lm`,
+`left_to_right`, and the last one with a BiLSTM on top.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from finetuning import read_results
 
 _ROOT = Path(__file__).resolve().parents[2]
 _NOTHING = {"total_steps": 1, "report_every": 1, "evaluate_every": 1, "learning_rate": 0}
-# The records of each and its settings.
+# Name -> (its records, its settings).
 OBJECTIVES = {
     "masked_lm": ("mlm", {}),
     "masked_lm+next_sentence": ("mlm_nsp", {"objectives": "[masked_lm,next_sentence]"}),
@@ -45,15 +46,15 @@ OBJECTIVES = {
     "replaced_token": ("mlm", {"objectives": "[replaced_token]"}),
     "random_weights": ("mlm", _NOTHING),
 }
-# What of the last states is classified; `ablation_tuning.py` has them.
+# Which vectors the heads classify; see `ablation_tuning.py`.
 _VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("own", "bilstm")}
 
 
 class Runs:
-    """The runs of a command, each on a core of its own.
+    """Executes the runs of a command, each on its own core.
 
     Args:
-        arguments: of the command.
+        arguments: parsed command-line arguments.
     """
 
     def __init__(self, arguments):
@@ -63,7 +64,7 @@ class Runs:
             self._cores.put(core)
 
     def all(self):
-        """Runs what the file of results lacks, and adds it there."""
+        """Executes the runs missing from the results file, and appends them."""
         jobs = [
             (name, seed) for seed in self._arguments.seeds for name in self._arguments.objectives
         ]
@@ -142,7 +143,7 @@ class Runs:
         return self._arguments.out / f"{name}-{self._arguments.steps}-{seed}"
 
     def _call(self, core, log, *command):
-        """Runs a Python command on one core; its processor time in seconds."""
+        """Runs a Python command on one core; returns its CPU time in seconds."""
         environment = os.environ | {"PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1"}
         with open(log, "a") as file:
             process = subprocess.Popen(
@@ -170,7 +171,7 @@ class Runs:
 
 
 def table_of_scores(results):
-    """Markdown: a line for each objective and head, mean and spread over seeds."""
+    """Returns a Markdown table: a line per objective and head, mean and spread over seeds."""
     tuned = [result for result in results if result["vector"] is not None]
     tasks = {task: metrics for result in tuned for task, metrics in result["scores"].items()}
     columns = [(task, metric) for task, metrics in tasks.items() for metric in metrics]
@@ -197,7 +198,7 @@ def _spread(values):
 
 
 def table_of_curves(results):
-    """Markdown: held-out scores of each objective by step, mean over seeds."""
+    """Returns a Markdown table: held-out scores per objective and step, mean over seeds."""
     lines = []
     for name in OBJECTIVES:
         curves = [

@@ -1,4 +1,4 @@
-"""Masked batches of real text, made once by our own pipeline and given to every system."""
+"""Masked batches of real text, made once by this package's pipeline and shared by all systems."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
         text: path of a corpus that `prepare` reads.
         tokenizer_directory: path of a folder with `vocab.txt` and `tokenizer_config.json`.
         directory: `Path` to write into.
-        batch_size, length: ints, rows of a batch and tokens of a row.
+        batch_size, length: ints, rows per batch and tokens per row.
         steps: int.
-        pack: bool; False gives a row to every example, the rest of it padding.
+        pack: bool; False puts one example in each row, followed by padding.
 
     Returns:
-        `Path` of an `.npz` of arrays `[steps, batch_size, ...]`, named as `pretraining_dataset`
-        names them, the labels with `labels.` and the weights with `weights.` before.
+        `Path` of an `.npz` of arrays `[steps, batch_size, ...]` with the names of
+        `pretraining_dataset`, prefixed with `labels.` for labels and `weights.` for weights.
     """
     records = directory / f"records-{'packed' if pack else 'padded'}-{length}"
     if not records.exists():
@@ -36,7 +36,7 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
 
 
 def load_batches(path):
-    """(features, labels, weights) of arrays `[steps, batch_size, ...]`, and the real tokens."""
+    """Returns (features, labels, weights), each `[steps, batch_size, ...]`, and the real tokens."""
     groups = {}, {}, {}
     with np.load(path) as arrays:
         for name in arrays.files:

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What a teacher gives a student of half its layers, on 10,000 texts of SST-2.
+# Measures distillation into a student with half of the teacher's layers, on 10,000 texts of SST-2.
 #
 #   bash tools/bench/distillation.sh MODEL SST2 WORDS OUT SEED
 #
-# MODEL is what the teacher starts from, SST2 the folder of train.tsv and dev.tsv, WORDS a masked
-# language model that guesses words for the copies. Each run is a folder of OUT, with its scores.json.
-# Of the last two runs the steps are nearly as many: 13 passes over the texts, 3 over five times those.
+# MODEL is the pre-trained model for the teacher, SST2 the folder of train.tsv and dev.tsv, WORDS a
+# masked language model that augments the texts. Each run is a folder of OUT with a scores.json.
+# The last two runs have almost equally many steps: 13 epochs, and 3 epochs of five times the texts.
 set -euo pipefail
 model=$1 sst2=$2 words=$3 out=$4 seed=$5
 mkdir -p "$out"

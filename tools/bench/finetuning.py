@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Measures fine-tuning: scores, time and memory, ours and the peer's in the same minutes.
+"""Measures fine-tuning: scores, time and memory, with both systems running side by side.
 
     python tools/bench/finetuning.py --model MINILM --data DATA --results finetuning.jsonl \
         --tasks mrpc rte --seeds 1 2 3
     python tools/bench/finetuning.py --results finetuning.jsonl --table scores
 
-Both systems begin a task with a seed at the same time, with a core for each; of one system alone other
-runs do. The cores are those that `taskset` leaves. What the file of results holds already is not run
-again, so that a long measurement can be cut into pieces. `DATA` has GLUE's folders in `glue/`; the
-other files are named in `finetuning_tasks.py`.
+Both systems start the same task and seed at the same time, one core each; with a single system,
+other runs share the machine. The cores are those allowed by `taskset`. Runs in the results file are
+skipped, so that a long measurement can be split. `DATA` has GLUE's folders in `glue/`; the other
+files are listed in `finetuning_tasks.py`.
 """
 
 import argparse
@@ -27,7 +27,8 @@ from finetuning_tasks import TASKS
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS, _PEER = "ours", "transformers"
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-# Settings of each way beside the task's recipe. Where the rate is None it is the way's own.
+# Settings of each tuning method on top of the task's recipe. A rate of None means the method's own
+# default.
 _OWN_RATE = {"learning_rate": None}
 WAYS = {
     "full": {},
@@ -43,7 +44,7 @@ WAYS = {
     "prompt": {"tuning": "prompt"} | _OWN_RATE,
     "bias": {"tuning": "bias"} | _OWN_RATE,
     "head": {"tuning": "head"} | _OWN_RATE,
-    # Devlin et al. 2018, table 7; of taggers alone.
+    # Devlin et al. 2018, table 7; only for taggers.
     **{
         f"features_{name}": {"features": features, "epochs": 10} | _OWN_RATE
         for name, features in {
@@ -59,7 +60,7 @@ WAYS = {
 
 
 def command(system, run, arguments, directory):
-    """list of str that fine-tunes once and writes `directory/scores.json`."""
+    """Returns the command that fine-tunes once and writes `directory/scores.json`."""
     task = TASKS[run["task"]]
     if system == _PEER:
         peer = [sys.executable, str(_ROOT / "tools/bench/finetuning_peer.py")]
@@ -81,11 +82,11 @@ def command(system, run, arguments, directory):
 
 
 def start(system, core, run, arguments, directory):
-    """The process of a system, on one core."""
+    """Starts a system on one core; returns its process."""
     environment = os.environ | {
         "PYTHONPATH": str(_ROOT),
         "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "passive",  # threads that spin would be counted as work
+        "OMP_WAIT_POLICY": "passive",  # spinning threads would count as work
     }
     log = open(directory.with_suffix(".log"), "w")
     return subprocess.Popen(
@@ -98,7 +99,7 @@ def start(system, core, run, arguments, directory):
 
 
 def measure(jobs, arguments):
-    """Yields a result of each (system, run), which work at the same time."""
+    """Runs each (system, run) in parallel; yields their results."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.time()
         processes, directories = {}, {}
@@ -126,10 +127,10 @@ def measure(jobs, arguments):
 
 
 def groups(runs, systems, results):
-    """Lists of (system, run), which `results` lack, to be measured at the same time.
+    """Returns lists of (system, run) missing from `results`, to be measured in parallel.
 
-    As many as there are cores: both systems of a run, and of what is left, as where only one system is
-    asked for, other runs. On a single core one follows the other.
+    Each list has at most one entry per core: both systems of a run, or different runs of a single
+    system. On a single core they run one after the other.
     """
     lacking = [
         [
@@ -149,12 +150,12 @@ def _cores():
 
 
 def read_results(path):
-    """list of dict, as `measure` yields them; [] where there is no file."""
+    """Reads results in the form `measure` yields them; [] if the file does not exist."""
     return [json.loads(line) for line in path.open()] if path.exists() else []
 
 
 def run_all(arguments):
-    """Measures what the file of results lacks, and adds it there."""
+    """Measures the runs missing from the results file, and appends them."""
     runs = [
         {"task": task, "seed": seed, "way": way, "dtype": arguments.dtype}
         for seed in arguments.seeds
@@ -172,7 +173,7 @@ def run_all(arguments):
 
 
 def _percent(result):
-    """The first score of a result, in percent."""
+    """Returns the first score of a result, in percent."""
     score = next(iter(result["scores"].values()))
     return score if result["task"] == "squad" else 100 * score
 
@@ -189,7 +190,7 @@ def _minutes(results):
 
 
 def table_of_scores(results):
-    """Markdown: a line for each task, mean and spread over the seeds that both systems have."""
+    """Returns a Markdown table: a line per task, mean and spread over the seeds of both systems."""
     lines = [
         "| task | metric | ours | transformers | difference | CPU minutes |",
         "|---|---|---|---|---|---|",
@@ -216,7 +217,7 @@ def table_of_scores(results):
 
 
 def table_of_ways(results):
-    """Markdown: a line for each task and way of ours."""
+    """Returns a Markdown table: a line per task and tuning method of this package."""
     lines = ["| task | way | learn | score | CPU minutes | MiB |", "|---|---|---|---|---|---|"]
     for task in TASKS:
         for way in WAYS:

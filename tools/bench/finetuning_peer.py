@@ -1,10 +1,11 @@
 #!/usr/bin/env python
 """Fine-tunes with `transformers` in a plain PyTorch loop: the peer of `finetuning.py`.
 
-Model, tokenizer, loss, optimizer and loop are theirs. Files are read by this package's readers, and
-scored by its metrics, which equal scikit-learn's, seqeval's and SQuAD's own (`tests/tasks`).
+Model, tokenizer, loss, optimizer and loop are theirs. This package's readers read the files, and
+its metrics, which equal those of scikit-learn, seqeval and SQuAD, score them (`tests/tasks`).
 
-    python tools/bench/finetuning_peer.py --model MINILM --data DATA --task mrpc --seed 1 --out scores.json
+    python tools/bench/finetuning_peer.py --model MINILM --data DATA --task mrpc --seed 1 \\
+        --out scores.json
 """
 
 import argparse
@@ -26,12 +27,12 @@ from keras_bert_impl.tasks.scores import metrics
 
 _BATCH, _WEIGHT_DECAY, _WARMUP, _CLIP = 32, 0.01, 0.1, 1.0
 _SORTED_TOGETHER = 16  # batches
-_OVERLAP, _BEST, _LONGEST_ANSWER = 128, 20, 30  # of questions: tokens, starts and ends, tokens
-_IGNORED = -100  # a label that cross entropy passes over
+_OVERLAP, _BEST, _LONGEST_ANSWER = 128, 20, 30  # tokens, candidate starts and ends, tokens
+_IGNORED = -100  # a label that cross entropy ignores
 
 
 class Texts:
-    """Classes or numbers of texts and pairs."""
+    """Text and pair classification and regression."""
 
     def __init__(self, train):
         self.names = None if train.is_numeric else train.label_names
@@ -62,7 +63,7 @@ class Texts:
 
 
 class Tags:
-    """Labels of words, learned at their first pieces."""
+    """Word labels, learned at the first subword token of each word."""
 
     def __init__(self, train):
         self.names = train.label_names
@@ -89,7 +90,7 @@ class Tags:
         return features
 
     def score(self, examples, rows, outputs):
-        """Words behind the end of a row are `O`, or where there is none, wrong."""
+        """Words beyond the end of a row count as `O`, or as wrong if there is no such label."""
         predictions = []
         for words, row, output in zip(examples.texts, rows, outputs):
             found = output["logits"].argmax(axis=-1)[: len(row["first"])][row["first"]]
@@ -99,7 +100,7 @@ class Tags:
 
 
 class Choices:
-    """One of several endings."""
+    """Multiple choice of endings."""
 
     settings = {}
     model_class = transformers.AutoModelForMultipleChoice
@@ -127,7 +128,7 @@ class Choices:
 
 
 class Questions:
-    """Answers in contexts, in windows that overlap."""
+    """Question answering in overlapping windows of the context."""
 
     settings = {}
     model_class = transformers.AutoModelForQuestionAnswering
@@ -158,7 +159,7 @@ class Questions:
 
     @staticmethod
     def _targets(offsets, in_context, start, end):
-        """Tokens of the answer; 0, the first, where the window does not hold all of it."""
+        """Returns the tokens of the answer, or 0 (the first) if the window cuts it off."""
         places = [place for place, inside in enumerate(in_context) if inside]
         if offsets[places[0]][0] > start or offsets[places[-1]][1] < end:
             return {"start_positions": 0, "end_positions": 0}
@@ -175,7 +176,7 @@ class Questions:
         return score_answers(examples, answers)
 
     def best_answers(self, examples, rows, outputs):
-        """list of (score, text, first character) of the best answer to each question."""
+        """Returns (score, text, first character) of the best answer to each question."""
         best = [(-np.inf, "", 0)] * len(examples)
         for row, output in zip(rows, outputs):
             score, start, end = self._best_span(row, output)
@@ -205,7 +206,7 @@ _KINDS = {"tagging": Tags, "choice": Choices, "squad": Questions}
 
 
 def batches(rows, rng):
-    """Lists of numbers of rows, each of rows of about one length."""
+    """Returns lists of row numbers, each of rows of similar length."""
     order = list(range(len(rows)))
     rng.shuffle(order)
     found = []
@@ -225,7 +226,7 @@ def _length(row):
 
 
 def collate(rows):
-    """dict of tensors; `[batch, length]`, of choices `[batch, choices, length]`."""
+    """Returns a dict of tensors `[batch, length]`, or `[batch, choices, length]` for choices."""
     length = max(map(_length, rows))
     batch = {}
     for name in ("input_ids", "token_type_ids"):
@@ -289,7 +290,7 @@ def train_on(model, batches, total, learning_rate, dtype):
 
 
 def predict(model, rows, dtype):
-    """list of dicts of logits, float32 arrays, one for each row."""
+    """Returns a dict of logits for each row, float32 arrays."""
     model.eval()
     order = sorted(range(len(rows)), key=lambda number: _length(rows[number]))
     outputs = [None] * len(rows)

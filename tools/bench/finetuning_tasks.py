@@ -1,4 +1,4 @@
-"""The tasks that fine-tuning is measured on: their files, readers and recipes."""
+"""Tasks of the fine-tuning benchmark: their files, readers and recipes."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,11 @@ class Task(NamedTuple):
     """A task and its recipe.
 
     Attributes:
-        kind: str, what `keras-bert finetune --task` calls it.
-        train, dev: str, files below the folder of data; None for a GLUE task, which is read from
+        kind: str, value of `keras-bert finetune --task`.
+        train, dev: str, files below the data folder; None for a GLUE task, which is read from
             `glue/`.
-        epochs, learning_rate, max_length: of the recipe; `max_length` in tokens.
-        doc_stride: int, tokens; None where there are no windows.
+        epochs, learning_rate, max_length: recipe values; `max_length` in tokens.
+        doc_stride: int, tokens; None without windows.
     """
 
     kind: str
@@ -23,7 +23,7 @@ class Task(NamedTuple):
     doc_stride: int | None = None
 
     def read(self, data):
-        """(train, dev) as this package reads them from a folder of data, a `Path`."""
+        """Returns (train, dev) from a data folder, a `Path`, read with this package."""
         from keras_bert_impl.tasks import (
             read_choices,
             read_columns,
@@ -40,7 +40,7 @@ class Task(NamedTuple):
         return reader(data / self.train), reader(data / self.dev)
 
     def arguments(self, data):
-        """list of str, what `keras-bert finetune` takes for the files in a folder of data."""
+        """Returns `keras-bert finetune` arguments for the files in a data folder, a list of str."""
         files = ["--data", str(data / "glue")]
         if self.train is not None:
             files = ["--train", str(data / self.train), "--dev", str(data / self.dev)]
@@ -48,7 +48,7 @@ class Task(NamedTuple):
 
     @property
     def recipe(self):
-        """dict of our settings."""
+        """Returns a dict of this package's settings."""
         names = ("epochs", "learning_rate", "max_length")
         stride = {} if self.doc_stride is None else {"doc_stride": self.doc_stride}
         return {name: getattr(self, name) for name in names} | stride
@@ -74,9 +74,8 @@ TASKS = {
     "codah": Task(
         "choice", 3, 5e-5, 128, "choice/codah-fold0-train.tsv", "choice/codah-fold0-dev.tsv"
     ),
-    # `qa/train.json` has the articles of `new_wiki_v1.0.json` (SQuADShifts) and behind them those of
-    # `train-v1.1.12articles.json`: 12,308 questions, 14,013 windows, 438 steps.
-    # Windows of transformers overlap by 128 tokens. With questions of some 12 tokens that is a
-    # stride of 112.
+    # `qa/train.json` has the articles of `new_wiki_v1.0.json` (SQuADShifts) followed by those of
+    # `train-v1.1.12articles.json`: 12,308 questions, 14,013 windows, 438 steps. Windows in
+    # transformers overlap by 128 tokens. With questions of about 12 tokens that is a stride of 112.
     "squad": Task("squad", 1, 5e-5, 256, "qa/train.json", "qa/dev-v1.1.json", 112),
 }

@@ -1,8 +1,8 @@
-"""Interleaved measurement: every system in a process of its own, one measured at a time.
+"""Interleaved measurement: every system in its own process, one measured at a time.
 
-On a machine that others use too, a time says little and the ratio of two times taken one right
-after the other says more. So all systems are started first, each waits; then, round by round and
-in a new order each time, each is told to do its piece of work and reports how long it took.
+On a shared machine, a single time means little; the ratio of two times taken in direct succession
+is more reliable. So all systems start first and wait. Then, round by round and in a new random
+order, each does its piece of work and reports how long it took.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ import time
 _GO = "go\n"
 _THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
 _THREADS += ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-# Where a host takes processors away, threads of OpenMP that spin wait long for those that sleep,
-# and the spinning counts as processor time.
+# On a host that takes CPUs away, spinning OpenMP threads wait long for sleeping ones, and the
+# spinning counts as CPU time.
 _NO_SPINNING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 
 
 class Worker:
-    """A process that does a piece of work whenever it is told to.
+    """A process that does a piece of work on request.
 
     Args:
-        name: str, of the system it measures.
+        name: str, name of the measured system.
         command: list of str; the process runs `serve`.
-        threads: int, that each thread pool of a library may use.
+        threads: int, threads for each of a library's thread pools.
 
     Raises:
-        RuntimeError: the process ended; with the end of what it wrote to stderr.
+        RuntimeError: the process ended; with the end of its stderr.
     """
 
     def __init__(self, name, command, threads):
@@ -47,10 +47,10 @@ class Worker:
             text=True,
             env=os.environ | dict.fromkeys(_THREADS, str(threads)) | _NO_SPINNING,
         )
-        self._answer()  # it is ready
+        self._answer()  # wait until it is ready
 
     def measure(self):
-        """dict of what the piece of work reported, with its `seconds` and `cpu_seconds`."""
+        """Returns a dict of what the work reported, with its `seconds` and `cpu_seconds`."""
         self._process.stdin.write(_GO)
         self._process.stdin.flush()
         return self._answer()
@@ -72,12 +72,12 @@ class Worker:
 
 
 def serve(work):
-    """Runs in the worker: one call of `work` to warm up, then one for each line on stdin.
+    """Runs in the worker: calls `work` once to warm up, then once per line on stdin.
 
     Args:
         work: function without arguments; returns a dict of numbers to report.
     """
-    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # keeps a library's output out of the answers
     work()
     print(json.dumps({}), file=answers, flush=True)
     for _ in sys.stdin:
@@ -98,17 +98,17 @@ def measure(commands, rounds, threads):
     """Measures all systems in turn.
 
     Args:
-        commands: dict of the systems' names to the commands of their workers.
+        commands: dict of system name to the command of its worker.
         rounds: int.
-        threads: int, as of `Worker`.
+        threads: int, see `Worker`.
 
     Returns:
-        dict of the names to lists of `rounds` reports, as from `Worker.measure`.
+        dict of system name to a list of `rounds` reports, see `Worker.measure`.
     """
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
         workers = []
-        for name, command in commands.items():  # one after the other: starting is heavy too
+        for name, command in commands.items():  # one by one: startup is heavy too
             workers.append(Worker(name, command, threads))
             stack.callback(workers[-1].close)
             print(f"{name} is ready", file=sys.stderr)
@@ -128,15 +128,15 @@ def spread(values, digits):
 
 
 def table(reports, unit, baseline):
-    """A Markdown table: rate, and ratios to the baseline taken within each round.
+    """Returns a Markdown table of rates, and of ratios to the baseline within each round.
 
     Args:
-        reports: as from `measure`; each report has a count under `unit`.
+        reports: result of `measure`; each report has a count under `unit`.
         unit: str, such as "tokens".
-        baseline: str, the system that the others are compared with.
+        baseline: str, the system to compare the others with.
 
     Returns:
-        str. Every cell is the median over the rounds with the least and the most.
+        str. Every cell is the median over the rounds, with the minimum and maximum.
     """
 
     def rates(name, seconds="seconds"):

@@ -1,8 +1,8 @@
-"""Rows and tokens a second of the input pipeline: ours, KerasHub's, tokenizers and transformers.
+"""Rows and tokens per second of input pipelines: ours, KerasHub's, tokenizers and transformers.
 
     PYTHONPATH=. python tools/bench/input_pipeline.py --text wiki.txt --tokenizer vocabulary/
 
-Three parts: tokenization of lines, masked batches of 32 rows of 128 tokens, and records of raw
+Three parts: tokenization of lines, masked batches of 32 rows of 128 tokens, and records from raw
 text. Only real tokens count.
 """
 
@@ -18,7 +18,7 @@ from pipelines import PARTS, Source
 
 
 def main(arguments=None):
-    """Runs the benchmark and prints a Markdown table for each part, or is one of its workers."""
+    """Runs the benchmark and prints a Markdown table for each part, or runs one of its workers."""
     options = _parse(arguments)
     if options.worker:
         part, system, source = json.loads(options.worker)

@@ -1,11 +1,10 @@
-"""Seconds and memory that loading a BERT-base takes: ours in every form, KerasHub, transformers.
+"""Time and memory to load a BERT base: this package in every format, KerasHub, transformers.
 
     PYTHONPATH=. python tools/bench/loading.py
 
-Writes a model of the published shape with random weights in every form that we read, and loads
-each in a process of its own, one at work at a time, in a new order every round. Time and memory are
-from before the loading function to after it; before that, the library is imported and has computed
-something.
+Writes a model of the published shape with random weights in every format that this package reads,
+and loads each in its own process, one at a time, in a new random order every round. Time and memory
+cover only the loading function; before it, the library is imported and has computed something.
 """
 
 import argparse
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import harness
 
-# What makes a library ready, and what is measured. Each runs in a Python of its own.
+# (preparation, measured code) of each library. Each runs in its own Python process.
 _OURS = (
     "import tensorflow as tf; from keras_bert_impl import Encoder; tf.constant(1.0) + 1.0",
     "Encoder.from_pretrained(path)",
@@ -73,10 +72,11 @@ def main(arguments=None):
 
 
 def write_models(folder):
-    """Writes the forms of one model.
+    """Writes one model in all formats.
 
     Returns:
-        (systems, weights): dict of name to (ready, load, directory); int, the bytes of the weights.
+        (systems, weights): dict of name to (ready, load, directory); int, size of the weights in
+        bytes.
     """
     import torch
     import transformers
@@ -105,7 +105,7 @@ def write_models(folder):
 
 
 def load(ready, load, directory):
-    """dict of `seconds`, `cpu_seconds` and `memory` (KiB) of loading in a process of its own."""
+    """Loads in a separate process; returns its `seconds`, `cpu_seconds` and `memory` (KiB)."""
     program = _PROGRAM.format(ready=ready, load=load)
     command = [sys.executable, "-c", program, str(directory)]
     environment = os.environ | {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}

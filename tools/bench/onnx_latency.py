@@ -1,11 +1,11 @@
-"""Latency of an encoder in ONNX Runtime: our graphs, and a traced and fused one of transformers.
+"""Latency of an encoder in ONNX Runtime: our graphs, and traced and fused ones of transformers.
 
     PYTHONPATH=. python tools/bench/onnx_latency.py --model DIR --shapes 1x32 1x128 32x128
 
-The peer is `transformers`' model as `optimum` exports it, by `torch.onnx.export`, and fused by
-`onnxruntime.transformers.optimizer`; beside it stands the model in PyTorch itself. All take the
-same token ids, without padding. Each system is in a process of its own, one at work at a time, in a
-new order every round. Times are of one batch.
+The peer is the model of `transformers` exported as `optimum` does, with `torch.onnx.export`, and
+fused by `onnxruntime.transformers.optimizer`; the model in PyTorch itself is measured too. All
+systems get the same token ids without padding. Each runs in its own process, one at a time, in a
+new random order every round. Times are per batch.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 
 _BASELINE = "ours"
 _AXES = {0: "batch", 1: "length"}
-_SECONDS = 0.1  # of processor time for a report, about
+_SECONDS = 0.1  # CPU time per report, roughly
 
 
 def main(arguments=None):
@@ -70,10 +70,10 @@ def _lines(shape, reports):
 
 
 def write_models(name, folder):
-    """Writes the forms of one encoder.
+    """Writes one encoder in all formats.
 
     Returns:
-        dict of the systems' names to (`"onnx"` or `"pytorch"`, path).
+        dict of system name to (`"onnx"` or `"pytorch"`, path).
     """
     from keras_bert_impl import Encoder, EncoderConfig
     from keras_bert_impl.serving.onnx import export_onnx
@@ -99,13 +99,13 @@ def write_models(name, folder):
 
 
 def traced_and_fused(model, directory, output, output_axes):
-    """Path of a model of `transformers` as an ONNX file, traced and fused.
+    """Exports a model of `transformers` to ONNX, traced and fused; returns the path.
 
     Args:
-        model: in PyTorch; what is traced is the first of its outputs.
+        model: in PyTorch; the first of its outputs is traced.
         directory: `Path` to write to.
-        output: str, the name of the output.
-        output_axes: dict, of its dimensions of any size: number to name.
+        output: str, name of the output.
+        output_axes: dict of its dynamic dimensions: axis number to name.
     """
     import torch
     from onnxruntime.transformers import optimizer
@@ -150,7 +150,7 @@ def _pytorch_model(directory, attention="eager"):
 
 
 def _inputs(batch, length):
-    """dict of int64 arrays `[batch, length]`."""
+    """Returns a dict of int64 arrays `[batch, length]`."""
     ids = np.random.default_rng(0).integers(1000, 20000, (batch, length))
     mask = np.ones_like(ids)
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
@@ -160,7 +160,7 @@ def _inputs(batch, length):
 
 
 def _work(kind, path, shape, threads):
-    """The function to measure: so many batches as take some time."""
+    """Returns the function to measure: enough batches to take a measurable time."""
     inputs = _inputs(*map(int, shape.split("x")))
     run = {"onnx": _onnx, "pytorch": _pytorch}[kind](path, inputs, threads)
     run()
@@ -181,7 +181,7 @@ def _onnx(path, inputs, threads):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # As for OpenMP in `harness`.
+    # Same reason as for OpenMP in `harness`.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, inputs)

@@ -1,7 +1,7 @@
 """The input pipeline of each library, on the same text.
 
-A system is a function of `Source` that returns the work to measure: a function that goes over the
-text once and reports the rows and real tokens it gave.
+A system is a function of `Source` that returns the work to measure: a function that iterates over
+the text once and reports its rows and real tokens.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ LENGTH, BATCH_SIZE, LINES_AT_ONCE = 128, 32, 1024
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Paths of the text, of the tokenizer's folder, and of a folder to make for records."""
+    """Paths of the text, the tokenizer's folder, and a folder to create for records."""
 
     text: str
     tokenizer: str
     records: str
 
     def read_lines(self):
-        """list of str: the lines that hold text, without marks of documents."""
+        """Returns the lines with text, without document separators."""
         with open(self.text, encoding="utf-8") as file:
             lines = [line.strip() for line in file]
         return [line for line in lines if line and not line.startswith(("<doc ", "</doc>"))]
@@ -45,7 +45,7 @@ def keras_hub_tokenizer(source):
 
 
 def tokenizers(source, parallel=True):
-    """The `tokenizers` library without offsets, on a batch of lines."""
+    """The `tokenizers` library without offsets, on batches of lines."""
     os.environ["TOKENIZERS_PARALLELISM"] = str(parallel).lower()
     from tokenizers import BertWordPieceTokenizer
 
@@ -89,7 +89,7 @@ def _tokenize_dataset(source, tokenize, parallel):
 
 
 def our_batches(source):
-    """`pretraining_dataset`: packed rows from compressed records, masked anew in each epoch."""
+    """`pretraining_dataset`: packed rows from compressed records, with new masks every epoch."""
     from keras_bert_impl.pretraining import pretraining_dataset
     from keras_bert_impl.tokenizers import Tokenizer
 
@@ -104,9 +104,9 @@ def our_batches(source):
 
 
 def keras_hub_batches(source):
-    """`BertMaskedLMPreprocessor` in a `tf.data` pipeline: tokenizes the raw text in each epoch.
+    """`BertMaskedLMPreprocessor` in a `tf.data` pipeline: tokenizes raw text every epoch.
 
-    A row is a line, cut or padded.
+    A row is a line, truncated or padded.
     """
     import keras_hub
     import tensorflow as tf
@@ -127,7 +127,7 @@ def keras_hub_batches(source):
 
 
 def transformers_batches(source, workers=0):
-    """`DataCollatorForLanguageModeling` over ids tokenized before, in rows without padding."""
+    """`DataCollatorForLanguageModeling` on pre-tokenized ids, in rows without padding."""
     import torch
     from transformers import AutoTokenizer, DataCollatorForLanguageModeling
 
@@ -149,7 +149,7 @@ def transformers_batches(source, workers=0):
     return work
 
 
-# === Records: of a file with a sentence a line and a blank line behind a document ===
+# === Records: from a file with one sentence per line and a blank line after each document ===
 
 
 def our_records(source, passes=1):

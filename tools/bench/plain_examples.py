@@ -1,7 +1,7 @@
-"""BERT's pre-training data as its first script made them: plain Python, one process, in memory.
+"""BERT's pre-training data as its first script made it: plain Python, one process, in memory.
 
-The baseline of `prepare`: the same algorithm without arrays, without graph operations. Documents
-are lists of sentences; what comes out are `tf.train.Example`s, masked once and for all.
+The baseline for `prepare`: the same algorithm without arrays or graph operations. Documents are
+lists of sentences; the output is `tf.train.Example`s with static masks.
 
 Source: Devlin et al. 2018, section 3.1 and appendix A.2.
 """
@@ -16,7 +16,7 @@ _CJK = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0xF900, 0xFAFF)
 
 
 class Tokenizer:
-    """WordPiece of lowercase text, a character at a time.
+    """WordPiece tokenizer for lowercase text, one character at a time.
 
     Args:
         vocabulary: list of str.
@@ -27,7 +27,7 @@ class Tokenizer:
         self._pieces = set(vocabulary)
 
     def tokenize(self, text):
-        """list of str."""
+        """Returns a list of str."""
         return [piece for word in self._words(text) for piece in self._pieces_of(word)]
 
     def _words(self, text):
@@ -86,9 +86,9 @@ def write_examples(documents, vocabulary, path, length=128, dupe_factor=1, seed=
     Args:
         documents: lists of sentences.
         vocabulary: list of str.
-        path: str, of the TFRecord file.
-        length: int, tokens of an example.
-        dupe_factor: int, passes over the corpus, each with other pairs and other masks.
+        path: str, the TFRecord file.
+        length: int, tokens per example.
+        dupe_factor: int, passes over the corpus, each with other pairs and masks.
         seed: int.
 
     Returns:
@@ -131,7 +131,7 @@ def _pairs(documents, number, most_tokens, generator):
             is_random = len(chunk) == 1 or generator.random() < 0.5
             if is_random:
                 second = _random_segment(documents, number, target - len(first), generator)
-                place -= len(chunk) - end  # what was not used goes back
+                place -= len(chunk) - end  # unused sentences are returned
             else:
                 second = [token for sentence in chunk[end:] for token in sentence]
             _trim(first, second, most_tokens, generator)
@@ -159,7 +159,7 @@ def _trim(first, second, most_tokens, generator):
 
 
 def _mask(tokens, words, generator):
-    """Masks `tokens` in place; the places, and what was there."""
+    """Masks `tokens` in place; returns the masked positions and the original tokens."""
     candidates = [n for n, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]")]
     generator.shuffle(candidates)
     positions = sorted(candidates[: min(20, max(1, round(len(tokens) * 0.15)))])

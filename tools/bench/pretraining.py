@@ -1,9 +1,9 @@
-"""Tokens a second of a pre-training step: ours, KerasHub's, and PyTorch's with transformers.
+"""Tokens per second of a pre-training step: ours, KerasHub's, and PyTorch's with transformers.
 
     PYTHONPATH=. python tools/bench/pretraining.py --text wiki.txt --tokenizer vocabulary/
 
-All systems train on the same batches of real text; only real tokens count, no padding. A system
-with `@padded` after its name gets rows of one example each instead of packed ones.
+All systems train on the same batches of real text; only real tokens count, not padding. A system
+with the suffix `@padded` gets rows of one example each instead of packed ones.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import harness
 
 
 def main(arguments=None):
-    """Runs the benchmark and prints a Markdown table, or is one of its workers."""
+    """Runs the benchmark and prints a Markdown table, or runs one of its workers."""
     options = _parse(arguments)
     if options.worker:
         _work(options)
@@ -66,7 +66,7 @@ def _parse(arguments):
 
 
 def _commands(options, directory):
-    """The command of each system's worker, after its batches have been written."""
+    """Writes the batches of all systems; returns the command of each system's worker."""
     from batches import make_batches
     from systems import SYSTEMS
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Trains a question answerer on batches that both systems share, and compares the two runs.
+"""Trains question answering in both systems on identical batches, and compares the two runs.
 
     python tools/bench/same_batches.py --model MINILM --data DATA --system peer --out peer
     python tools/bench/same_batches.py --model MINILM --data DATA --system ours --out ours
     python tools/bench/same_batches.py --compare ours peer
 
-Both systems begin with the same weights, the head included, and are given the same rows in the same
-order: the windows, batches and learning rates of `finetuning_peer.py`. What is left to differ is the
-model, the loss, the optimizer, and the units that dropout drops. Every trained model is asked by the
-peer's code, so that answers differ by the weights alone.
+Both systems start from the same weights, the head included, and get the same rows in the same
+order: the windows, batches and learning rates of `finetuning_peer.py`. They differ only in the
+model, the loss, the optimizer, and the units dropped by dropout. The peer's code runs every trained
+model, so that predictions differ only by the weights.
 """
 
 import argparse
@@ -27,13 +27,13 @@ _WEIGHTS = "model.safetensors"
 
 
 def train_peer(start, batches, total, arguments):
-    """Losses of all steps, a list of float; writes the weights.
+    """Trains the peer, writes its weights, and returns the losses of all steps, a list of float.
 
     Args:
-        start: `Path`, the model to begin with.
-        batches: list of what `finetuning_peer.collate` returns.
-        total: int, the steps that the learning rate is made for.
-        arguments: those of the command line.
+        start: `Path`, the initial model.
+        batches: list of results of `finetuning_peer.collate`.
+        total: int, number of steps in the learning-rate schedule.
+        arguments: parsed command-line arguments.
     """
     import finetuning_peer
     import torch
@@ -53,7 +53,7 @@ def train_peer(start, batches, total, arguments):
 
 
 def train_ours(start, batches, total, arguments):
-    """The same with this package."""
+    """Same as `train_peer`, with this package."""
     import keras
     import tensorflow as tf
 
@@ -67,7 +67,7 @@ def train_ours(start, batches, total, arguments):
     class Losses(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs):
             losses.append(float(logs["loss"]))
-            self.model.reset_metrics()  # the logs are means since the last time
+            self.model.reset_metrics()  # logs are means since the last reset
 
     def features():
         for batch in batches:
@@ -92,7 +92,7 @@ def train_ours(start, batches, total, arguments):
         start,
         dtype=policy,
         max_length=_TASK.max_length,
-        dropout=None if arguments.dropout == 0.1 else arguments.dropout,  # 0.1 are the model's
+        dropout=None if arguments.dropout == 0.1 else arguments.dropout,  # 0.1 is the model's
     )
     optimizer = default_optimizer(total, _TASK.learning_rate)
     model.compile(optimizer, metrics=[], seed=arguments.seed)
@@ -103,7 +103,7 @@ def train_ours(start, batches, total, arguments):
 
 
 def scores_of_questions(examples, texts):
-    """Two lists: 1 or 0 for each question that is answered exactly, and the F1 of each."""
+    """Returns two lists: exact match (1 or 0) and F1 of each question."""
     from keras_bert_impl.tasks.question_answering.metrics import squad_v1_scores
 
     exact, f1 = [], []
@@ -158,7 +158,7 @@ def run(arguments):
 
 
 def compare(first, second):
-    """Prints what differs between two runs; errors are standard errors of paired differences."""
+    """Prints the differences of two runs; errors are standard errors of paired differences."""
     results = [json.loads((path / "results.json").read_text()) for path in (first, second)]
     for name, factor in (("losses", 1), ("exact_match", 100), ("f1", 100)):
         ours, peer = (factor * np.array(result[name]) for result in results)

@@ -1,11 +1,11 @@
-"""Latency from texts to scores: ours in every form, and what other libraries offer.
+"""Latency from texts to scores: this package in every format, and other libraries.
 
     PYTHONPATH=. python tools/bench/serving.py --model DIR --text FILE --shapes 1x32 1x128 32x128
 
-All systems classify the same real texts, each of exactly so many tokens, with the same weights; the
-tokenizer is a part of every time. Each is in a process of its own, one at work at a time, in a new
-order every round: on a machine that others use too, read the ratios, which are taken within a
-round, and the processor time.
+All systems classify the same real texts, all of the same length in tokens, with the same weights;
+tokenization is part of every time. Each runs in its own process, one at a time, in a new random
+order every round. On a shared machine, read the ratios, which are taken within a round, and the
+CPU time.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def main(arguments=None):
 
 
 def texts_of(path, directory, shape):
-    """Batches of texts of one length.
+    """Returns batches of texts that all have the same length.
 
     Args:
         path: `Path` of a text.
@@ -78,7 +78,7 @@ def texts_of(path, directory, shape):
         shape: str, batch x length in tokens.
 
     Returns:
-        list of lists of str; some may share texts where there is not enough.
+        list of lists of str; batches share texts if there are not enough.
     """
     import tokenizers
 
@@ -91,7 +91,7 @@ def texts_of(path, directory, shape):
     while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
         first, last = offsets[start], offsets[start + length - 3]
         part = text[first[0] : last[1]]
-        # Cut inside of a word it may be other pieces.
+        # Text cut inside a word may have other subword tokens.
         if len(tokenizer.encode(part).ids) == length:
             found.append(part)
         start += length - 2
@@ -101,7 +101,7 @@ def texts_of(path, directory, shape):
 
 
 def _work(system, folder, shape, seconds, threads):
-    """The function to measure: batches, each timed, for some time."""
+    """Returns the function to measure: batches, each timed, for some time."""
     import time
 
     batches = json.loads((folder / f"{shape}.json").read_text())
@@ -115,7 +115,7 @@ def _work(system, folder, shape, seconds, threads):
             times.append(1e3 * (time.perf_counter() - begun))
         return times, np.asarray(scores)
 
-    timed(3)  # traces, arenas
+    timed(3)  # warms up traces and memory arenas
     count = max(1, round(1e3 * seconds / np.median(timed(3)[0])))
 
     def work():
@@ -126,11 +126,11 @@ def _work(system, folder, shape, seconds, threads):
 
 
 def table(shape, reports):
-    """A Markdown table of a shape: percentiles over all rounds, ratios within each.
+    """Returns a Markdown table for a shape: percentiles over all rounds, ratios within each.
 
     Args:
         shape: str.
-        reports: as from `harness.measure`; with `batches`, and `milliseconds` of each.
+        reports: result of `harness.measure`, with `batches` and the `milliseconds` of each.
     """
     batch = int(shape.split("x")[0])
     lines = [

@@ -1,9 +1,9 @@
-"""Ways from texts to the scores of one BERT classifier, as a user of each library would go.
+"""Text classification with one BERT model, as a user of each library would write it.
 
-A system is a function of (the folder that `write_models` wrote, length in tokens, threads) that
+A system is a function of (the folder written by `write_models`, length in tokens, threads) that
 returns the work to measure: a function of a list of texts to an array of scores or logits
-`[batch, classes]`. All others than ours tokenize by `tokenizers`, the Rust library; KerasHub by its
-own preprocessor, which pads to a fixed length, and is given the right one.
+`[batch, classes]`. Peers tokenize with `tokenizers`, the Rust library. KerasHub uses its own
+preprocessor, which pads to a fixed length, and is given the right one.
 """
 
 import functools
@@ -15,14 +15,14 @@ import numpy as np
 
 TOOLS = Path(__file__).resolve().parents[1]
 _LABELS = ["negative", "positive"]
-_BUCKET_ROWS, _BUCKET_LENGTHS = (1, 32), (32, 128, 384)  # of "ours-xla"
+_BUCKET_ROWS, _BUCKET_LENGTHS = (1, 32), (32, 128, 384)  # for "ours-xla"
 
 
 def write_models(directory, folder, systems):
-    """Writes the forms of one classifier that some systems read.
+    """Writes one classifier in the formats that some systems read.
 
     Args:
-        directory: of the model.
+        directory: model directory.
         folder: `Path` to write to.
         systems: names of `SYSTEMS`.
     """
@@ -60,7 +60,7 @@ def write_models(directory, folder, systems):
     if {"keras-hub", "keras-hub-exported"} & set(systems):
         from keras_bert_impl.conversion.formats import convert
 
-        # Their BERT has this activation alone.
+        # KerasHub's BERT supports only this activation.
         convert(folder / "pytorch", folder / "keras_hub", "keras_hub", activation="gelu_tanh")
 
 
@@ -68,7 +68,7 @@ def write_models(directory, folder, systems):
 
 
 def ours(folder, length, threads, name="saved_model"):
-    """The SavedModel, strings in, in Python."""
+    """The SavedModel with string inputs, in Python."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, the operations of tokenizers
 
@@ -87,7 +87,7 @@ def ours_c_api(folder, length, threads):
 
 
 def litert(folder, length, threads, name):
-    """LiteRT behind the tokenizer of Rust."""
+    """LiteRT after the Rust tokenizer."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(folder / name / "model.tflite"), num_threads=threads)
@@ -101,7 +101,7 @@ def litert(folder, length, threads, name):
 
 
 def openvino(folder, length, threads, name):
-    """OpenVINO behind the tokenizer of Rust, in float32."""
+    """OpenVINO after the Rust tokenizer, in float32."""
     import openvino
 
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
@@ -111,12 +111,12 @@ def openvino(folder, length, threads, name):
 
 
 def onnx(folder, length, threads, file):
-    """ONNX Runtime behind the tokenizer of Rust."""
+    """ONNX Runtime after the Rust tokenizer."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # As for OpenMP in `harness`.
+    # Same reason as for OpenMP in `harness`.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(folder / file), options, providers=providers)
@@ -134,7 +134,7 @@ def onnx(folder, length, threads, file):
 
 
 def _rust_tokenizer(folder):
-    """A function of texts to dicts of int64 arrays."""
+    """Returns a function of texts to dicts of int64 arrays."""
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "pytorch" / "tokenizer.json"))
@@ -185,13 +185,13 @@ def _keras_hub(folder, length):
 
 
 def keras_hub(folder, length, threads):
-    """KerasHub's classifier, `predict`."""
+    """KerasHub's classifier with `predict`."""
     model = _keras_hub(folder, length)
     return lambda texts: model.predict(np.array(texts, object), batch_size=len(texts), verbose=0)
 
 
 def keras_hub_exported(folder, length, threads):
-    """KerasHub's preprocessor and classifier in one graph, exported and loaded again."""
+    """KerasHub's preprocessor and classifier in one graph, exported and reloaded."""
     import keras
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, the operations of tokenizers

@@ -1,8 +1,8 @@
-"""A pre-training step as each library's user would write it, on the same batches.
+"""A pre-training step as a user of each library would write it, on the same batches.
 
 A system is a function of (`EncoderConfig`, precision, path of the batches) that returns the work to
 measure: a function that trains on every batch once and reports the last loss and the real tokens.
-All have dropout 0.1, AdamW, and gradients clipped to a global norm of 1.
+All use dropout 0.1, AdamW, and gradients clipped to a global norm of 1.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ _LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0
 
 
 def ours(config, precision, path, next_sentence=False, jit_compile=False):
-    """`Pretrainer.fit`; packed rows attend inside their examples."""
+    """`Pretrainer.fit`; attention in packed rows stays within examples."""
     from keras_bert_impl import Encoder, Pretrainer
     from keras_bert_impl.training.optimizers.adamw import AdamW
 
@@ -28,9 +28,9 @@ def ours(config, precision, path, next_sentence=False, jit_compile=False):
 
 
 def keras_hub(config, precision, path, jit_compile=False):
-    """`BertMaskedLM.fit`, compiled as its `compile` does by default but for the optimizer.
+    """`BertMaskedLM.fit`, with the defaults of its `compile` except for the optimizer.
 
-    It has no packed rows: in those its attention crosses examples, which costs the same.
+    It does not support packed rows: attention crosses examples there, which costs the same.
     """
     import keras
     import keras_hub as library
@@ -62,9 +62,9 @@ def keras_hub(config, precision, path, jit_compile=False):
 
 
 def transformers(config, precision, path, compiled=False):
-    """`BertForMaskedLM` with SDPA attention, fused AdamW, autocast for bfloat16.
+    """`BertForMaskedLM` with SDPA attention, fused AdamW, and autocast for bfloat16.
 
-    Its head gives logits at every position; there is no option to ask for the masked ones only.
+    Its head computes logits at every position; it has no option for masked positions only.
     """
     import torch
     import transformers as library
@@ -134,7 +134,7 @@ def _fit(model, batches, tokens):
 
 
 def _labels_per_token(features, labels, weights):
-    """int `[steps, batch, length]`, -100 where nothing is predicted."""
+    """Returns int `[steps, batch, length]`, -100 where nothing is predicted."""
     shape = features["token_ids"].shape
     per_token = np.full(shape, -100)
     used = np.nonzero(weights["masked_lm"])

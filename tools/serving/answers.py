@@ -93,7 +93,7 @@ def _with_c_api():
     import c_api
 
     library = c_api.load_libraries()
-    sys.modules["tensorflow"] = None  # its Python
+    sys.modules["tensorflow"] = None  # forbids its Python API
 
     def load(directory):
         model = c_api.Model(directory, library)

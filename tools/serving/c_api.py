@@ -22,9 +22,9 @@ import numpy as np
 from wire import read_fields
 
 STRING = 7
-DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 10: "bool"}  # of DataType
+DTYPES = {1: "float32", 2: "float64", 3: "int32", 9: "int64", 10: "bool"}  # by DataType number
 NUMBERS = {np.dtype(name): number for number, name in DTYPES.items()}
-_STRING_SIZE = 24  # bytes of a TF_TString
+_STRING_SIZE = 24  # size of a TF_TString in bytes
 
 
 class Failure(Exception):

@@ -29,7 +29,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 _WORDS = "the house on a hill above the river was built by hand over more than forty years".split()
-_TOLERANCE = 1e-5  # float32 sums, divided between threads in another way
+_TOLERANCE = 1e-5  # float32 sums, split differently among threads
 _MIXED_SIZES, _MIXED_WORDS = (1, 2, 8, 32), (1, 5, 20, 100)
 
 

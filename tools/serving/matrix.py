@@ -256,7 +256,7 @@ def _of_network(model, session, features):
     mask, found = features["padding_mask"].astype(bool), []
     for name, outputs in expected.items():
         pair = [np.asarray(_scores(model, one)) for one in (outputs, received[name])]
-        if pair[0].shape[:2] == mask.shape:  # of tokens
+        if pair[0].shape[:2] == mask.shape:  # per-token outputs
             pair = [one[mask] for one in pair]
         found.append(np.abs(pair[0].astype("float64") - pair[1]).max())
     return float(np.max(found))

@@ -93,7 +93,7 @@ def encoder() -> Encoder:
 
 
 def texts(most: int = LENGTHS[-1], seed: int = 0) -> list[str]:
-    """Returns 64 texts: eight of each of `LENGTHS`, of up to `most` tokens, and eight mixed ones."""
+    """Returns 64 texts: eight of each of `LENGTHS`, of up to `most` tokens, and eight mixed."""
     lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
     draw = np.random.default_rng(seed)
     return [_text(min(length, most), draw) for length in lengths]
@@ -125,7 +125,7 @@ def _of(*names):
 
 
 def _noisy(model):
-    """Its signatures, with noise in every weight: fresh biases are 0, which hides mistakes."""
+    """Returns its signatures, with noise in every weight: biases of 0 would hide mistakes."""
     draw = np.random.default_rng(0)
     for weight in model.weights:
         value = keras.ops.convert_to_numpy(weight.value)
@@ -147,7 +147,7 @@ def _classifier(**settings):
 
 def _tagger(name, kind=TokenClassifier, **settings):
     model = kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
-    # There may be few entities, of words there are scores.
+    # Predicted entities may be few, but every word has scores.
     return _on_text(name, model, asked=("serving_default", "words"))
 
 
@@ -199,7 +199,7 @@ def _features():
 @_of("QuestionAnswerer")
 def _answers():
     model = QuestionAnswerer(encoder(), tokenizer(), max_length=POSITIONS, null_threshold=0.0)
-    contexts = texts(POSITIONS - 7)  # a row has four tokens of the question and three marks
+    contexts = texts(POSITIONS - 7)  # a row has four question tokens and three special tokens
     inputs = {"question": ["ba de fi go"] * len(contexts), "context": contexts}
     return [Case("QuestionAnswerer", _noisy(model), inputs)]
 
@@ -207,7 +207,7 @@ def _answers():
 @_of("MultipleChoice")
 def _choices():
     model = MultipleChoice(encoder(), tokenizer(), max_length=POSITIONS)
-    # With other seeds some endings are the same, and rounding decides which is chosen.
+    # With other seeds some endings coincide, and rounding decides which is chosen.
     columns = [texts(254, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(255), "endings": [list(row) for row in zip(*columns)]}
     return [Case("MultipleChoice", _noisy(model), inputs)]

@@ -26,7 +26,7 @@ import numpy as np
 from wire import read_fields, read_numbers, read_records, write_field, write_number
 
 _SERVICE = "tensorflow.serving.PredictionService"
-_MOST_VALUES = 1 << 26  # of a tensor; a message of few bytes can claim more
+_MOST_VALUES = 1 << 26  # per tensor; a short message could declare more
 # Numbers of `DataType`: (field of TensorProto with single values, format of one in it).
 _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, None), 9: (10, None), 10: (11, None)}
 
@@ -124,7 +124,7 @@ def read_tensor(message: bytes) -> np.ndarray:
 
 
 def _single_values(fields, kind):
-    """Returns the values of a typed field, packed or not; the last one repeats if some lack."""
+    """Returns the values of a typed field, packed or not; the last repeats if some are missing."""
     number, code = _VALUES[kind]
     values = []
     for value in fields.get(number, [0]):
@@ -168,7 +168,7 @@ def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPSer
     """Starts an HTTP server; returns it and its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):  # the name is that of the library
+        def do_POST(self):  # the library requires this name
             status, answer = 200, None
             try:
                 size = int(self.headers["Content-Length"])
@@ -184,7 +184,7 @@ def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPSer
             self.wfile.write(content)
 
         def log_message(self, *what):
-            """Nothing is written for each request."""
+            """Disables logging of requests."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -31,7 +31,7 @@ def read_numbers(message: bytes) -> list[int]:
 
 
 def _number(message, start):
-    """Returns a number of variable length, and the position after it."""
+    """Returns a varint, and the position after it."""
     value = shift = 0
     while True:
         byte = message[start]
@@ -58,7 +58,7 @@ def write_field(number: int, content: bytes) -> bytes:
 
 
 def write_number(number: int) -> bytes:
-    """Returns the bytes of a number of variable length, 0 or more."""
+    """Returns the bytes of a varint, 0 or more."""
     written = b""
     while number > 127:
         written += bytes([number & 127 | 128])

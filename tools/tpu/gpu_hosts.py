@@ -1,13 +1,13 @@
 #!/usr/bin/env python
-"""Runs a training command on several hosts with GPUs, as workers of one `TF_CONFIG`, by `ssh`.
+"""Runs a training command on several GPU hosts, as workers of one `TF_CONFIG`, over `ssh`.
 
     python tools/tpu/gpu_hosts.py node-1 node-2 --dry-run -- venv/bin/keras-bert pretrain \
         /shared/records --out /shared/run --strategy multi_worker
 
-Hosts are named as for `ssh`, and must reach each other under the same names; the first is the chief. All
-hosts run the same command, so they need the same programs and a shared file system. If one fails, the
-others are stopped, and the next run resumes from the checkpoint. `--set-up` first copies this package to
-the hosts and installs it.
+Hosts are named as for `ssh`, and must reach each other under the same names; the first is the
+chief. All hosts run the same command, so they need the same programs and a shared file system. If
+one fails, the others are stopped, and the next run resumes from the checkpoint. `--set-up` first
+copies this package to the hosts and installs it.
 """
 
 import argparse
@@ -26,8 +26,8 @@ def config(hosts: list[str], index: int, port: int) -> str:
 
     Args:
         hosts: each `host` or `user@host`.
-        index: that of the worker in the hosts.
-        port: where each worker listens to the others.
+        index: index of the worker in `hosts`.
+        port: port on which each worker listens.
     """
     addresses = [f"{host.rpartition('@')[2]}:{port}" for host in hosts]
     task = {"type": "worker", "index": index}

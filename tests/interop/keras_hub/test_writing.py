@@ -1,4 +1,4 @@
-"""Presets with heads and tokenizers: KerasHub's own objects load them and compute the same."""
+"""Presets with heads and tokenizers: KerasHub loads them and computes the same outputs."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ TEXTS = ["good film", "A bad, bad film", "good a film film good"]
 
 
 def arguments_of(task):
-    """What a task was made with, beside its parts."""
+    """Returns a task's constructor arguments, without its parts."""
     config = task.get_config()
     return {name: config[name] for name in set(config) - {"backbone", "preprocessor", "name"}}
 
@@ -83,7 +83,7 @@ def test_keeps_the_dtype(dtype, tmp_path):
 @pytest.mark.parametrize("case", ["roberta", "albert", "distilbert"])
 @pytest.mark.parametrize("head", ["classifier", "masked_lm"])
 def test_a_model_of_transformers(case, head, tmp_path, caplog):
-    """With rows of positions for padding, one segment and a pooler, which KerasHub has not."""
+    """With position rows for padding, one segment and a pooler, none of which KerasHub has."""
     model = original(case, head)
     model.save_pretrained(tmp_path / "theirs")
     written = convert(tmp_path / "theirs", tmp_path / "preset", "keras_hub")
@@ -106,8 +106,8 @@ def test_a_model_of_transformers(case, head, tmp_path, caplog):
         features["mask_positions"] = places
         expected = np.take_along_axis(expected, places[..., None], axis=1)
     received = task({name: features[name] for name in task.input})
-    # Both in float64; but for positions, which were added to the segment in float32: 2 ** -24 of
-    # numbers below 1, and what 4 layers make of it.
+    # Both in float64, except that positions and the segment were summed in float32: an error of 2
+    # ** -24 on values below 1, amplified by 4 layers.
     assert difference(received, expected) < 1e-6
 
 
@@ -133,7 +133,7 @@ def tokenizer_for(case):
 
 
 def write_ours(directory, case, kind, **arguments):
-    """A model directory with the head of a task of KerasHub and a tokenizer; returns that."""
+    """Writes a model directory with a KerasHub task head and a tokenizer; returns its path."""
     tokenizer = tokenizer_for(case)
     backbone = random_backbone(case, vocabulary_size=len(tokenizer.vocabulary))
     task = getattr(keras_hub.models, CASES[case][0] + kind)(backbone=backbone, **arguments)
@@ -221,7 +221,7 @@ def test_default_head_dropout_is_the_encoders(tmp_path):
 
 
 def test_leaves_out_heads_without_a_task(tmp_path, caplog):
-    """A token classifier has tensors of the same names as a classifier of texts."""
+    """A token classifier has tensors of the same names as a text classifier."""
     original("distilbert", "token_classifier").save_pretrained(tmp_path / "theirs")
     with caplog.at_level(logging.WARNING):
         convert(tmp_path / "theirs", tmp_path / "made", "keras_hub")

@@ -1,4 +1,4 @@
-"""`prepare` on Apache Beam leaves what it leaves without, byte for byte."""
+"""`prepare` on Apache Beam writes the same bytes as without it."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 
-# Beam is no part of the extra `test`: it takes another protobuf than users without it have.
+# Beam is not in the extra `test`, because it requires another version of protobuf.
 pytest.importorskip("apache_beam", reason="takes the extra beam")
 
 SETTINGS = {
@@ -24,7 +24,7 @@ TWO_PROCESSES = ("direct_running_mode=multi_processing", "direct_num_workers=2")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, write_corpus):
-    """A corpus of five files: one is empty, one a copy, and the last begins with half of another."""
+    """Five files: one is empty, one a copy, and the last starts with half of another."""
     folder = tmp_path_factory.mktemp("corpus")
     for name in "ab":
         write_corpus(folder / name, 60, seed=name)
@@ -65,7 +65,7 @@ def test_the_same_bytes(folder, tmp_path, tokenizer, num_open_shards, rows_per_s
 
 @pytest.mark.slow
 def test_text_and_records_on_a_bucket(folder, tmp_path, tokenizer):
-    """`file://` is TensorFlow's name for folders, and goes the way of all buckets."""
+    """`file://` is TensorFlow's name for local folders, and takes the same path as any bucket."""
     dealing = {"num_open_shards": 3, "rows_per_shard": 32}
     prepare(folder, tmp_path / "local", tokenizer, num_workers=1, **dealing, **SETTINGS)
     prepare(

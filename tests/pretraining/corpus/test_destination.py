@@ -1,4 +1,4 @@
-"""Records that are written to a bucket: those of a folder, complete once their manifest is there."""
+"""Records written to a bucket: the same as in a folder, and complete once the manifest is there."""
 
 import tempfile
 from pathlib import Path
@@ -18,13 +18,13 @@ ARGUMENTS = {
     "num_open_shards": 4,
     "rows_per_shard": 64,
     "seed": 3,
-}  # those of `records_directory`
+}  # same as `records_directory`
 NAME = "ram://written/records"
 
 
 @pytest.fixture
 def scratch(tmp_path, monkeypatch):
-    """The folder for what is temporary; what a test writes to the bucket is removed."""
+    """The folder for temporary files; files that a test writes to the bucket are removed."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     if tf.io.gfile.exists("ram://written"):
@@ -57,7 +57,7 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
 def test_interrupted_upload_resumes(
     scratch, tmp_path_factory, corpus, tokenizer, records_directory, monkeypatch
 ):
-    # What is written once more in TensorFlow's memory is added to what is there.
+    # TensorFlow's in-memory file system appends when a file is written again.
     name = f"file://{tmp_path_factory.mktemp('bucket')}/records"
     copy, copied = tf.io.gfile.copy, []
 
@@ -74,7 +74,7 @@ def test_interrupted_upload_resumes(
     with pytest.raises(InputError, match="holds no records"):
         records.read_manifest(name)
     monkeypatch.setattr(tf.io.gfile, "copy", copy)
-    monkeypatch.setattr(blocks, "build", None)  # nothing is built again
+    monkeypatch.setattr(blocks, "build", None)  # must not build again
     prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(name, records_directory)
     assert not list(scratch.iterdir())
@@ -84,7 +84,7 @@ def test_rejects_an_unwritable_bucket_before_reading(scratch, tokenizer):
     with pytest.raises(InputError, match="cannot write nowhere://records: File system"):
         prepare("no text", "nowhere://records", tokenizer)
     with pytest.raises(InputError, match="gs:/bucket/records is not on this machine"):
-        prepare("no text", Path("gs://bucket/records"), tokenizer)  # which has lost a slash
+        prepare("no text", Path("gs://bucket/records"), tokenizer)  # `Path` drops a slash
     assert not list(scratch.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""A `prepare` that is interrupted goes on from what it has built, to the same bytes."""
+"""An interrupted `prepare` resumes from its finished blocks and writes the same bytes."""
 
 import random
 import shutil
@@ -22,12 +22,12 @@ ARGUMENTS = {
     "num_open_shards": 4,
     "rows_per_shard": 64,
     "seed": 3,
-}  # those of `records_directory`
+}  # same as `records_directory`
 
 
 @pytest.fixture
 def interrupted(tmp_path, corpus, tokenizer):
-    """`Path` of records that Ctrl-C ended behind the third block."""
+    """`Path` of records interrupted by Ctrl-C after the third block."""
     seen = []
 
     def progress(one):
@@ -44,7 +44,7 @@ def interrupted(tmp_path, corpus, tokenizer):
 
 @pytest.fixture
 def built(monkeypatch):
-    """list of the numbers of the blocks that are built from now on."""
+    """Records the numbers of blocks built from now on."""
     numbers, build = [], blocks.build
 
     def counting(text_block, *arguments):
@@ -91,7 +91,7 @@ def test_rebuilds_blocks_that_do_not_match(
         second = ("ab" if second.startswith("aa") else "aa") + second[2:]
         corpus = tmp_path / "corpus.txt"
         corpus.write_text("\n\n".join([first_document, second, *others]))
-    elif change == "cut":  # behind the first line
+    elif change == "cut":  # after the first line
         content = first.read_bytes()
         first.write_bytes(content[: content.index(b"\n") + 1])
     else:
@@ -145,7 +145,7 @@ def test_replaces_records_in_a_relative_folder(
 
 @pytest.mark.slow
 def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
-    """Two workers, killed after random numbers of blocks until a run ends by itself."""
+    """Two workers, killed after random numbers of blocks until a run finishes."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     program = tmp_path / "program.py"
     program.write_text(
@@ -170,8 +170,8 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
     )
     generator, killed, before = random.Random(0), 0, 0
     while True:
-        before += generator.randint(1, 4)  # each gets further than the one before it
-        # Its output ends with the last of its workers: none is left behind.
+        before += generator.randint(1, 4)  # each run gets further than the last
+        # The output closes when the last worker exits, so no worker is left running.
         done = subprocess.run(
             [sys.executable, program, str(before)], timeout=300, capture_output=True
         )

@@ -1,4 +1,4 @@
-"""Corpora that a program holds: the records are those of the same text in a file."""
+"""Corpora in memory: the records equal those of the same text in a file."""
 
 import json
 import time
@@ -16,13 +16,13 @@ TEXTS = [f"{first}a {first}b. {first}c {first}d.\n{first}e {first}f." for first 
 
 
 class Frame:
-    """What of a data frame of pandas is used."""
+    """The part of a pandas data frame that is used."""
 
     def __init__(self, **columns):
         self.columns, self._columns = list(columns), columns
 
     def __getitem__(self, name):
-        return iter(self._columns[name])  # a column is no list
+        return iter(self._columns[name])  # a column need not be a list
 
 
 def shards(directory):
@@ -75,7 +75,7 @@ def test_texts_stay_texts(text):
     begin = time.process_time()
     with as_paths([text] * 100) as (_, format, _):
         assert format == "jsonl"
-    assert time.process_time() - begin < 1  # runs of slashes took seconds
+    assert time.process_time() - begin < 1  # runs of slashes once took seconds
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A corpus becomes records: the same bytes for any number of workers, whole or not at all."""
+"""Preparing a corpus: the same bytes for any number of workers, complete or not at all."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ from tests.helpers import small_disk
 
 
 def read_rows(directory, split="train"):
-    """Every record of a split, in the order of its shards, as a dict of numpy arrays."""
+    """Returns all records of a split in shard order, as a dict of numpy arrays."""
     manifest = records.read_manifest(directory)
     files = [str(directory / shard["file"]) for shard in manifest["splits"][split]["shards"]]
     serialized = list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator())
@@ -32,7 +32,7 @@ def read_rows(directory, split="train"):
 
 
 def segments(row, tokenizer):
-    """(first, second, label) of each example of a row, as texts."""
+    """Returns (first, second, label) of each example of a row, as texts."""
     start = 0
     for length, first_length, label in zip(
         row["example_lengths"], row["first_lengths"], row["pair_labels"]
@@ -70,7 +70,7 @@ def test_rows_hold_text_of_the_corpus(records_directory, corpus, tokenizer):
                 for part in (first, second)
             ]
             assert homes[0] and homes[1]
-            # Long segments are in one document only: there the label can be checked.
+            # Long segments occur in one document only, so the label can be checked.
             if min(len(first), len(second)) > 20:
                 assert bool(homes[0] & homes[1]) != bool(label)
 
@@ -115,7 +115,7 @@ def test_manifest(records_directory, tokenizer):
 def test_number_of_workers_changes_no_byte(
     tmp_path, corpus, tokenizer, records_directory, monkeypatch
 ):
-    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)  # of all blocks but the first
+    monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)  # workers build all blocks but the first
     prepare(
         corpus,
         tmp_path / "two",
@@ -157,7 +157,7 @@ def test_rows_of_a_block_are_spread_over_shards(records_directory):
     rows = read_rows(records_directory)
     blocks_of_rows = rows["row_id"] >> 32
     assert len(set(blocks_of_rows)) > 5
-    # Neighbours in a shard are neither in the order of packing nor all of one block.
+    # Rows of a shard are neither in packing order nor all from one block.
     assert (np.diff(rows["row_id"]) < 0).mean() > 0.2
 
 
@@ -169,7 +169,7 @@ def test_seed_and_passes(tmp_path, write_corpus, tokenizer):
         rows = read_rows(tmp_path / name)
         ids[name] = {tuple(tokens) for tokens in rows["token_ids"]}
     assert ids["a"] != ids["b"]
-    # The first pass is the same, the second makes other pairs.
+    # The first pass is the same; the second makes other pairs.
     assert ids["a"] < ids["c"] and len(ids["c"]) > 1.5 * len(ids["a"])
 
 
@@ -262,7 +262,7 @@ def test_memory_holds_a_few_blocks_of_the_corpus(tmp_path, write_corpus, tokeniz
         num_workers=1,
         progress=lambda progress: ahead.append(len(read) - progress.documents),
     )
-    # One block waits for the next to be complete.
+    # One block waits until the next is complete.
     documents_of_a_block = 400 / len(ahead)
     assert len(ahead) > 10
     assert max(ahead) < 2.5 * documents_of_a_block
@@ -319,7 +319,7 @@ def test_bad_input_leaves_nothing_behind(tmp_path, tokenizer, text, keywords, me
     assert [entry.name for entry in tmp_path.iterdir()] == ["corpus.txt"]
 
 
-@pytest.mark.slow  # starts two processes, as the test of the workers' bytes does already
+@pytest.mark.slow  # starts two processes; the test of bytes per worker count covers the same code
 def test_worker_raises_the_same_error(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setattr(preparation, "_SECONDS_ALONE", 0)
     path = tmp_path / "corpus.txt"
@@ -384,7 +384,7 @@ def test_full_disk_keeps_the_old_records(tmp_path, write_corpus, tokenizer, monk
 
 @pytest.mark.slow
 def test_full_file_system_raises_an_input_error(tmp_path, write_corpus, tokenizer):
-    # 1.4 million tokens of 7.6 bits.
+    # 1.4 million tokens of 7.6 bits each.
     corpus = write_corpus(tmp_path / "corpus.txt", 27_000)
     with small_disk(tmp_path / "disk"):
         with pytest.raises(InputError, match="cannot write .*records: (No space|File too large)"):
@@ -424,8 +424,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
         done = subprocess.run([sys.executable, program, *paths], capture_output=True)
         assert not done.returncode, done.stderr[-500:]
         most[documents] = [int(line) / 1024 for line in done.stdout.split()]  # MiB
-    # Of the million sentences that are more each takes 80 bytes in Python, and each of the 140,000
-    # documents 100 in the set by which duplicates are known, until there are 262,144 in it.
+    # The million additional sentences take 80 bytes each in Python. The 140,000 additional
+    # documents take 100 bytes each in the set that detects duplicates, up to 262,144 entries.
     (reader, worker), (reader_of_more, worker_of_more) = most.values()
     assert reader_of_more < reader + 40, most
     assert worker_of_more < worker + 20, most
@@ -447,7 +447,7 @@ def test_rejects_text_without_a_token(tmp_path, tokenizer):
     assert not (tmp_path / "records").exists()
 
 
-# === Corpora of which nothing could be learned ===
+# === Corpora without usable examples ===
 
 
 def one_sentence_documents(path, count=30):
@@ -471,7 +471,7 @@ def test_rejects_documents_of_one_sentence_for_next_sentence_prediction(
         prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
     assert not built and untouched(tmp_path) == ["corpus.txt"]
     monkeypatch.undo()
-    for objective in ("mlm", "mlm_sop"):  # single segments; a sentence is cut in two
+    for objective in ("mlm", "mlm_sop"):  # single segments; a sentence can be split
         manifest = prepare(
             corpus, tmp_path / objective, tokenizer, objective=objective, num_workers=1
         )
@@ -525,7 +525,7 @@ def test_holds_out_the_fraction_even_of_few_documents(count):
         assert abs(sum(held_out) - 0.05 * count) <= 1 and any(held_out)
     often = np.mean([[split_of(n, 0.3, seed) == "held_out" for n in range(20)]
                      for seed in range(400)], axis=0)  # fmt: skip
-    # Parts of three or four documents: each is held out with a third or a quarter of the draws.
+    # Groups of three or four documents: each document is held out in a third or a quarter of draws.
     assert often.min() > 0.18 and often.max() < 0.42
 
 

@@ -1,4 +1,4 @@
-"""Every format gives the documents that are in it; everything broken is named by file and line."""
+"""Every format yields its documents; damaged input is reported with file and line."""
 
 import bz2
 import gzip
@@ -77,7 +77,7 @@ def test_reads_compressed_files_of_any_name(tmp_path, compression):
 
 @pytest.fixture
 def bucket(tmp_path):
-    """Folders of the same files: of this machine, and in TensorFlow's memory."""
+    """Folders with the same files: local, and in TensorFlow's in-memory file system."""
     folder = tmp_path / "corpus"
     (folder / "a" / "b").mkdir(parents=True)
     write(folder / "z.txt", "A wrapped\nline.\n\nNew paragraph.")

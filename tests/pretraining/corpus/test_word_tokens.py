@@ -7,7 +7,7 @@ from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
 PIECES = ["a", "b", "##a", "##b", "ab", "é", "e", "日", ".", "##é", "σ", "ς", "[", "]", "-", "1"]
-# Spaces of all kinds, what is removed, what is composed, and tokens of the vocabulary's own.
+# All kinds of spaces, characters that are removed or composed, and tokens of the vocabulary.
 SIGNS = [
     "a",
     "b",
@@ -62,7 +62,7 @@ def texts(count, seed, signs=SIGNS):
 def test_words_have_the_same_tokens_as_the_text(tokenizer, seed):
     word_tokens = WordTokens(tokenizer)
     ordinary = [sign for sign in SIGNS if sign != "[MASK]"]
-    # Each knows words of the one before.
+    # Each batch contains words of the one before.
     for own in texts(2000, seed, ordinary), texts(1000, seed + 3), texts(1000, seed + 6, ordinary):
         ids, lengths, num_words = word_tokens([own[:500], own[500:]])
         expected = tokenizer.tokenize(own)
@@ -73,7 +73,7 @@ def test_words_have_the_same_tokens_as_the_text(tokenizer, seed):
 
 
 class Recorder:
-    """A tokenizer that keeps what it was given."""
+    """A tokenizer that records its inputs."""
 
     def __init__(self, word_breaks):
         self.word_breaks = word_breaks
@@ -97,7 +97,7 @@ def test_a_word_is_tokenized_once():
     assert word_tokens([["a b", "b bb"], ["b"]])[0].tolist() == [5, 6, 6, 6, 7, 6]
     assert word_tokens([["bb.ab a."]])[0].tolist() == [6, 7, 8, 5, 7, 5, 8]
     assert tokenizer.given == ["a", "b", "bb", ".", "ab"]
-    assert word_tokens([["a b"]])[0].tolist() == [5, 6]  # b was not among the last ones
+    assert word_tokens([["a b"]])[0].tolist() == [5, 6]  # "b" was not in the previous batch
     assert tokenizer.given[5:] == ["b"]
 
 

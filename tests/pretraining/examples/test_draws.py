@@ -1,4 +1,4 @@
-"""Draws are functions of their names, the same in every process and on every machine."""
+"""Random draws depend only on their names, in every process and on every machine."""
 
 from keras_bert_impl.pretraining.examples import draws
 
@@ -7,7 +7,7 @@ STREAM = 0.5032568568721374
 
 
 def test_values_are_fixed():
-    # Written down once: a change would silently change every prepared corpus.
+    # A fixed value: a change would silently change every prepared corpus.
     assert draws.stable_hash(0, "pairs", 1) == STABLE_HASH
     assert draws.stream(0, "pairs", 1).random() == STREAM
     assert draws.stable_hash(0, "pairs", 2) != STABLE_HASH

@@ -1,4 +1,4 @@
-"""Packing: every example once, no row too long, little left empty."""
+"""Packing: every example exactly once, no row too long, little padding."""
 
 import random
 
@@ -9,7 +9,7 @@ from keras_bert_impl.pretraining.examples.packing import pack_rows
 
 def test_by_hand():
     assert pack_rows([5, 3, 8, 2], 8, 4) == [[2], [0, 1], [3]]
-    # The fullest row that holds it: 3 goes beside 7 and not beside 5.
+    # The fullest row with room for it: 3 joins 7, not 5.
     assert pack_rows([7, 5, 3], 10, 4) == [[0, 2], [1]]
     assert pack_rows([], 10, 4) == []
 
@@ -23,7 +23,7 @@ def test_every_example_once_within_the_limits(most):
     assert max(sum(lengths[index] for index in row) for row in rows) <= 128
     assert max(map(len, rows)) <= most
     if most == 8:
-        # A row can only stay open for lack of short examples: uniform lengths fill to 99 %.
+        # A row stays open only for lack of short examples: uniform lengths fill to 99 %.
         assert sum(lengths) / (128 * len(rows)) > 0.98
 
 

@@ -1,4 +1,4 @@
-"""Pairs as the rules say, seen in documents small enough to check by hand."""
+"""The rules for pairs, on documents small enough to check by hand."""
 
 import itertools
 
@@ -27,7 +27,7 @@ def block():
 
 
 def _block(documents):
-    """Builds a block from a list (documents) of lists (sentences) of lists of token ids."""
+    """Builds a block from documents: lists of sentences, which are lists of token ids."""
     sentences = [sentence for document in documents for sentence in document]
     return TokenBlock(
         np.array([token for sentence in sentences for token in sentence], np.int32),
@@ -38,7 +38,7 @@ def _block(documents):
 
 
 class Scripted:
-    """Gives the draws that a test has written down, in order."""
+    """Returns the draws listed by a test, in order."""
 
     def __init__(self, *values):
         self.values = list(values)
@@ -51,7 +51,7 @@ class Scripted:
 
 
 def script(monkeypatch, *per_document):
-    """Replaces each document's stream of draws."""
+    """Replaces the random stream of each document."""
     streams = iter([Scripted(*values) for values in per_document])
     monkeypatch.setattr(draws, "stream", lambda *name: next(streams))
 
@@ -66,16 +66,16 @@ def test_chunk_of_several_sentences_in_order(monkeypatch):
     script(monkeypatch, [NOT_SHORT, 0.6, ACTUAL, 0.0, 0.0], NO_MORE)
     first, second, *_ = next_sentence_examples(block, 10)
     assert first == Example((0, 5), (5, 7), 0)
-    # "8" is left: a chunk of one sentence, so segment b is random whatever the coin would say.
+    # [8] is left: a chunk of one sentence, so segment b is random whatever the coin says.
     assert second == Example((7, 8), (8, 9), 1)
 
 
 def test_unused_sentences_go_back(monkeypatch):
-    # a = [1 2 3]; b is random, so [4 5] and [6 7] go back and begin the next chunk.
+    # a = [1 2 3]; b is random, so [4 5] and [6 7] are returned and start the next chunk.
     block = _block([[[1, 2, 3], [4, 5], [6, 7]], [[20, 21], [22, 23], [24, 25]]])
     script(monkeypatch, [NOT_SHORT, 0.0, RANDOM, 0.0, 0.4, 0.0, ACTUAL], NO_MORE)
     first, second, *_ = next_sentence_examples(block, 10)
-    # The target of b is 7 − 3 = 4 tokens: from the sentence int(0.4 · 3) = 1, two sentences.
+    # The target of b is 7 − 3 = 4 tokens: two sentences, starting at sentence int(0.4 · 3) = 1.
     assert first == Example((0, 3), (9, 13), 1)
     assert second == Example((3, 5), (5, 7), 0)
 
@@ -87,7 +87,7 @@ def test_random_segment_ends_with_its_document(monkeypatch):
 
 
 def test_short_target_is_drawn_once_a_document(monkeypatch):
-    # Short: the target is randint(2, 7) = 2, so chunks close after each sentence of two tokens.
+    # A short target of randint(2, 7) = 2, so a chunk closes after each sentence of two tokens.
     block = _block([[[1, 2], [3, 4], [5, 6]], [[20, 21], [22, 23]]])
     script(monkeypatch, [0.05, 0.0, *[0.0, 0.0] * 3], [NOT_SHORT, 0.0, ACTUAL])
     made = next_sentence_examples(block, 10)
@@ -96,8 +96,8 @@ def test_short_target_is_drawn_once_a_document(monkeypatch):
 
 
 def test_the_longer_segment_is_trimmed_at_front_or_back(monkeypatch):
-    # Sentences of 3 + 3 + 5 pass the target 7; a has 6 tokens and b 5, and four must go: one from
-    # a, then from b, a, b in turn. A bit of 1 takes from the front, 0 from the back.
+    # Sentences of 3 + 3 + 5 exceed the target 7. a has 6 tokens and b 5, so four are removed: one
+    # from a, then from b, a, b in turn. A bit of 1 removes from the front, 0 from the back.
     block = _block([[[1, 2, 3], [4, 5, 6], [7, 8, 9, 10, 11]], [[20]]])
     script(monkeypatch, [NOT_SHORT, 0.6, ACTUAL, 0b01, 0b11], NO_MORE)
     assert next_sentence_examples(block, 10)[0] == Example((1, 5), (8, 11), 0)
@@ -140,7 +140,8 @@ def test_pairs_obey_the_rules(block):
 
 
 def test_every_token_is_in_a_chunk(block):
-    # At a length that needs no trimming only unused sentences could be lost, and they go back.
+    # At a length that needs no trimming, only unused sentences could be lost, and they are
+    # returned.
     covered = np.zeros(len(block.token_ids), bool)
     for example in next_sentence_examples(block, 10_000, short_sequence_probability=0.0):
         covered[slice(*example.first)] = True
@@ -150,7 +151,7 @@ def test_every_token_is_in_a_chunk(block):
 
 
 def test_half_of_the_pairs_are_random():
-    # Sentences of one token and targets of 61: no chunk but a document's last can have one
+    # Sentences of one token and targets of 61: only the last chunk of a document can have one
     # sentence, and documents are long. The coin is fair: 4 standard deviations of a binomial.
     block = _block([[[1]] * 5000] * 8)
     labels = [example.label for example in next_sentence_examples(block, 64)]
@@ -184,7 +185,7 @@ def test_one_document_has_no_other():
 def test_documents_are_cut_into_segments_that_fit():
     block = _block([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
     made = contiguous_examples(block, 12)
-    # 10 tokens beside [CLS] and [SEP], whatever sentence they are of, but of one document.
+    # 10 tokens besides [CLS] and [SEP], across sentences but within one document.
     assert [example.first for example in made] == [(0, 10), (10, 12), (12, 22), (22, 32), (32, 34)]
     assert [example.length for example in made] == [12, 4, 12, 12, 4]
 
@@ -196,8 +197,8 @@ def test_segments_contain_every_token(block):
 
 
 def test_sentence_order_pairs_by_hand(monkeypatch):
-    # Target 7: three sentences reach it, cut after the first of two or the second; then one alone
-    # of three tokens is cut after one; the last, of one token, cannot be.
+    # Target 7: three sentences reach it, split after the first of two or the second. A single
+    # sentence of three tokens is split after one. The last one has one token and cannot be split.
     block = _block([[[1, 2, 3], [4, 5], [6, 7]], [[8, 9, 10]], [[11]]])
     in_order, swapped = 0.5, 0.4
     script(monkeypatch, [NOT_SHORT, 0.6, in_order], [NOT_SHORT, 0.0, swapped], [NOT_SHORT])
@@ -217,11 +218,11 @@ def test_sentence_order_pairs_hold_the_text_once(block):
     spans = [(min(e.first, e.second), max(e.first, e.second)) for e in made]
     for (start, middle), (after, end) in spans:
         assert start < middle <= after < end
-        # Of one document, and next to each other but for what was cut off to fit.
+        # Both are in one document, and adjacent except for tokens trimmed to fit.
         assert np.searchsorted(ends, start, "right") == np.searchsorted(ends, end - 1, "right")
         assert after == middle or end - start >= length - 3
     assert all(one[1][1] <= other[0][0] for one, other in zip(spans, spans[1:]))
     swapped = np.array([example.label for example in made])
     assert ([e.first > e.second for e in made] == swapped.astype(bool)).all()
-    # Binomial, four standard deviations.
+    # Binomial: four standard deviations.
     assert abs(swapped.mean() - 0.5) < 2 / np.sqrt(len(made))

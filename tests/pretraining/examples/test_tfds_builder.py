@@ -1,4 +1,4 @@
-"""TensorFlow Datasets reads what is in the records."""
+"""TensorFlow Datasets reads the records."""
 
 import shutil
 from pathlib import Path
@@ -28,7 +28,7 @@ def builder(records_directory, tmp_path_factory):
 
 def test_every_row_once(builder, records_directory):
     manifest = records.read_manifest(records_directory)
-    # Also from the directory alone, as a program that does not know this class reads it.
+    # Also reads from the directory alone, as a program without this class does.
     of_directory = tfds.builder_from_directory(builder.data_dir)
     for split in records.SPLITS:
         expected = by_id(each(read_rows(records_directory, split)))

@@ -1,4 +1,4 @@
-"""Batches that other machines make are those that the run would have made."""
+"""Batches from input workers equal those that the run itself makes."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from tests.pretraining.masking.test_dataset import BATCH, assert_same, take
 from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
 from tests.training.helpers import free_ports
 
-_SERVERS = []  # until the process ends: to stop one waits for minutes after a run was interrupted
+_SERVERS = []  # never stopped: stopping one waits for minutes after a run was interrupted
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def input_workers():
     addresses = []
     while len(addresses) < 2:
         (port,) = free_ports(1)
-        with contextlib.suppress(tf.errors.OpError):  # the port after it may be taken
+        with contextlib.suppress(tf.errors.OpError):  # the next port may be in use
             _SERVERS.append(start("localhost", port))
             addresses.append(f"grpc://localhost:{port}")
     return addresses

@@ -1,4 +1,4 @@
-"""Masks: how many, which, replaced by what, and that only their names decide."""
+"""Masking: the number, choice and replacement of tokens depend only on the names of draws."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ REPLACEMENTS = list(range(1000, 2000))
 
 
 def make_rows(num_rows, row_ids=None):
-    """Rows of three examples of 30 (two segments), 20 (one) and 5 tokens, then 9 of padding."""
+    """Rows with three examples of 30 (two segments), 20 (one) and 5 tokens, then 9 of padding."""
     lengths = tf.constant([[30, 20, 5]] * num_rows)
     first_lengths = tf.constant([[12, 20, 3]] * num_rows)
     tokens = np.arange(100, 100 + LENGTH)
@@ -63,7 +63,7 @@ def test_counts_equal_bert_for_every_length():
 
 
 def test_slots_hold_every_packing():
-    # The most predictions of any packing, by dynamic programming over the examples of a row.
+    # The largest number of predictions for any packing, by dynamic programming over examples.
     for length, most_examples, rate, limit in [
         (32, 4, 0.15, None),
         (48, 8, 0.15, None),
@@ -110,7 +110,7 @@ def test_statistics():
     old = ids[weights == 1]
     chosen = len(old)
     assert chosen == num_rows * (4 + 3 + 1)
-    # Binomial: four standard deviations of a fraction p among n is 4 · √(p (1 − p) / n).
+    # Binomial: four standard deviations of a fraction p among n are 4 · √(p (1 − p) / n).
     for fraction, p in [
         ((new == MASK).mean(), 0.8),
         ((new == old).mean(), 0.1),
@@ -119,16 +119,16 @@ def test_statistics():
         assert abs(fraction - p) < 4 * np.sqrt(p * (1 - p) / chosen)
     random = new[new >= 1000]
     assert set(random) <= set(REPLACEMENTS)
-    # Uniform over 1,000 ids: their mean has a standard deviation of 288.7 / √n.
+    # Uniform over 1,000 ids: the mean has a standard deviation of 288.7 / √n.
     assert abs(random.mean() - 1499.5) < 4 * 288.7 / np.sqrt(len(random))
     assert len(set(random)) > 990
-    # Every token of an example is as likely as the others: 4 of 27 in the first.
+    # All tokens of an example are equally likely: 4 of 27 in the first.
     hits = np.bincount(positions[weights == 1], minlength=LENGTH) / num_rows
     p = 4 / 27
     maskable = [n for n in range(30) if n not in (0, 11, 29)]
     # 27 comparisons: five standard deviations.
     assert np.abs(hits[maskable] - p).max() < 5 * np.sqrt(p * (1 - p) / num_rows)
-    # What happens to a token does not depend on what happens to its neighbour.
+    # The replacement of a token is independent of its neighbor's.
     action = np.take_along_axis(tokens, positions, axis=1)[:, :8] == MASK
     both = (action[:, 0] & action[:, 1]).mean()
     assert abs(both - 0.64) < 4 * np.sqrt(0.64 * 0.36 / num_rows)
@@ -137,7 +137,7 @@ def test_statistics():
 def test_only_seed_epoch_and_row_decide():
     one = mask(make_rows(4, [7, 8, 9, 7]))
     for a, b in zip(one, mask(make_rows(2, [9, 7]))):
-        assert (a[[2, 0]] == b).all()  # not the batch, nor the place in it
+        assert (a[[2, 0]] == b).all()  # independent of the batch and of the position in it
     assert (one[1][0] == one[1][3]).all()
     assert (one[1][0] != one[1][1]).any()
     other_epoch, other_seed = mask(make_rows(1, [7]), epoch=1), mask(make_rows(1, [7]), seed=1)
@@ -156,7 +156,7 @@ def test_static_masks_take_turns():
 def test_limits():
     _, _, _, weights = mask(make_rows(10), max_predictions=2)
     assert (weights.sum(axis=1) == 2 + 2 + 1).all()
-    # At a rate of 0.9 an example of five tokens has but two that may be chosen.
+    # At a rate of 0.9, an example of five tokens still has only two candidates.
     _, positions, _, weights = mask(make_rows(10), rate=0.9)
     assert (weights.sum(axis=1) == 27 + 18 + 2).all()
     assert not {0, 11, 29, 30, 49, 50, 52, 54} & set(positions[weights == 1])
@@ -164,7 +164,7 @@ def test_limits():
 
 @pytest.mark.parametrize("num_examples", [3, 126, 127, 163, 170, 300])
 def test_rows_of_any_number_of_examples(num_examples):
-    # Examples of 3 to 12 tokens, one segment each: every one has its own number of predictions.
+    # Examples of 3 to 12 tokens with one segment each, so their numbers of predictions differ.
     example_lengths = 3 + np.arange(num_examples) % 10
     length = int(example_lengths.sum()) + 5
     lengths = tf.constant(np.tile(example_lengths, (2, 1)), tf.int32)
@@ -194,7 +194,7 @@ def test_sort_keys_fit_into_int64(length, num_examples):
         ((num_examples + 1) * 2 + 1 << random_width) + (1 << random_width) - 1
     ) << place_width
     assert length <= 1 << place_width and highest + length - 1 < 1 << 63
-    assert random_width >= 22  # two units of an example hardly ever draw the same
+    assert random_width >= 22  # two units of an example rarely get the same draw
 
 
 def test_replacements_are_ordinary_tokens():

@@ -1,4 +1,4 @@
-"""Masked token ids and labels, against the properties that BERT states."""
+"""Masked token ids and labels have the properties stated in the BERT paper."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SPECIAL = {TOKENIZER.pad_id, TOKENIZER.cls_id, TOKENIZER.sep_id, TOKENIZER.mask_
 
 @pytest.fixture(scope="module")
 def ids():
-    """Rows of 40 to 60 tokens, [CLS] ... [SEP] ... [SEP], of 60."""
+    """Rows of [CLS] ... [SEP] ... [SEP] with 40 to 60 tokens, padded to 60."""
     draw = np.random.default_rng(0)
     rows = np.full((400, 60), TOKENIZER.pad_id)
     for row in rows:
@@ -77,7 +77,7 @@ def test_accepts_arrays_lists_and_tensors(ids):
     data = tf.data.Dataset.from_tensor_slices(ids).batch(400)
     data = data.enumerate().map(lambda seed, rows: mask_tokens(rows, TOKENIZER, seed=seed))
     np.testing.assert_array_equal(next(iter(data))[0].numpy(), masked)
-    # Without special tokens all may be chosen; of a short row one is.
+    # Without special tokens all are candidates; of a short row, one is chosen.
     _, label = mask_tokens([7, 8], TOKENIZER)
     assert (label != -100).sum() == 1
     _, label = mask_tokens([[TOKENIZER.cls_id, TOKENIZER.sep_id]], TOKENIZER)

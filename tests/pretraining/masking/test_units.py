@@ -1,4 +1,4 @@
-"""Words, n-grams and spans: what is masked together, against plain loops."""
+"""Units masked together (words, n-grams, spans), against plain loops."""
 
 import re
 
@@ -49,7 +49,7 @@ def mask(rows, is_word_start, unit, **settings):
 
 
 def chained(is_special, is_word_start, words):
-    """(start, end) of the units of a row, one after the other."""
+    """Yields (start, end) of the consecutive units of a row."""
     place = 0
     while place < LENGTH:
         end = place + 1
@@ -110,26 +110,27 @@ def test_units_are_taken_in_random_order_and_skipped(rows, is_word_start, unit, 
         assert (masked.span_ends[row][: len(used)] == ends[row][used] - 1).all()
         for unused in (masked.positions, masked.span_starts, masked.span_ends, masked.draws):
             assert not unused[row][len(used) :].any()
-    assert passed_over > ROWS / 2  # or the test says nothing of it
+    assert passed_over > ROWS / 2  # otherwise the test shows nothing
 
 
 @pytest.mark.parametrize("unit, mean", [("ngram", 18 / 11), ("span", 3.797)])
 def test_numbers_of_words(unit, mean):
-    # (1 + 1 + 1) / (1 + 1/2 + 1/3); 1 / 0.2 - 10 · 0.8^10 / (1 - 0.8^10), the paper's 3.8.
+    # Means: (1 + 1 + 1) / (1 + 1/2 + 1/3), and 1 / 0.2 - 10 · 0.8^10 / (1 - 0.8^10), which is the
+    # paper's 3.8.
     probabilities = units.WORDS_OF[unit]
     assert probabilities @ np.arange(1, len(probabilities) + 1) == pytest.approx(mean, abs=1e-3)
     keys = row_keys(1, tf.range(1000, dtype=tf.int64))[:, tf.newaxis]
     words = units._draw_words(probabilities, 50, keys, 0).numpy()
     expected = probabilities * words.size
     counts = np.bincount(words.ravel(), minlength=len(expected) + 1)[1:]
-    # Chi-square: its mean is the degrees of freedom, its variance twice that; five deviations.
+    # Chi-square: the mean is the degrees of freedom and the variance twice that; five deviations.
     freedom = len(expected) - 1
     assert ((counts - expected) ** 2 / expected).sum() < freedom + 5 * np.sqrt(2 * freedom)
 
 
 def test_spans_are_replaced_as_a_whole_and_words_are_not(rows, is_word_start):
     def actions(unit):
-        """For each pair of neighbours in a unit, whether the same was done to both."""
+        """For each pair of neighbors in a unit, returns whether both had the same replacement."""
         masked = mask(rows, is_word_start, unit, rate=0.5)
         new = np.take_along_axis(masked.token_ids, masked.positions, axis=1)
         action = np.where(new == MASK, 0, np.where(new == masked.ids, 1, 2))

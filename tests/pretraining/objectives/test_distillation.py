@@ -1,4 +1,4 @@
-"""Distillation as an objective: DistilBERT's and TinyBERT's losses, computed by PyTorch."""
+"""Distillation objectives: DistilBERT's and TinyBERT's losses, against PyTorch."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ OF_OBJECTIVE = {
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """The directory of a model with the head of the masked language model."""
+    """Directory of a model with a masked-language-model head."""
     path = tmp_path_factory.mktemp("teacher")
     model = Pretrainer(Encoder(TEACHER), [MaskedLM()])
     randomize(model)
@@ -39,9 +39,9 @@ def teacher(tmp_path_factory):
 
 
 def batch(name="distillation", rows=4, seed=0):
-    """Rows of which half are padded, with slots that are not used; for layers without slots."""
+    """Rows, half of them padded, with unused slots; without slots for layer distillation."""
     features, labels, weights = masked_batch(TINY, rows, seed)
-    if name == "layer_distillation":  # as the data set, which masks nothing for it
+    if name == "layer_distillation":  # the data set masks nothing for this objective
         del features["masked_positions"]
         return features, {}, {}
     labels["masked_lm"][0, 2] = weights["masked_lm"][0, 2] = 0
@@ -65,8 +65,8 @@ def their_features(features):
 
 
 def steps_beside(model, parameters, their_loss):
-    """Three steps of both; the losses of each are compared before they are taken."""
-    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    """Takes three steps with both models and compares the losses before each."""
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     theirs = torch.optim.AdamW(parameters, lr=1e-2, eps=1e-3, weight_decay=0.0)
     model.compile(AdamW(1e-2, weight_decay=0.0, epsilon=1e-3))
     for step in range(3):
@@ -78,7 +78,7 @@ def steps_beside(model, parameters, their_loss):
         theirs.step()
         model.reset_metrics()
         ours = model.train_on_batch(*data, return_dict=True)
-        # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+        # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
         assert float(ours["loss"]) == pytest.approx(total.item(), rel=1e-5), step
         for name, (_, loss) in parts.items():
             assert float(ours[f"{name}_loss"]) == pytest.approx(loss.item(), rel=1e-5), name
@@ -122,7 +122,7 @@ def test_distillation_equals_distilbert(teacher, tmp_path):
 
 
 def attention_logits(bert, states, layer):
-    """What the softmax of a layer of `BertModel` is of, float64 [batch, heads, length, length]."""
+    """Returns the softmax inputs of a `BertModel` layer: float64 [batch, heads, length, length]."""
     of_layer = bert.encoder.layer[layer].attention.self
     query, key = (
         dense(states).unflatten(-1, (TINY.num_heads, -1)).transpose(1, 2)
@@ -155,7 +155,7 @@ def test_layer_distillation_equals_tinybert(teacher, tmp_path):
             functional.mse_loss((learned[m] @ maps[m > 0])[real], taught[2 * m].detach()[real])
             for m in range(3)
         )
-        # By row, the mean over heads and pairs of real tokens.
+        # Per row, the mean over heads and pairs of real tokens.
         attention = 0.0
         for m in range(2):
             one = attention_logits(small, learned[m], m)
@@ -184,7 +184,7 @@ def test_packing_does_not_change_errors(teacher):
     packed["example_ids"] = np.repeat([[1, 2]], half, axis=1).astype("int32")
     apart, together = model(alone), model(packed)
     states = np.asarray(apart["distilled_layers"])[:, :half].reshape(1, -1)
-    # Sums in another order of squares of a size of 1 to 10.
+    # Sums of squares between 1 and 10, in another order.
     assert difference(together["distilled_layers"], states) < 1e-4
     attention = np.asarray(apart["distilled_attention"]).mean(keepdims=True)
     assert difference(together["distilled_attention"], attention) < 1e-4
@@ -207,7 +207,7 @@ def test_splitting_the_batch_changes_nothing(name, teacher):
     one, two = trained
     assert two.first_loss == pytest.approx(one.first_loss, rel=1e-6)
     for ours, other in zip(one.get_weights(), two.get_weights(), strict=True):
-        assert difference(ours, other) < 1e-5  # Adam multiplies rounding by at most 10
+        assert difference(ours, other) < 1e-5  # Adam amplifies rounding by at most 10
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_teacher_variables_are_not_in_the_model(name, teacher, tmp_path):
     model.train_on_batch(*data)
     for old, new in zip(before, asked.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    # Nor has it dropout: half of it would change every number.
+    # The teacher has no dropout: it would change every number.
     outputs = [model(data[0], training=True) for _ in range(2)]
     keras.tree.map_structure(np.testing.assert_array_equal, *outputs)
     model.save_pretrained(tmp_path / "model")
@@ -248,7 +248,7 @@ def test_copy_of_the_teacher_has_no_loss(teacher, tmp_path):
     assert all(model.get_layer(f"teacher_of_{one.name}").variables == [] for one in objectives)
     outputs = model(batch()[0])
     assert set(outputs) == {name for one in objectives for name in one.output_names}
-    for name in set(outputs) - {"masked_lm"}:  # a cosine rounds to 1 within some 1e-7
+    for name in set(outputs) - {"masked_lm"}:  # a cosine of 1 rounds to within a few 1e-7
         assert difference(outputs[name], np.zeros(outputs[name].shape)) < 1e-6, name
 
 

@@ -1,4 +1,4 @@
-"""Objectives over every kind of encoder, those that no published model of the kind has included."""
+"""Every objective with every encoder, including combinations never published."""
 
 import dataclasses
 
@@ -71,11 +71,11 @@ def test_round_trip_and_transformers_loads_the_encoder(kind, names, tmp_path):
         assert difference(values, expected[output]) == 0, output
 
     theirs = transformers.AutoModel.from_pretrained(tmp_path).double().eval()
-    token_ids = np.maximum(features["token_ids"], 3)  # none is padding's
+    token_ids = np.maximum(features["token_ids"], 3)  # no padding ids
     with torch.no_grad():
         states = theirs(torch.tensor(token_ids.astype("int64"))).last_hidden_state.numpy()
     ours = pretrainer.encoder({"token_ids": token_ids})["sequence_output"]
-    assert difference(ours, states) < 1e-5  # of the order of 1; ours in float32, theirs in float64
+    assert difference(ours, states) < 1e-5  # states of order 1; ours in float32, theirs in float64
 
 
 @pytest.mark.parametrize("kind", ["albert", "distilbert", "flaubert"])

@@ -30,8 +30,8 @@ def pretrainer():
 
 
 def batch(rows=3):
-    """Each token's label is the one after it; the last of a row has none."""
-    # From 2 on: 1 is the padding of RoBERTa, which has a position of its own.
+    """Creates data whose labels are the next tokens; the last token of a row has none."""
+    # Starts at 2: id 1 is RoBERTa's padding, which has its own position.
     ids = np.random.default_rng(0).integers(2, CONFIG.vocabulary_size, (rows, LENGTH))
     features = {
         "token_ids": ids,
@@ -68,7 +68,7 @@ def test_equals_transformers(architecture, tmp_path):
     with torch.no_grad():
         outputs = theirs(input_ids=ids, labels=ids)
     logits = model(features)
-    # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+    # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
     assert difference(logits["left_to_right"], outputs.logits.numpy()) < 1e-5
     loss = model.compute_loss(features, labels, logits, weights)
     assert float(loss) == pytest.approx(outputs.loss.item(), rel=1e-5)
@@ -94,7 +94,7 @@ def test_packed_examples_are_independent(pretrainer):
     whole = pretrainer(features)["left_to_right"]
     for part in (slice(0, half), slice(half, LENGTH)):
         alone = {name: value[:, part] for name, value in features.items()}
-        # Differences are of summing in another order: a few units of float32 in logits of size 1.
+        # Summation order differs: a few float32 units on logits of order 1.
         assert difference(whole[:, part], pretrainer(alone)["left_to_right"]) < 1e-5
 
 

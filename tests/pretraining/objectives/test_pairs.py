@@ -56,7 +56,7 @@ def test_training_equals_pytorch(batch, tmp_path):
     ).double()
     words = np.full(features["token_ids"].shape, -100)
     np.put_along_axis(words, features["masked_positions"], labels["masked_lm"], axis=1)
-    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, eps=1e-3, weight_decay=0.0)
     model.compile(AdamW(1e-2, weight_decay=0.0, epsilon=1e-3))
     for _ in range(3):

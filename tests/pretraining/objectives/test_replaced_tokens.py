@@ -30,7 +30,7 @@ LENGTH = TINY.max_length
 
 
 def batch(rows=4, seed=0):
-    """Rows of which the second half is padded, with a slot that is not used in each."""
+    """Rows whose second half is padding, with one unused slot each."""
     features, labels, weights = masked_batch(TINY, rows, seed)
     draws = np.random.default_rng(seed + 1).integers(0, DRAW_LIMIT, (rows, 4))
     return features | {"replacement_draws": draws.astype("int32")}, labels, weights
@@ -45,7 +45,7 @@ def pretrainer():
 
 @pytest.fixture(scope="module")
 def theirs(pretrainer, tmp_path_factory):
-    """The discriminator, and the generator with the discriminator's embeddings."""
+    """The discriminator, and a generator that shares its embeddings."""
     path = tmp_path_factory.mktemp("electra")
     pretrainer.save_pretrained(path)
     found = transformers.ElectraForPreTraining.from_pretrained(path).double()
@@ -66,7 +66,7 @@ def their_features(features):
 
 
 def corrupted(features, labels, sampled):
-    """The ids that the discriminator is given, and which of them are not the text's."""
+    """Returns the discriminator's input ids, and which of them differ from the text."""
     ids, is_replaced = features["token_ids"].copy(), np.zeros((len(sampled), LENGTH), int)
     for row, slot in np.argwhere(features["masked_positions"] > 0):
         place = features["masked_positions"][row, slot]
@@ -80,7 +80,7 @@ def test_training_equals_pytorch(pretrainer, theirs):
     model = Pretrainer.from_config(pretrainer.get_config())
     model.set_weights(pretrainer.get_weights())
     weights = {*discriminator.parameters(), *generator.parameters()}
-    # Epsilon as in the tests of the step: Adam multiplies rounding by at most rate / epsilon = 10.
+    # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     optimizer = torch.optim.AdamW(weights, lr=1e-2, eps=1e-3, weight_decay=0.0)
     model.compile(AdamW(1e-2, weight_decay=0.0, epsilon=1e-3))
     replaced = 0
@@ -94,7 +94,7 @@ def test_training_equals_pytorch(pretrainer, theirs):
         slots = torch.tensor(features["masked_positions"])[..., None].expand(-1, -1, 40).long()
         words = torch.gather(of_generator.logits, 1, slots)
         probabilities = torch.softmax(words, -1).detach().numpy()
-        # What the draw says, where no boundary of two words is too near to tell.
+        # Samples by inverse CDF. No draw is close enough to a boundary to be ambiguous.
         u = features["replacement_draws"] / DRAW_LIMIT
         expected = (probabilities.cumsum(-1) <= u[..., None]).sum(-1)
         assert (np.asarray(outputs["sampled_ids"]) == expected).all()
@@ -105,7 +105,7 @@ def test_training_equals_pytorch(pretrainer, theirs):
         )
         real = features["example_ids"] == 1
         found = np.asarray(outputs["replaced_token"])[real]
-        # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+        # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
         assert difference(found, of_discriminator.logits.detach().numpy()[real]) < 1e-5
         loss = torch.nn.functional.cross_entropy(words.flatten(0, 1), hidden.flatten())
         loss = loss + 50 * of_discriminator.loss
@@ -152,8 +152,8 @@ def test_samples_follow_the_distribution():
     assert samples[0] == 0 and samples[1] >= 3
     expected = count * np.exp(logits[:4]) / np.exp(logits[:4]).sum()
     counts = np.bincount(samples, minlength=5)
-    # Chi-square of three degrees of freedom: mean 3, variance 6; five deviations. Rounding may
-    # leave the last word, of probability 0, to the highest draw alone.
+    # Chi-square with three degrees of freedom: mean 3, variance 6; five deviations. Rounding may
+    # give the last word, of probability 0, the highest draw.
     assert ((counts[:4] - expected) ** 2 / expected).sum() < 3 + 5 * np.sqrt(6)
     assert counts[4] <= 1
 
@@ -174,7 +174,7 @@ def test_samples_from_large_vocabularies(vocabulary_size):
             np.diff(sums, axis=-1, prepend=0.0), np.asarray(samples)[..., None], axis=-1
         )[..., 0]
     )
-    # Sums up to 1 of as many numbers, and the softmax's own, in float32.
+    # Float32 rounding of sums up to 1 over the vocabulary, and of the softmax itself.
     rounding = 2 * vocabulary_size * 2.0**-24
     parts = draws / DRAW_LIMIT
     assert (starts - rounding <= parts).all() and (parts <= ends + rounding).all()

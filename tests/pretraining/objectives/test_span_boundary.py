@@ -27,7 +27,7 @@ def pretrainer():
 
 @pytest.fixture(scope="module")
 def batch():
-    """Spans of 2 to 5 and of 3 to 25 tokens' places; the last slot of the first row is unused."""
+    """Spans of 2 to 5 and of 3 to 25 positions; the last slot of the first row is unused."""
     draw = np.random.default_rng(0)
     features = {
         "token_ids": draw.integers(1, CONFIG.vocabulary_size, (2, LENGTH)),
@@ -68,7 +68,7 @@ def test_logits_equal_the_closed_form(pretrainer, batch):
     found = np.asarray(pretrainer(features)["span_boundary"])
     for row, slot in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]:
         start, end = features["span_starts"][row, slot], features["span_ends"][row, slot]
-        # Places from the twentieth on share a vector.
+        # Positions from the twentieth on share an embedding.
         place = min(features["masked_positions"][row, slot] - start, 19)
         of_place = np.asarray(head.place_embeddings[place])
         inputs = np.concatenate([states[row, start - 1], states[row, end + 1], of_place])
@@ -76,7 +76,7 @@ def test_logits_equal_the_closed_form(pretrainer, batch):
         hidden = normalized(dense(hidden, head.words.dense), head.words.layer_norm)
         table = pretrainer.encoder.embeddings.token_embeddings.numpy()
         expected = table @ hidden + head.words.output_bias.numpy()
-        # 1e-5 as everywhere: float32 against float64 at these widths rounds to a few 1e-6.
+        # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
         assert np.abs(found[row, slot] - expected).max() < 1e-5
 
 
@@ -91,7 +91,7 @@ def test_directory(pretrainer, batch, tmp_path):
     loaded = Pretrainer.from_pretrained(tmp_path, ["span_boundary", "masked_lm"])
     for name, logits in pretrainer(batch[0]).items():
         np.testing.assert_array_equal(loaded(batch[0])[name], logits)
-    # It is a masked language model to `transformers`, which leaves the other head alone.
+    # `transformers` loads it as a masked language model and ignores the other head.
     theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path)
     bias = theirs.cls.predictions.bias.detach().numpy()
     np.testing.assert_array_equal(bias, pretrainer.get_layer("masked_lm").output_bias.numpy())

@@ -61,9 +61,9 @@ def test_equals_pytorch_with_clipping_and_schedule():
             group["lr"] = float(schedule(step))
         theirs.step()
 
-    # Weights up to 4 are rounded twice a step, by 4 * 2**-24 at most, in each implementation:
-    # 20 * 2 * 2 * 2.4e-7. PyTorch also clips to norm / (norm + 1e-6), which moves m / sqrt(v) by
-    # 2e-6 of itself, and the weights by 2e-6 * 20 * 1e-2.
+    # Each implementation rounds weights up to 4 twice a step, by at most 4 * 2**-24: 20 * 2 * 2 *
+    # 2.4e-7. PyTorch also clips to norm / (norm + 1e-6), which changes m / sqrt(v) by a relative
+    # 2e-6, and the weights by 2e-6 * 20 * 1e-2.
     for mine, parameter in zip(ours, parameters, strict=True):
         np.testing.assert_allclose(mine, parameter.detach().numpy(), rtol=0, atol=2e-5)
 
@@ -83,16 +83,16 @@ def test_equals_the_published_algorithm(bias_correction):
             m_hat = m / (1 - 0.9 ** (step + 1)) if bias_correction else m
             v_hat = v / (1 - 0.999 ** (step + 1)) if bias_correction else v
             weight = weight - 1e-2 * (m_hat / (np.sqrt(v_hat) + 1e-3) + decay * weight)
-        # Two roundings a step of weights up to 4 (4 * 2**-24 each); and 1 - 0.999 in float32 is off
-        # by 1.3e-5, half of which is seen in steps of up to 0.1 / sqrt(0.001) learning rates.
+        # Two roundings per step of weights up to 4 (4 * 2**-24 each). Also, float32's 1 - 0.999 is
+        # off by 1.3e-5, and half of that affects steps of up to 0.1 / sqrt(0.001) learning rates.
         tolerance = STEPS * (2 * 2.4e-7 + 0.65e-5 * 1e-2 * 3.2)
         np.testing.assert_allclose(ours[index], weight, rtol=0, atol=tolerance)
 
 
 LATE = [
-    [None, None, 0.7, -0.2, None, 0.5],  # begins late, is frozen for a step
+    [None, None, 0.7, -0.2, None, 0.5],  # starts late, frozen for a step
     [0.3, 0.1, 0.2, 0.4, 0.1, -0.6],
-    [0.0, 0.0, 0.0, 0.9, 0.0, 0.5],  # zeros are gradients and count
+    [0.0, 0.0, 0.0, 0.9, 0.0, 0.5],  # zero gradients count
 ]
 
 
@@ -100,7 +100,7 @@ LATE = [
 @pytest.mark.parametrize("way", ["none", "left out"])
 def test_bias_is_corrected_by_the_steps_of_each_variable(optimizer, way):
     start_values = [np.full((2,), value, "float32") for value in (0.5, -0.3, 0.8)]
-    # Decays and adapts nothing: LAMB is then AdamW.
+    # Without decay and trust ratios, LAMB equals AdamW.
     ours = optimizer(1e-2, weight_decay=0.0, epsilon=1e-8, not_decayed=[""])
     variables = [keras.Variable(value, name="kernel") for value in start_values]
     ours.build(variables)
@@ -117,7 +117,8 @@ def test_bias_is_corrected_by_the_steps_of_each_variable(optimizer, way):
             parameter.grad = None if gradient is None else torch.full((2,), gradient)
         theirs.step()
         for mine, parameter in zip(variables, parameters, strict=True):
-            # Six steps of 1e-2, of which float32's beta_2 of 0.999 is off by 1.3e-5, half of it seen.
+            # Six steps of 1e-2; float32's beta_2 of 0.999 is off by 1.3e-5, and half of that
+            # affects a step.
             np.testing.assert_allclose(mine.numpy(), parameter.detach(), rtol=0, atol=1e-6)
     np.testing.assert_array_equal(ours.steps.numpy(), [3, 6, 6])
 
@@ -151,7 +152,7 @@ def test_a_state_without_steps_is_restored():
 @pytest.mark.parametrize("beta_1, beta_2", [(0.0, 0.999), (0.9, 0.0), (0.0, 0.0)])
 def test_betas_of_zero_equal_pytorch(beta_1, beta_2):
     start_values, _ = gradients_and_start()
-    # Of one order: beside a square of 1 float32 keeps two digits of one of 1e-6.
+    # Gradients of similar size: added to a square of 1, one of 1e-6 keeps two digits in float32.
     draw = np.random.default_rng(0)
     gradients = [
         [draw.uniform(0.5, 1, value.shape).astype("float32") for value in start_values]
@@ -206,8 +207,8 @@ def test_accepts_any_number_type():
 
 
 def test_epsilon_is_added_after_the_correction():
-    # m_hat = gradient and sqrt(v_hat) = gradient, so the step is 1e-6 / (1e-6 + 1e-6) of the rate;
-    # where epsilon is added before the correction it is 0.03 of it.
+    # m_hat = gradient and sqrt(v_hat) = gradient, so the step is 1e-6 / (1e-6 + 1e-6) of the rate.
+    # With epsilon added before the correction it would be 0.03 of the rate.
     (weight,) = run_one(AdamW(0.5, weight_decay=0.0, epsilon=1e-6), gradient=1e-6)
     np.testing.assert_allclose(weight, 1 - 0.25, rtol=1e-5)
 
@@ -232,7 +233,7 @@ def test_not_decayed_is_configurable():
 
 
 def test_weights_in_bfloat16_move():
-    # 1 - 0.25: exact in bfloat16; the moments would not move with a beta rounded to 1.
+    # 1 - 0.25 is exact in bfloat16. With a beta rounded to 1, the moments would not change.
     (weight,) = run_one(AdamW(0.25, weight_decay=0.0), gradient=1.0, dtype="bfloat16")
     assert weight == pytest.approx(0.75, abs=2**-7)
 
@@ -259,14 +260,14 @@ def test_jax_trains_to_the_same_weights(monkeypatch):
     assert jax["refused"] and not tensorflow["refused"]
     np.testing.assert_allclose(jax["loss"], tensorflow["loss"], rtol=2e-6)
     for one, other in zip(jax["weights"], tensorflow["weights"], strict=True):
-        # Three steps of at most 0.1; gradients of rounding size would be multiplied by 1e5.
+        # Three steps of at most 0.1; gradients near rounding size would be amplified by 1e5.
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
 def test_rates_equal_pytorch_parameter_groups():
     start_values, gradients = gradients_and_start()
     schedule = LinearWarmupDecay(1e-2, 5, STEPS + 5)
-    rates = [("kern", 0.25), ("kernel", 7.0), ("bias", 3.0)]  # the first that is found counts
+    rates = [("kern", 0.25), ("kernel", 7.0), ("bias", 3.0)]  # the first match applies
     optimizer = AdamW(schedule, weight_decay=0.1, not_decayed=[], rates=rates)
     optimizer = AdamW.from_config(optimizer.get_config())
     ours = run(optimizer, start_values, gradients)

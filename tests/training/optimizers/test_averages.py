@@ -14,7 +14,7 @@ def averaging():
 
 
 class Watch(keras.callbacks.Callback):
-    """The weights around and inside an evaluation, and the averages."""
+    """Records weights and averages after training and during evaluation."""
 
     def on_train_begin(self, logs=None):
         self.seen = []
@@ -46,12 +46,12 @@ def test_fit_evaluates_the_averages_and_trains_the_weights(replicas):
     for kind, values, averages in watch.seen:
         same = all(map(np.array_equal, values, averages))
         assert same == (kind == "evaluated")
-    # At its end `fit` gives the model the averages: what was evaluated last.
+    # `fit` ends with the averages, which were evaluated last.
     assert model.evaluate(held_out, verbose=0) == pytest.approx(history["val_loss"][-1], rel=1e-6)
-    # Evaluation changed nothing.
+    # Evaluation does not affect training.
     plain, _ = train(replicas, data=dataset(16, 32), optimizer=averaging)
     for one, other in zip(weights(model), weights(plain), strict=True):
         np.testing.assert_array_equal(one, other)
-    use_averages(model)  # again: they are there already
+    use_averages(model)  # again: the averages are already set
     for one, other in zip(weights(model), weights(plain), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -22,7 +22,7 @@ def start_and_gradients(seed=0):
 
 
 def paper(start, gradients, bias_correction, adapted=("kernel",)):
-    """Algorithm 2 of You et al. 2020, in float64, its bounds on the norms left out."""
+    """Algorithm 2 of You et al. 2020 in float64, without its bounds on the norms."""
     weights = dict(start)
     m = {name: 0.0 for name in NAMES}
     v = {name: 0.0 for name in NAMES}
@@ -60,9 +60,9 @@ def lamb(**settings):
 
 def check(ours, expected):
     for name in NAMES:
-        # As AdamW: two roundings a step of weights up to 4, and 1 - 0.999 in float32 is off by
-        # 1.3e-5, half of which is seen in steps of up to RATE * 3.2; the trust ratio is below 1
-        # for steps of that size, and has the rounding of its norms, 1e-6 of a step.
+        # As for AdamW: two roundings per step of weights up to 4; float32's 1 - 0.999 is off by
+        # 1.3e-5, and half of that affects steps of up to RATE * 3.2. The trust ratio is below 1 for
+        # steps of that size, and rounding of its norms adds 1e-6 of a step.
         tolerance = STEPS * (2 * 2.4e-7 + 0.65e-5 * RATE * 3.2)
         np.testing.assert_allclose(ours[name], expected[name], rtol=0, atol=tolerance)
 
@@ -120,6 +120,6 @@ def test_two_replicas_reach_the_weights_of_one_device():
     data = dataset(batch_size=16, count=41)
     one, _ = train(1, data=data, epochs=1, optimizer=optimizer)
     two, _ = train(2, data=data, epochs=1, optimizer=optimizer)
-    # As of the tests of the step, times trust ratios: no norm of a weight is over 10 times that of
-    # its update.
+    # Rounding as in the step tests, times the trust ratio: no weight's norm exceeds 10 times that
+    # of its update.
     assert distance(one, two) < 1e-5

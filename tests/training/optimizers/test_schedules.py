@@ -57,7 +57,7 @@ def test_budget_is_a_function_of_the_time_used():
     expected = [0.02, 0.02, 1.0, 2.0, 1.0, 0.0, 0.0]
     for seconds, rate in zip(used, expected, strict=True):
         schedule.used.assign(seconds)
-        for step in (0, 7):  # of the step it is not
+        for step in (0, 7):  # not the current step
             assert float(schedule(step)) == pytest.approx(rate, abs=1e-6)
 
 
@@ -66,7 +66,7 @@ def test_a_run_ends_when_its_time_is_used_up():
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     schedule = TimeBudget(2.0, seconds=100, warmup=0.5)
     model.compile(keras.optimizers.SGD(schedule), "mse")
-    ticks = iter([1000.0, 1025.0, 1050.0, 1104.0])  # the beginning, and each of three epochs
+    ticks = iter([1000.0, 1025.0, 1050.0, 1104.0])  # the start, and the ends of three epochs
     found = []
 
     class Watch(keras.callbacks.Callback):

@@ -1,4 +1,4 @@
-"""Which epoch is the best, when to stop, and that its checkpoint is there in the end."""
+"""Best epoch: which one it is, when to stop, and that its checkpoint exists in the end."""
 
 import math
 
@@ -43,7 +43,7 @@ def test_patience(scores, patience, is_over):
 
 
 class Record(keras.callbacks.Callback):
-    """Keeps weights and scores of each epoch."""
+    """Records weights and scores of each epoch."""
 
     def on_train_begin(self, logs=None):
         self.weights, self.scores = [], []
@@ -62,15 +62,15 @@ def test_the_best_checkpoint_is_kept_and_restored(tmp_path):
     data = dataset(16, 16).repeat()
     callbacks = [best, record, checkpoint]
     model.fit(data, steps_per_epoch=1, epochs=8, verbose=0, callbacks=callbacks)
-    # The second is the best, as is the fourth; the sixth, better, is never reached.
+    # The second and fourth tie for the best; the sixth, which is better, is never reached.
     assert record.scores == best.scores == scores[:5] and best.best == 2
     kept = sorted(path.name for path in tmp_path.glob("*.index"))
-    assert kept == [f"ckpt-{epoch}.index" for epoch in (2, 3, 4, 5)]  # the newest three, and it
+    assert kept == [f"ckpt-{epoch}.index" for epoch in (2, 3, 4, 5)]  # newest three and the best
     assert len(list(tmp_path.glob("*.data-*"))) == 4
     checkpoint.restore_best()
     for now, then in zip(model.get_weights(), record.weights[1], strict=True):
         np.testing.assert_array_equal(now, then)
-    assert checkpoint.restore() == 5  # a run that goes on does so from the newest
+    assert checkpoint.restore() == 5  # a resumed run continues from the newest
     (tmp_path / "ckpt-2.index").unlink()
     with pytest.raises(InputError, match="ckpt-2, the checkpoint of the best epoch"):
         checkpoint.restore_best()

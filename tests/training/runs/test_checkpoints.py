@@ -33,7 +33,7 @@ def fit(model, checkpoint, epochs=2, initial_epoch=0):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A model trained for 2 epochs on 2 replicas, and the directory of its checkpoints."""
+    """A model trained for 2 epochs on 2 replicas, and its checkpoint directory."""
     directory = tmp_path_factory.mktemp("run") / "checkpoints"
     model = compiled(2)
     fit(model, RunCheckpoint(model, directory, seed=7))
@@ -42,7 +42,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def run(trained, tmp_path):
-    """The same with a copy of the directory that the test may damage."""
+    """Same as `trained`, with a copy of the directory that the test may damage."""
     model, directory = trained
     return model, shutil.copytree(directory, tmp_path / "checkpoints")
 
@@ -68,7 +68,7 @@ def test_restores_into_another_number_of_replicas(run):
 
 @pytest.mark.parametrize("more", [(), (3.0,)])
 def test_a_checkpoint_without_steps_of_variables_is_restored(tmp_path, more):
-    """Such as it was written before there were any."""
+    """Checkpoints of older versions have no step counts per variable."""
 
     def checkpoint_of(model):
         return RunCheckpoint(model, tmp_path, more=[keras.Variable(value) for value in more])
@@ -105,7 +105,7 @@ def test_a_damaged_newest_checkpoint_falls_back(run, caplog, kind):
     assert checkpoint.restore() == 1
     assert int(model.optimizer.iterations.numpy()) == 1
     assert "ckpt-2" in caplog.text
-    # The run goes on from there, and the damaged one is replaced.
+    # The run resumes there and replaces the damaged checkpoint.
     fit(model, checkpoint, initial_epoch=1)
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
 
@@ -135,7 +135,7 @@ def test_all_damaged_is_an_error_that_names_the_files(run):
 
 @pytest.fixture(params=["no space", "file size limit"])
 def full_disk(request, monkeypatch):
-    """Saving fails: as TensorFlow says it of a full disk, and by the system itself."""
+    """Makes saving fail: with TensorFlow's error for a full disk, or with the system's own."""
     if request.param == "no space":
 
         def save(*_, **__):

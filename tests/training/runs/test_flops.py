@@ -1,4 +1,4 @@
-"""Arithmetic of a model against published figures."""
+"""FLOPs of a model against published figures."""
 
 import dataclasses
 
@@ -20,13 +20,15 @@ def test_parts_by_hand():
     config = dataclasses.replace(
         BASE, num_layers=1, hidden_dim=10, num_heads=2, intermediate_dim=30, embedding_dim=6
     )
-    # 4 maps of 10 * 10, 2 of 10 * 30, scores and sums over 7 keys of width 10, 6 * 10 of embeddings
+    # 4 matrices of 10 * 10, 2 of 10 * 30; scores and sums over 7 keys of width 10; embeddings 6 *
+    # 10
     assert encoder_flops(config, 7) == 2 * (400 + 600 + 2 * 70 + 60)
     assert vocabulary_flops(config) == 2 * (10 * 6 + 6 * BASE.vocabulary_size)
 
 
 def test_windows_and_gates():
-    # 4 layers, of which 2 see 2 tokens to each side and itself; the feed-forward has 3 maps.
+    # 4 layers; 2 of them see 2 tokens on each side and the token itself. The feed-forward has 3
+    # matrices.
     maps = 4 * 16 * 16 + 3 * 16 * 24
     assert encoder_flops(MODERN, 12) == 2 * (4 * maps + 2 * 16 * (2 * 12 + 2 * 5))
     assert encoder_flops(MODERN, 3) == 2 * (4 * maps + 2 * 16 * 4 * 3)
@@ -34,4 +36,4 @@ def test_windows_and_gates():
 
 def test_peak_rate_is_plausible():
     assert 1e8 < matmul_peak("float32") < 1e17
-    assert matmul_peak("float32") == matmul_peak("float32")  # measured once
+    assert matmul_peak("float32") == matmul_peak("float32")  # measured once, then cached

@@ -1,4 +1,4 @@
-"""SIGTERM ends a run where it has been saved."""
+"""SIGTERM ends a run after it has been saved."""
 
 import signal
 import threading
@@ -15,7 +15,7 @@ class Regressor(ReplicatedTrainer, keras.Model):
 
 
 def epochs_of(callback, signals=(), epochs=4):
-    """The epochs that `fit` came to, with SIGTERM at the first batch of some."""
+    """Returns the epochs that `fit` reached, with SIGTERM at the start of those in `signals`."""
     inputs = keras.Input((1,))
     model = Regressor(inputs, keras.layers.Dense(1)(inputs))
     model.compile("sgd", loss="mse", jit_compile=False)
@@ -36,9 +36,7 @@ def test_fit_ends_with_the_epoch_of_the_signal():
     before = signal.getsignal(signal.SIGTERM)
     with EndsOnSigterm() as preemption:
         assert epochs_of(preemption, signals=[1]) == [0, 1]
-        assert (
-            signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        )  # the second one is not waited for
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second SIGTERM ends at once
     assert preemption.has_ended
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -56,7 +54,7 @@ def test_ignores_signals_in_another_thread():
         try:
             with EndsOnSigterm():
                 pass
-        except ValueError as error:  # what Python says of handlers there
+        except ValueError as error:  # Python's error for handlers outside the main thread
             errors.append(error)
 
     thread = threading.Thread(target=work)

@@ -1,4 +1,4 @@
-"""Reports: lines of JSON, TensorBoard's points, and what is in them."""
+"""Reports: lines of JSON, TensorBoard events, and their values."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.training.runs.test_run_directory import Settings
 
 
 class Model:
-    """What a report asks of a model, which waits for data 2.5 seconds in an epoch."""
+    """The part of a model that reports use; it waits 2.5 seconds for data in an epoch."""
 
     class optimizer:
         learning_rate = np.float32(0.5)
@@ -30,7 +30,7 @@ class Model:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is set by hand."""
+    """A clock set by hand."""
     times = [100.0]
     monkeypatch.setattr(reports.time, "monotonic", lambda: times[-1])
     return times
@@ -55,7 +55,7 @@ def test_a_report(tmp_path, clock):
     log.on_test_end()
     clock.append(135.0)
     log.on_epoch_end(0, logs)
-    # 25 seconds, 4 of them of evaluation; 10 steps of 500 tokens at 3 * 80 operations.
+    # 25 seconds, 4 of them evaluation; 10 steps of 500 tokens at 3 * 80 FLOPs.
     expected = {
         "loss": 0.25,
         "learning_rate": 0.5,
@@ -64,7 +64,7 @@ def test_a_report(tmp_path, clock):
         "input_wait": round(2.5 / 21, 4),
         "seconds_left": 35.0 * 4,
     }
-    assert logs == expected  # for Keras to show
+    assert logs == expected  # for Keras to display
     (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(line) == {"step": 10, "seconds": 35.0, **expected}
 
@@ -83,7 +83,7 @@ def test_log_drops_what_comes_after_the_step_resumed_from(tmp_path):
     make(tmp_path)
     path = tmp_path / "metrics.jsonl"
     whole = [json.dumps({"step": step, "loss": 1.0}) for step in (10, 20, 30)]
-    path.write_text("\n".join(whole) + '\n{"step": 40, "lo')  # killed while it wrote
+    path.write_text("\n".join(whole) + '\n{"step": 40, "lo')  # killed while writing
     make(tmp_path, initial_step=20)
     assert path.read_text().splitlines() == whole[:2]
 
@@ -105,7 +105,7 @@ def test_points_for_tensorboard(tmp_path):
         if value.tag == "loss"
     ]
     assert points == [(10, 0.25), (20, 0.125)]
-    # Where TensorBoard is to forget what an interrupted run had written.
+    # TensorBoard discards an interrupted run's later points from here on.
     start = tf.compat.v1.SessionLog.START
     assert [e.step for e in found if e.session_log.status == start] == [1, 11]
 

@@ -1,4 +1,4 @@
-"""Run directories."""
+"""Run directories: settings, resuming, and other files in them."""
 
 import dataclasses
 import subprocess
@@ -44,7 +44,7 @@ def test_settings_are_kept_and_compared(tmp_path):
 
 def test_run_without_output_accepts_other_settings(tmp_path):
     run = RunDirectory(tmp_path, Settings())
-    # As far as a run comes that fails in its first step.
+    # The files of a run that failed in its first step.
     run.metrics.touch()
     run.tensorboard.mkdir()
     (run.tensorboard / "events").write_text("start")
@@ -56,7 +56,7 @@ def test_run_without_output_accepts_other_settings(tmp_path):
 
 
 def test_other_files_in_the_directory_are_not_a_run(tmp_path):
-    # `finetune --adapt` writes its adaptation there before the run begins.
+    # `finetune --adapt` writes its adaptation there before the run starts.
     manifest = tmp_path / "adapt" / "records" / "manifest.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text("{}")
@@ -87,7 +87,7 @@ def test_failed_run_can_be_repeated_with_its_traceback_alive(tmp_path):
 
 def test_failed_run_without_output_allows_another(tmp_path):
     run = RunDirectory(tmp_path, Settings(), made_of=DATA)
-    # As far as a run comes that fails in its first step.
+    # The files of a run that failed in its first step.
     run.metrics.touch()
     run.tensorboard.mkdir()
     (run.tensorboard / "events").write_text("start")

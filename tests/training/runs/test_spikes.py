@@ -1,4 +1,4 @@
-"""What is a spike."""
+"""Detection of loss spikes."""
 
 import numpy as np
 import pytest

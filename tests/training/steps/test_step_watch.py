@@ -1,4 +1,4 @@
-"""What is seen of the steps: norms of gradients, the highest loss, waits for data."""
+"""Per-step training statistics: gradient norms, the highest loss, and waits for data."""
 
 import time
 
@@ -18,7 +18,7 @@ def sgd():
 
 
 class Steps(keras.callbacks.Callback):
-    """The weights before the first and after every step, and what `fit` said."""
+    """Records the weights before the first step and after every step."""
 
     def on_train_begin(self, logs=None):
         self.weights = [weights(self.model)]
@@ -28,12 +28,12 @@ class Steps(keras.callbacks.Callback):
 
 
 def check_norms(history, steps):
-    # Steps of gradient descent: what the weights moved by is the rate times the gradient.
+    # Gradient descent moves weights by the rate times the gradient.
     moved = [
         np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(before, after, strict=True))) / RATE
         for before, after in zip(steps[:-1], steps[1:])
     ]
-    # Weights near 1 are rounded to 2**-24, over 1,900 of them; norms are above 0.1.
+    # 1,900 weights near 1 are rounded to 2**-24; norms are above 0.1.
     assert history["gradient_norm"] == pytest.approx([np.mean(moved[:3]), np.mean(moved[3:])], 1e-4)
 
 
@@ -64,7 +64,7 @@ def test_norm_is_measured_before_clipping():
 
 
 class Scripted(MaskedTokenModel):
-    """Has the losses that its labels say, in one weight."""
+    """A model with one weight whose losses are its labels."""
 
     def loss_totals(self, x, y, sample_weight):
         return tf.constant(1.0)
@@ -114,7 +114,7 @@ def test_adds_up_waits_for_data():
     spec = tf.TensorSpec([1, 1]), tf.TensorSpec([1])
     model, _ = scripted([1, 1, 1])
     model.fit(tf.data.Dataset.from_generator(slow, output_signature=spec), verbose=0)
-    # What comes after the first may be made while the step runs.
+    # Later batches may be prepared while a step runs.
     assert model.step_watch.input_wait() > 0.1 * 0.99
 
 

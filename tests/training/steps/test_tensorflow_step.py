@@ -29,11 +29,11 @@ from tests.training.helpers import (
     weights,
 )
 
-# Gradients are up to 0.1 and rounded to 2**-24 of that in a few sums: 1e-8. Adam multiplies this by
-# up to learning_rate / epsilon = 10, in each of 6 steps: 6e-7. A loss that each replica divides by
-# its own count, or a clip before the reduction, is 1e-2 away.
+# Gradients of up to 0.1 are rounded by 2**-24 of that in a few sums: 1e-8. Adam amplifies this by
+# up to learning_rate / epsilon = 10 in each of 6 steps: 6e-7. A loss that each replica divides by
+# its own count, or clipping before the reduction, would be off by 1e-2.
 ROUNDING = 1e-6
-# Batches of 16, 16 and 9: the last one is cut into 5 + 4 or into 3 + 3 + 3 + 0.
+# Batches of 16, 16 and 9; the last one is split into 5 + 4 or 3 + 3 + 3 + 0.
 UNEVEN = {"batch_size": 16, "count": 41}
 
 
@@ -43,7 +43,7 @@ def sgd():
 
 @pytest.fixture(scope="module")
 def reference():
-    """One device, no accumulation, one step an execution."""
+    """One device, no accumulation, one step per execution."""
     return train(data=dataset(**UNEVEN))
 
 
@@ -57,7 +57,7 @@ def test_replicas_reach_the_weights_of_one_device(reference, replicas):
 
 @pytest.mark.slow
 def test_moving_average_of_weights():
-    """`fit` ends with the averages, by Adam's steps recomputed here, as the model's weights."""
+    """`fit` ends with the averages, recomputed here from Adam's steps, as the model's weights."""
     momentum = 0.7
     path = []
 
@@ -79,7 +79,7 @@ def test_moving_average_of_weights():
 
 @pytest.mark.parametrize("replicas", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 def test_accumulation_in_executions_of_several_steps(reference, replicas):
-    # Replicas of 16 / 4 cut their batch into 2 + 2 + 0; executions have 2 steps, then 1.
+    # Each of four replicas splits its 4 rows into 2 + 2 + 0; executions have 2 steps, then 1.
     model, history = train(
         replicas, data=dataset(**UNEVEN), accumulation_steps=3, steps_per_execution=2
     )
@@ -100,8 +100,8 @@ def one_in_bfloat16():
 
 @pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_bfloat16(one_in_bfloat16, replicas):
-    # A gradient of up to 0.05 (the clip) is the sum of bfloat16 parts, each right to 2**-9: 1e-4,
-    # times the rate of 0.5, in each of 6 steps. Unclipped or summed twice it is 0.05 away.
+    # A gradient of up to 0.05 (the clip) is a sum of bfloat16 parts, each accurate to 2**-9: 1e-4,
+    # times the rate of 0.5, in each of 6 steps. Unclipped or summed twice it would be off by 0.05.
     assert distance(one_in_bfloat16, train_in_bfloat16(replicas)) < 3e-4
 
 
@@ -114,7 +114,7 @@ def test_keras_loss_metrics_and_evaluation_of_uneven_batches():
         features, labels = examples(41, Classifier)
         predictions = model.predict(features, batch_size=16, verbose=0)
         results.append((model, history, model.evaluate(data, verbose=0), predictions))
-        # The mean over all examples, each counted once, is what `predict` gives.
+        # The mean over all examples, each counted once, equals that of `predict`.
         loss, accuracy = results[-1][2]
         losses = keras.losses.sparse_categorical_crossentropy(labels, predictions, from_logits=True)
         assert loss == pytest.approx(float(np.mean(losses)), rel=1e-6)
@@ -131,7 +131,7 @@ def test_one_device_equals_keras():
     class Stock(keras.Model):
         pass
 
-    def optimizer():  # not clipped: Keras takes the norm of an embedding's IndexedSlices wrongly
+    def optimizer():  # no clipping: Keras computes the norm of an embedding's IndexedSlices wrongly
         return keras.optimizers.SGD(0.5)
 
     data = dataset(kind=Classifier, **UNEVEN)
@@ -179,13 +179,14 @@ def test_clips_the_reduced_gradient(clip):
     data = dataset(kind=Classifier, batch_size=16, count=16)
     one, _ = train(1, Classifier, data, epochs=1, optimizer=clipped)
     two, _ = train(2, Classifier, data, epochs=1, optimizer=clipped)
-    assert distance(one, two) < 1.2e-7  # weights near 1 are rounded to 2**-24, twice
-    # The clip is active: the largest step is the clip for values, and no more for norms.
+    assert distance(one, two) < 1.2e-7  # weights near 1 are rounded by 2**-24, twice
+    # The clip is active: the largest change equals the clip value, or is below it for clipped
+    # norms.
     assert 1e-5 < distance(one, build(Classifier)) <= 1.001e-3
 
 
 class Overflows(MaskedTokenModel):
-    """Has an infinite loss on the last replica, in the third step."""
+    """Returns an infinite loss on the last replica in the third step."""
 
     def loss_share(self, *arguments):
         context = tf.distribute.get_replica_context()
@@ -209,7 +210,7 @@ def test_loss_scaling_skips_a_step_that_overflows_on_another_replica():
 
 
 def dropped(replicas, seed, steps_before=0, accumulation_steps=1):
-    """Which units the rows of a batch of 8 keep in one training step, [8, 64]."""
+    """Returns the units that each row of a batch of 8 keeps in one training step, [8, 64]."""
     kept = []
     with mirrored(replicas).scope():
         inputs = keras.Input((64,))
@@ -224,7 +225,7 @@ def dropped(replicas, seed, steps_before=0, accumulation_steps=1):
         )
         model.optimizer.iterations.assign(steps_before)
     for row in range(8):
-        # The gradient of |w x - 1e6| is -dropout(x): one row at a time it shows the units kept.
+        # The gradient of |w x - 1e6| is -dropout(x), so one row at a time reveals the units kept.
         model.set_weights([np.zeros((64, 1), "float32")])
         model.optimizer.iterations.assign(steps_before)
         features = np.eye(8, dtype="float32")[row][:, None] * np.ones((8, 64), "float32")
@@ -237,7 +238,7 @@ def dropped(replicas, seed, steps_before=0, accumulation_steps=1):
 def test_replicas_and_micro_batches_drop_different_units():
     by_replica = dropped(2, seed=1)
     assert by_replica.mean() == pytest.approx(0.5, abs=0.1)  # 4.5 deviations of 512 draws
-    # Without the replica in the seed the second half would repeat the first.
+    # If the seed did not depend on the replica, the second half would repeat the first.
     assert (by_replica[:4] != by_replica[4:]).mean() > 0.3
     by_micro_batch = dropped(1, seed=1, accumulation_steps=2)
     assert (by_micro_batch[:4] != by_micro_batch[4:]).mean() > 0.3
@@ -287,8 +288,8 @@ def operations_on_tpu():
 @pytest.mark.parametrize("accumulation_steps", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
     operations = operations_on_tpu[str(accumulation_steps)]
-    # One sum for each of 15 gradients, one for the loss, one for the count of masked tokens. No
-    # other: a second reduction of the gradients would double them.
+    # One sum for each of 15 gradients, one for the loss, one for the number of masked tokens. A
+    # second reduction of the gradients would double them.
     assert operations["CrossReplicaSum"] == 17
     assert operations["TPUReplicateMetadata"] == 1
     assert operations.get("While", 0) == accumulation_steps - 1
@@ -322,7 +323,7 @@ def loss_of_known_length():
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_end_of_data_of_unknown_length_is_not_a_step(loss_of_known_length, replicas):
-    # Rows are counted, and steps, without need of the data: they must not run when it has ended.
+    # Counts of rows and steps need no data, so they must not advance after its end.
     known = dataset(8, drop_remainder=True)
     unknown = known.filter(lambda x, y: True)
     model, history = train(replicas, data=unknown)
@@ -347,7 +348,7 @@ def test_strings_train_under_a_strategy():
 
 
 def test_keras_still_has_the_reduction_hook():
-    """`compile` shadows this private method; without it gradients would be reduced twice."""
+    """`compile` overrides this private method; otherwise gradients would be reduced twice."""
     with mirrored(2).scope():
         optimizer = AdamW(1e-3)
         assert callable(type(optimizer)._all_reduce_sum_gradients)
@@ -380,7 +381,7 @@ def test_rejects_an_optimizer_of_another_strategy():
 
 @pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_executions_stay_within_their_epoch(replicas):
-    """Three steps an epoch, two an execution: the second of each epoch has one."""
+    """Three steps per epoch, two per execution: the second execution of each epoch has one."""
     data = dataset(8, 48, Classifier)
     plain, _ = train(replicas, Classifier, data.take(3), epochs=1, optimizer=sgd)
     with mirrored(replicas).scope():
@@ -395,7 +396,7 @@ def test_executions_stay_within_their_epoch(replicas):
     model.fit(data.repeat(), steps_per_epoch=3, epochs=2, verbose=0, callbacks=[Watch()])
     assert [steps for steps, _ in seen] == [3, 6]
     assert seen[0][1] < ROUNDING
-    # Evaluation, too; then calls without a number of steps.
+    # Evaluation too, and then calls without a number of steps.
     rows, labels = examples(48, Classifier)
     first = {name: feature[:24] for name, feature in rows.items()}, labels[:24]
     expected = model.evaluate(*first, batch_size=24, verbose=0)
@@ -406,7 +407,7 @@ def test_executions_stay_within_their_epoch(replicas):
 
 @pytest.mark.parametrize("settings", [{"accumulation_steps": 3}, {"steps_per_execution": 2}])
 def test_eager_steps_with_an_odd_last_batch(reference, settings):
-    data = dataset(batch_size=8, count=26)  # the last has 2 rows, less than there are micro-batches
+    data = dataset(batch_size=8, count=26)  # the last batch has 2 rows, fewer than micro-batches
     graph, _ = train(data=data, epochs=1, **settings)
     eager, _ = train(data=data, epochs=1, run_eagerly=True, **settings)
     assert distance(graph, eager) < ROUNDING
@@ -419,7 +420,7 @@ def test_xla_reports_batches_it_cannot_accumulate():
 
 @pytest.mark.parametrize("optimizer", [AdamW, keras.optimizers.Adam])
 def test_each_trainable_variable_keeps_its_own_average(optimizer):
-    """Keras pairs weights and averages by position, whatever has been frozen in between."""
+    """Keras pairs weights and averages by position, even if some were frozen in between."""
     model = build(Classifier)
     model.compile(optimizer(1e-2, use_ema=True), loss=cross_entropy(), jit_compile=False)
     averages = {}

@@ -1,4 +1,4 @@
-"""Losses of the whole batch: the same weights however the batch is cut."""
+"""Losses over the whole batch: the same weights however the batch is split."""
 
 import keras
 import numpy as np
@@ -13,14 +13,14 @@ from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
 from tests.helpers import mirrored
 
 DRAW = np.random.default_rng(0)
-# In batches of 8 the last has one example: the second of two replicas has none.
+# The last batch of 8 has one example, so the second of two replicas gets none.
 X = DRAW.normal(size=(17, 6)).astype("float32")
 Y = DRAW.normal(size=(17,)).astype("float32")
 RATE = 0.05
 
 
 class Ranker(WholeBatchTrainer, ReplicatedTrainer, keras.Model):
-    """Every output should differ from every other by as much as their labels do."""
+    """Differences between outputs should equal those between labels."""
 
     def batch_loss(self, y, y_pred):
         values = y_pred[:, 0] - y
@@ -60,7 +60,7 @@ def expected():
 )
 def test_splitting_the_batch_changes_nothing(expected, cut):
     weights, loss = fitted(**cut)
-    # Numbers of about 1 in float32, whose sums are taken in another order in six steps.
+    # Float32 values near 1, summed in another order in six steps.
     for one, other in zip(weights, expected[0], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
     assert loss == pytest.approx(expected[1], rel=1e-5)
@@ -68,7 +68,7 @@ def test_splitting_the_batch_changes_nothing(expected, cut):
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_both_passes_drop_the_same_units(jit_compile):
-    # One step by hand: each half of the batch has the dropout of its micro-batch.
+    # One step by hand: each half of the batch uses the dropout of its micro-batch.
     model = ranker(dropout=0.5, accumulation_steps=2, jit_compile=jit_compile)
     step = tf.random.experimental.stateless_fold_in(tf.constant([3, 0]), 0)  # of replica 0
 
