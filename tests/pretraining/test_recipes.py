@@ -1,4 +1,4 @@
-"""The recipes: their files, their steps, and the records that they take."""
+"""Recipes: their files, training steps, and required records."""
 
 import json
 import math
@@ -38,7 +38,7 @@ def test_recipes_state_their_source_and_prepare_command(name):
         given["long_records"] = "records-512"
     if "teacher=" in lines[-1]:
         given["teacher"] = "TEACHER"
-    PretrainSettings(**recipe | given)  # which checks what goes with what
+    PretrainSettings(**recipe | given)  # checks which settings go together
     assert recipe["records_objective"] in RECORDS_OBJECTIVES
     kinds = (ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer)
     assert recipe["records_tokenizer"] in [kind.kind for kind in kinds]
@@ -139,7 +139,7 @@ def test_overrides_win_over_a_recipe(as_file, records_directory, tmp_path):
 
 
 def traced(*names):
-    """What `trace_recipes.py` found, by recipe."""
+    """Returns the results of `trace_recipes.py` by recipe."""
     script = Path(__file__).with_name("trace_recipes.py")
     found = {}
     for line in output_of(start_python(script, *names), timeout=1800).splitlines():
@@ -154,11 +154,11 @@ def steps():
     return traced(*NAMES)
 
 
-# The step of a pre-trainer under a TPUStrategy is a quick test in `tests/training`.
+# Tests in `tests/training` already trace a pre-training step under a TPUStrategy.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_recipe_steps_compile_for_tpus(name, steps):
-    """Static shapes, and nothing but what an accelerator does; one reduction of each gradient."""
+    """Static shapes, only operations that accelerators support, and one reduction per gradient."""
     recipe, stages = recipes()[name], steps[name]
     lengths = [recipe["records_length"], recipe.get("long_records_length")]
     assert [stage["length"] for stage in stages] == [length for length in lengths if length]
@@ -166,7 +166,7 @@ def test_recipe_steps_compile_for_tpus(name, steps):
         assert stage["is_static"] and stage["dynamic"] == 0
         on_tpu = stage["on_tpu"]
         assert on_tpu["TPUReplicateMetadata"] == 1
-        # One for each gradient, for the loss, and for what each of its parts is a mean over.
+        # One for each gradient, one for the loss, and one for the denominator of each of its means.
         assert on_tpu["CrossReplicaSum"] == stage["sums"]
         assert on_tpu.get("While", 0) == (recipe.get("accumulation_steps", 1) > 1)
         assert not {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "Assert", "Print"} & set(on_tpu)

@@ -1,4 +1,4 @@
-"""Commands for a TPU and for hosts with GPUs: what is printed is what is run."""
+"""Commands for a TPU and for GPU hosts: the printed commands are the ones that run."""
 
 import importlib
 import json
@@ -16,14 +16,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "tools" / "tpu"
 
 
 def call(script, *arguments, path=None):
-    """The ended process of a script, with a `PATH` of its own."""
+    """Runs a script with its own `PATH`; returns the completed process."""
     environment = os.environ if path is None else os.environ | {"PATH": str(path)}
     command = [sys.executable, str(FOLDER / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def programs(folder, **scripts):
-    """A folder with shell scripts by their names."""
+    """Writes shell scripts to a folder."""
     folder.mkdir()
     for name, script in scripts.items():
         file = folder / name
@@ -80,7 +80,7 @@ def test_a_host_drives_its_own_chips_and_the_first_of_several_drives_all(tpu_vm,
         assert ("-pod-" in create[-1]) == (kind == "v4-32")
 
 
-# Google's tables of slices: cores before v5, and of v5p; chips of v5e and v6e.
+# Google's tables of slices: types count cores before v5 and for v5p, chips for v5e and v6e.
 @pytest.mark.parametrize(
     "kind, chips, hosts",
     [
@@ -112,7 +112,7 @@ def test_a_failed_job_ends_the_tpu_too(tmp_path):
     assert (tmp_path / "steps").read_text().split() == ["create", "scp", "ssh", "delete"]
 
 
-# `create` fails, or what is there was labelled by another; only a job's own label is its own.
+# `create` fails, or another job labeled the existing TPU; a job deletes only what it labeled.
 @pytest.mark.parametrize(
     "label, steps",
     [
@@ -196,7 +196,7 @@ case "$4" in ssh) exec /bin/sleep 600;; delete) /bin/sleep 1; echo done >> {tmp_
             ):
                 assert process.poll() is None
                 time.sleep(0.05)
-            os.killpg(process.pid, signal.SIGTERM)  # as Ctrl-C: all in the terminal get it
+            os.killpg(process.pid, signal.SIGTERM)  # like Ctrl-C: all in the terminal get it
         assert process.wait(30) == 130
     finally:
         os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
@@ -338,7 +338,7 @@ def test_reports_a_missing_gcloud(tmp_path):
     assert ended.returncode == 127 and "there is no gcloud" in ended.stderr
 
 
-# Of `ssh -tt HOST PROGRAM`, the program runs here.
+# Runs the program of `ssh -tt HOST PROGRAM` here.
 SSH = 'shift 2; exec /bin/sh -c "exec /usr/bin/env $1"'
 
 
@@ -360,7 +360,7 @@ def test_stops_the_other_workers_if_one_fails(tmp_path):
         'case "$TF_CONFIG" in *"index\\": 1"*) exit 3;; esac; exec /bin/sleep 600',
     ]
     ended = call("gpu_hosts.py", "one", "two", "--", *command, path=path)
-    assert ended.returncode == 3  # and the test has ended
+    assert ended.returncode == 3  # the test also ended
 
 
 def test_hosts_are_set_up_before(tmp_path):

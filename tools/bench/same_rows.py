@@ -21,7 +21,7 @@ _TASK = TASKS["squad"]
 
 
 def our_rows(model, examples):
-    """(rows like those of `finetuning_peer.Questions`, lists of numbers of rows: the batches)."""
+    """Returns (rows like those of `finetuning_peer.Questions`, batches as lists of row numbers)."""
     texts = model.as_texts(examples.pairs)
     windows, (places,) = model.rows(texts, model.encode_labels(examples.answers, len(texts)))
     ids, splits = windows.token_ids.numpy(), windows.row_splits.numpy()
@@ -45,7 +45,7 @@ def our_rows(model, examples):
 
 
 def describe(rows, batches):
-    """str: what one system trains on."""
+    """Describes the training rows of one system."""
     lengths = [len(row["input_ids"]) for row in rows]
     padded = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)
     without = sum(row["start_positions"] == 0 for row in rows)
@@ -56,7 +56,7 @@ def describe(rows, batches):
 
 
 def places(rows):
-    """dict of (question, ids, segments) to the places of the answer."""
+    """Returns a dict of (question, ids, segments) to the (start, end) positions of the answer."""
     return {
         (row["of"], tuple(row["input_ids"]), tuple(row["token_type_ids"])): (
             row["start_positions"],

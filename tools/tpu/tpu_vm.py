@@ -1,14 +1,14 @@
 #!/usr/bin/env python
-"""Creates a Cloud TPU, sets it up, runs a command on it, and deletes it, by `gcloud`.
+"""Creates a Cloud TPU, sets it up, runs a command on it, and deletes it, with `gcloud`.
 
     python tools/tpu/tpu_vm.py job --name bert --zone us-central2-b --type v4-8 --bucket my-bucket \
         --dry-run -- keras-bert pretrain bucket/records --out bucket/run --recipe bert_base
 
-`job` runs `create`, `set-up`, `run` and `delete`, which are also commands of their own. It deletes the
-TPU even if a command fails, unless `--keep` is given, but only a TPU that it created: it labels its own.
-`--dry-run` prints all commands without running them. The bucket is mounted as `bucket` in the home
-directory of every host, so that records and run directories are paths. To resume an interrupted run, give
-its command again.
+`job` runs `create`, `set-up`, `run` and `delete`, which are also separate commands. It deletes the
+TPU even if a command fails, unless `--keep` is given, but only a TPU that it created: it labels its
+own. `--dry-run` prints all commands without running them. The bucket is mounted as `bucket` in the
+home directory of every host, so that records and run directories are paths. To resume an
+interrupted run, give its command again.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from typing import NamedTuple
 import commands
 
 _TENSORFLOW = "2.20.0"  # the newest with a build for TPUs
-_LIBTPU = "0.0.14"  # later ones fit its requirements, and end the process: functions have gone
-# Generation -> (what the number behind it counts a chip, chips of a host in a slice of several
-# hosts, the most chips of one host).
+_LIBTPU = "0.0.14"  # later ones satisfy its requirements but crash: functions were removed
+# Generation -> (what the number after it counts per chip, chips per host in a slice of several
+# hosts, most chips of one host).
 _GENERATIONS = {
     "v2": (2, 4, 4),
     "v3": (2, 4, 4),

@@ -1,4 +1,4 @@
-"""KerasHub's backbones and heads: ours in float32 against theirs in float64; exact trips."""
+"""KerasHub backbones and heads: ours in float32 against theirs in float64; exact round trips."""
 
 import dataclasses
 import logging
@@ -34,9 +34,9 @@ from tests.interop.keras_hub_models import (
     random_task,
 )
 
-TOLERANCE = 1e-5  # as in test_parity.py
-# Of two libraries in float64: Keras has constants in float32 there, rounded by up to 2 ** -25 of
-# them, and all numbers here are below 3.
+TOLERANCE = 1e-5  # see test_parity.py
+# Both libraries compute in float64, but Keras holds constants in float32, rounded by up to 2 **
+# -25. All values here are below 3.
 DOUBLE_TOLERANCE = 1e-7
 LENGTHS = [[1, 1], [9, 5, 3], [20, 20, 13]]
 
@@ -94,8 +94,8 @@ def test_round_trip_to_keras_hub_is_exact(case):
     assert second.config == first.config
     for one, other in zip(first.weights, second.weights):
         one, other = to_numpy(one.value), to_numpy(other.value)
-        # What KerasHub has no place for: rows of positions that only padding uses, and the one
-        # segment, which is added to the others.
+        # KerasHub cannot represent position rows that only padding uses, nor a single segment
+        # embedding, which is added to the position embeddings.
         if first.config.position_offset and one.shape == (22, 32):
             assert (other[:2] == 0).all()
             segment = to_numpy(first.embeddings.segment_embeddings.value)
@@ -127,7 +127,7 @@ def test_our_directory_in_transformers(case, tmp_path):
     expected = original_outputs(in_float64(backbone), features)
     outputs = parity.original_outputs(model, features)
     received = {"sequence_output": outputs["hidden_states"][-1]}
-    if CASES[case][0] in ("Bert", "Albert"):  # that of ELECTRA has no pooler there
+    if CASES[case][0] in ("Bert", "Albert"):  # KerasHub's ELECTRA has no pooler
         received["pooled_output"] = outputs["pooled_output"]
     else:
         expected.pop("pooled_output", None)
@@ -223,7 +223,7 @@ def test_classifier_in_transformers(case, tmp_path):
     assert difference(received.detach().numpy(), expected) < DOUBLE_TOLERANCE
 
 
-# === What is refused ===
+# === Invalid input ===
 
 
 @pytest.mark.parametrize(

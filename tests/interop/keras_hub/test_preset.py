@@ -1,4 +1,4 @@
-"""Presets: round trips through KerasHub's own reader and writer, and damaged ones."""
+"""Presets: round trips through KerasHub's own reader and writer, and damaged presets."""
 
 import dataclasses
 import json
@@ -81,13 +81,13 @@ def test_bfloat16(tmp_path):
 
 def test_shards(tmp_path):
     backbone = random_backbone("bert")
-    backbone.save_to_preset(str(tmp_path), max_shard_size=2e-5)  # GiB: 21 kB
+    backbone.save_to_preset(str(tmp_path), max_shard_size=2e-5)  # GiB, about 21 kB
     assert len(list(tmp_path.glob("model_*.weights.h5"))) > 3
     assert_equal_weights(Encoder.from_pretrained(tmp_path), Encoder.from_keras_hub(backbone))
 
 
 def test_old_spellings(tmp_path):
-    """Folders as Keras 2 named them, which Keras 3 reads; we read what it reads."""
+    """Keras 3 reads folders with Keras 2's names, and so must we."""
     backbone = random_backbone("bert")
     backbone.save_to_preset(str(tmp_path))
     with h5py.File(tmp_path / "model.weights.h5", "a") as file:
@@ -112,7 +112,7 @@ def test_classifier(case, tmp_path):
     features = features_for(task.backbone, [9, 5, 3])
     classifier = TextClassifier.from_pretrained(tmp_path)
     expected = task({name: features[name] for name in task.input})
-    # Both in float32: twice the tolerance of one against float64, as in test_keras_hub.py.
+    # Both in float32: twice the tolerance of one against float64, see test_models.py.
     assert difference(classifier(features), expected) < 2e-5
     assert classifier.num_classes == 3
 
@@ -217,7 +217,7 @@ def virtual(file):
 
 
 def terabytes(file):
-    """Declared and never written, which takes no room in the file."""
+    """Declares a huge dataset that is never written and takes no space in the file."""
     del file[QUERY]
     file.create_dataset(QUERY, (10**6, 4, 25 * 10**4), "float32")
 
@@ -364,7 +364,7 @@ def test_damaged(preset, damage, message):
 
 
 def test_instantiates_no_class(preset, monkeypatch):
-    """Whatever the files say of layers, policies and initializers, nothing of it is made."""
+    """Layers, policies and initializers named in the files are never instantiated."""
     hostile = {"module": "os", "class_name": "system", "config": {"command": "true"}}
     edit_config({"dtype": hostile})(preset)
 
@@ -377,7 +377,7 @@ def test_instantiates_no_class(preset, monkeypatch):
 
 
 def test_flipped_bytes(preset):
-    """A file with any bytes changed is read, or is one clear error."""
+    """A file with flipped bytes is either read or rejected with one clear error."""
     random = np.random.default_rng(0)
     content = (preset / WEIGHTS).read_bytes()
     structure = np.flatnonzero(np.frombuffer(content[:4096], "uint8"))
@@ -414,7 +414,7 @@ print(memory("VmHWM") - before)
 
 @pytest.mark.slow
 def test_published_shape(tmp_path):
-    """BERT base: the outputs, and a memory of at most 1.3 times the file."""
+    """BERT base: checks the outputs, and that memory stays below 1.3 times the file size."""
     backbone = keras_hub.models.BertBackbone(30522, 12, 12, 768, 3072)
     randomize(backbone, scale=0.02)
     backbone.save_to_preset(str(tmp_path))

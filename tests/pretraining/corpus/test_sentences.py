@@ -1,4 +1,4 @@
-"""Where sentences end: `|` marks each boundary in the cases."""
+"""Sentence boundaries; `|` marks each boundary in the cases."""
 
 import time
 
@@ -12,7 +12,7 @@ CASES = [
     "Is it?| Yes!| Good.",
     "Really?!| Yes.",
     "What?!?| Nothing.",
-    # titles and abbreviations that need what follows
+    # titles and abbreviations that never end a sentence
     "Mr. Smith met Mrs. Jones.| They talked.",
     "Dr. Lee and Prof. Kim agreed.",
     "St. Paul is in Minnesota.",
@@ -38,14 +38,14 @@ CASES = [
     "G.J. Voss and A.L. Wirin met.",
     "It was plan B.| The plan failed.",
     "E. Z. Million ran.",
-    # acronyms with stops
+    # acronyms with periods
     "The U.S. Congress met.| It voted.",
     "He moved to the U.S.| There he stayed.",
     "He lives in Washington, D.C.| His wife does too.",
     "She has a Ph.D. from Yale.",
     "It opens at 9 a.m. Monday.",
     "It closes at 5 p.m.| The guard leaves.",
-    # companies and the like
+    # company suffixes and similar
     "Acme Inc. Chairman Bob resigned.",
     "He works at Acme Inc.| The firm is old.",
     "Harry Connick Jr. Quartet played.",
@@ -82,14 +82,14 @@ CASES = [
     "It is «done.»| Go on.",
     'They met at the "Ritz".| (It was late.)',
     "This was shown before [3].| Others disagree.",
-    # names with stops in them, small letters
+    # names with punctuation, lowercase after it
     "I like Yahoo! and Jeopardy! a lot.",
     "It was late.| iPhone sales rose.",
     "It was approx. five metres.",
     "It rose to 1 Mbit/s.| In time it doubled.",
     "The tower is 9 m.| The other is 8 m.",
     "Mt. Everest is near Ft. Worth.",
-    # smileys and dashes are no sentences
+    # smileys and dashes are not sentences
     "That is great! :-)",
     "He left. -- ",
     "He left.| - She stayed.",
@@ -123,7 +123,7 @@ def test_splits_unusual_texts(text):
 
 
 def test_megabytes_without_an_end_take_linear_time():
-    # Quadratic time would be minutes here, and the test command's limit would end it.
+    # Quadratic time would take minutes here and hit the time limit of the test command.
     for text in ("a" * 2_000_000, ". " * 500_000, '."' * 500_000, "A. " * 300_000, "(" * 500_000):
         assert len("".join(split_sentences(text))) <= len(text)
 
@@ -145,7 +145,7 @@ def test_runs_take_linear_time(run, end):
             best = min(best, time.process_time() - start)
         return best
 
-    # Ten times the text takes ten times the time, or a hundred times where it is quadratic.
+    # Ten times the text takes ten times as long, but a hundred times if it is quadratic.
     assert seconds(20_000) < 40 * seconds(2_000) + 0.05
 
 

@@ -1,4 +1,4 @@
-"""Batches are a function of the step alone: resumed or read by several workers, the same."""
+"""Batches depend on the step alone, whether resumed or read by several workers."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def assert_same(one, other):
 
 
 def unmasked(batch):
-    """The rows of a batch as they were before masking, as tuples."""
+    """Returns the rows of a batch before masking, as tuples."""
     tokens = batch["token_ids"].copy()
     for row, positions, ids, weights in zip(
         tokens, batch["masked_positions"], batch["label_masked_lm"], batch["weight_masked_lm"]
@@ -57,7 +57,7 @@ def num_rows(records_directory):
 
 @pytest.fixture(scope="module")
 def two_epochs(records_directory, num_rows):
-    assert num_rows % BATCH  # so that a batch crosses from one epoch into the next
+    assert num_rows % BATCH  # so that a batch spans two epochs
     return take(records_directory, 2 * num_rows // BATCH + 1)
 
 
@@ -93,7 +93,7 @@ def test_rows_are_consistent(two_epochs, tokenizer):
         is_cls = unmasked_ids(batch) == tokenizer.cls_id
         assert (is_cls == ((examples > 0) & (batch["position_ids"] == 0))).all()
         assert ((examples == 0) == (unmasked_ids(batch) == tokenizer.pad_id)).all()
-        # Segment 1 begins after the first [SEP] of its example.
+        # Segment 1 starts after the first [SEP] of its example.
         is_sep = unmasked_ids(batch) == tokenizer.sep_id
         for row in range(BATCH):
             for example in range(1, examples[row].max() + 1):
@@ -118,7 +118,7 @@ def test_an_epoch_has_every_row_once_in_a_new_order_with_new_masks(two_epochs, n
     assert first != second
     masks = dict(zip(first, masked))
     changed = sum(masks[row] != new for row, new in zip(second, masked[num_rows:]))
-    # About 4 of 28 tokens are chosen: the same again would be one row in thousands.
+    # About 4 of 28 tokens are chosen; the same choice recurs in one row of thousands.
     assert changed > 0.98 * num_rows
 
 
@@ -195,7 +195,7 @@ def test_held_out_is_read_once_with_fixed_masks(records_directory):
     rows = [row for batch in one for row in unmasked(batch) if any(row)]
     assert len(rows) == count["rows"]
     assert sum(batch["weight_next_sentence"].sum() for batch in one) == count["examples"]
-    # The rows that fill the last batch weigh nothing.
+    # Rows that fill up the last batch have weight zero.
     empty = ~(one[-1]["example_ids"] > 0).any(axis=1)
     assert empty.sum() == BATCH - count["rows"] % BATCH
     assert not one[-1]["weight_masked_lm"][empty].any()
@@ -211,7 +211,7 @@ def test_masked_lm_without_pairs(tmp_path, corpus, tokenizer):
 
 
 def test_pipeline_has_no_host_code_and_no_state(records_directory):
-    # What `tf.data` would refuse to check-point or send elsewhere must not be in the graph.
+    # The graph must not contain ops that `tf.data` cannot checkpoint or serialize.
     graph = pretraining_dataset(records_directory, BATCH)._as_serialized_graph().numpy()
     graph_def = tf.compat.v1.GraphDef.FromString(graph)
     nodes = list(graph_def.node)
@@ -253,7 +253,7 @@ def test_damaged_shard_is_named_while_reading(copy):
 
 
 def test_fewer_rows_than_the_manifest(copy, records_directory):
-    # A valid shard of the same size on disk, but not the one of the manifest.
+    # A valid shard of the same size, but not the one in the manifest.
     manifest = json.loads((copy / "manifest.json").read_text())
     shards = manifest["splits"]["train"]["shards"]
     shards[1]["rows"] += 1
@@ -371,7 +371,7 @@ def test_features_of_masked_objectives(records_directory, two_epochs):
         objectives=["masked_lm", "span_boundary", "replaced_token"],
         masking=Masking(unit="word"),
     )
-    # Every word of this language is one piece: words are masked where tokens would be.
+    # Every word of this language is one token, so masking words equals masking tokens.
     for name in ("token_ids", "masked_positions", "label_masked_lm"):
         np.testing.assert_array_equal(batch[name], two_epochs[0][name])
     np.testing.assert_array_equal(batch["label_span_boundary"], batch["label_masked_lm"])
@@ -393,7 +393,7 @@ def test_sentence_order(tmp_path, corpus, tokenizer):
         corpus, tmp_path / "r", tokenizer, length=32, objective="mlm_sop", num_workers=1
     )
     count = manifest["splits"]["train"]
-    # Binomial, four standard deviations.
+    # Binomial: four standard deviations.
     share = count["pairs_labelled_1"] / count["examples"]
     assert abs(share - 0.5) < 2 / np.sqrt(count["examples"])
     (batch,) = take(tmp_path / "r", 1)
@@ -407,7 +407,7 @@ def test_sentence_order(tmp_path, corpus, tokenizer):
             first, second = words[~in_second][1:-1], words[in_second][:-1]
             label = batch["label_sentence_order"][row, example - 1]
             if len(words) == 32:
-                continue  # something may have been cut off between the two
+                continue  # tokens between the two may have been trimmed
             whole = [*second, *first] if label else [*first, *second]
             assert " ".join(whole) in text
             checked.add(int(label))
