@@ -334,18 +334,21 @@ def _connection(limits: Limits) -> type[H11Protocol]:
     """Returns the protocol of a connection; uvicorn creates one for each client."""
 
     class Connection(H11Protocol):
-        """Closes connections of slow clients, and answers what is not HTTP with JSON."""
+        """Drops slow clients, and answers with JSON what is not HTTP."""
 
-        _deadline: asyncio.TimerHandle | None = None
+        _idle: asyncio.TimerHandle | None = None
+        _stalled: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._expect()
+            self._idle = self._drop_later(self._idle)
             if len(self.connections) > limits.max_connections:
                 self._refuse(503, "The server is busy: it has too many connections.")
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._cancel()
+            for timer in (self._idle, self._stalled):
+                if timer is not None:
+                    timer.cancel()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -354,11 +357,19 @@ def _connection(limits: Limits) -> type[H11Protocol]:
             except h11.LocalProtocolError:  # more data after a refused request
                 self.transport.abort()
             if self.cycle is not None and not self.cycle.response_complete:
-                self._cancel()  # the endpoint takes care of the time
+                self._idle.cancel()  # the endpoint limits the time from here on
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._expect()
+            self._idle = self._drop_later(self._idle)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stalled = self._drop_later(self._stalled)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._stalled.cancel()
 
         def send_400_response(self, msg: str) -> None:
             self._refuse(400, msg)
@@ -374,13 +385,9 @@ def _connection(limits: Limits) -> type[H11Protocol]:
                 self.transport.write(self.conn.send(event))
             self.transport.close()
 
-        def _expect(self):
-            """Gives the client some time for its next request, or to receive an answer."""
-            self._cancel()
-            self._deadline = self.loop.call_later(limits.client_seconds, self.transport.abort)
-
-        def _cancel(self):
-            if self._deadline is not None:
-                self._deadline.cancel()
+        def _drop_later(self, timer):
+            if timer is not None:
+                timer.cancel()
+            return self.loop.call_later(limits.client_seconds, self.transport.abort)
 
     return Connection
