@@ -76,11 +76,6 @@ class ModelServer:
         limits: what clients can use.
         poll_seconds: how often to look for newer versions.
         report: called with a line about each version.
-
-    Example:
-        server = ModelServer(Folder("models/reviews"))
-        server.load()
-        server.run(socket.create_server(("127.0.0.1", 8501)))  # until SIGTERM
     """
 
     def __init__(
@@ -181,6 +176,8 @@ class ModelServer:
         since = self._batcher.busy_since
         if since is not None and time.monotonic() - since > self.limits.seconds:
             raise ApiError("The model has been busy for too long.", "UNAVAILABLE")
+        if self.versions.current is None:
+            raise ApiError("No version is loaded.", "UNAVAILABLE")
         return f'{{"status": "ok", "version": {self.versions.current.version}}}\n'
 
     async def _v1(self, request: Request) -> str:
@@ -341,6 +338,9 @@ def _connection(limits: Limits) -> type[H11Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            # Head and body are written one after the other; Nagle's algorithm would wait between.
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._idle = self._drop_later(self._idle)
             if len(self.connections) > limits.max_connections:
                 self._refuse(503, "The server is busy: it has too many connections.")

@@ -73,6 +73,10 @@ def parse_request(body: bytes) -> PredictRequest:
 
     Raises:
         ApiError: not a JSON object with `instances` or `inputs`.
+
+    Example:
+        from keras_bert_impl.serving.rest.wire import parse_request
+        parse_request(b'{"instances": ["a joy"]}').values  # ["a joy"]
     """
     request, signature = _parse_object(body)
     keys = request.keys() & {"instances", "inputs"}

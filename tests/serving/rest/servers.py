@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 
 from keras_bert_impl.serving.rest.server import Limits, ModelServer
 from keras_bert_impl.serving.rest.versions import Folder
@@ -25,6 +26,14 @@ def running(path, poll_seconds=60.0, **limits):
         server.stop()
         thread.join(60)
         assert not thread.is_alive()
+
+
+def wait_for(condition, seconds=60):
+    """Waits until a function returns something."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 class Client:

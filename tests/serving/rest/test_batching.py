@@ -92,7 +92,9 @@ def test_joined_requests_of_every_family_equal_single_ones(exported, family):
         requests = [{n: array[part] for n, array in batch.items()} for part in
                     (slice(0, 1), slice(1, 3), slice(3, 4))]  # fmt: skip
         if signature.mask:  # of other lengths
-            requests[0] = {n: array[..., : array.shape[-1] // 2] for n, array in requests[0].items()}
+            requests[0] = {
+                n: array[..., : array.shape[-1] // 2] for n, array in requests[0].items()
+            }
         answers, _ = batches_of(signature, requests)
         for arrays, answer in zip(requests, answers):
             assert_same(signature(arrays), answer)

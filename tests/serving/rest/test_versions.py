@@ -4,27 +4,22 @@ import json
 import os
 import shutil
 import threading
-import time
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.rest.model import WARMUP, read_warmup
 from keras_bert_impl.serving.rest.versions import Folder
-from tests.serving.rest.servers import running
-
-
-def wait_for(condition, seconds=60):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+from keras_bert_impl.serving.warmup import BATCH_SIZES, example_inputs, write_warmup
+from tests.serving.rest.servers import running, wait_for
 
 
 @pytest.fixture
 def folder(exported, tmp_path):
-    """A folder of one version that loads quickly."""
+    """A folder of one version."""
     shutil.copytree(exported("single_label")[1] / "1", tmp_path / "reviews" / "1")
-    (tmp_path / "reviews/1/assets.extra/tf_serving_warmup_requests").unlink()
     return tmp_path / "reviews"
 
 
@@ -87,6 +82,28 @@ def test_a_broken_version_is_passed_over(folder, kind):
             shutil.copytree(folder / "1/variables", weights)
             wait_for(lambda: states(client)["2"] == ("AVAILABLE", "OK"))
             assert client.predict({"instances": ["good"]}, "/versions/2")[0] == 200
+
+
+def test_warmup_requests_are_run(folder, exported):
+    signatures, _ = exported("single_label")
+    functions = {"ids": signatures.function("ids"), "pairs": signatures.function("pairs")}
+    path = folder / "1" / WARMUP
+    write_warmup(path, signatures, functions, "reviews")
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    requests = [read_warmup(record) for record in records]
+    assert [name for name, _ in requests] == ["ids"] * 3 + ["pairs"] * 3
+    for (name, arrays), size in zip(requests, BATCH_SIZES * 2):
+        expected = example_inputs(signatures, functions[name], size)
+        assert arrays.keys() == expected.keys()
+        for key, array in expected.items():
+            np.testing.assert_array_equal(arrays[key], array)
+    with running(folder) as client:
+        assert states(client)["1"] == ("AVAILABLE", "OK")
+    path.write_bytes(path.read_bytes()[:-20])
+    with running(folder) as client:
+        assert states(client)["1"] == ("END", "DATA_LOSS")
+        assert client.get("/readyz")[0] == 503
+        assert client.predict({"instances": ["good"]})[0] == 404
 
 
 def test_one_saved_model(folder):
