@@ -127,4 +127,4 @@ def _serve(arguments, folder, listener):
         signal.signal(number, lambda *_: None)  # uvicorn handles them, and passes them on
     if not server.run(listener):
         sys.stdout.flush()
-        os._exit(0)  # the model still runs, and would delay the end of the process
+        os._exit(0)  # a model that runs or loads would delay or crash the end of Python

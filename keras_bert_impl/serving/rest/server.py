@@ -119,16 +119,15 @@ class ModelServer:
         """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called.
 
         Returns:
-            Whether every request was answered in time.
+            Whether nothing runs any more: no batch, and no load of a version.
         """
         self.versions.watch(self._poll_seconds)
         try:
             self._server.run([listener])
         finally:
-            self.versions.stop()
             self._json.shutdown(wait=False, cancel_futures=True)
-            is_done = self._batcher.stop(1.0)
-        return is_done
+            ended = [self._batcher.stop(1.0), self.versions.stop(1.0)]
+        return all(ended)
 
     def stop(self) -> None:
         """Makes `run` answer what runs and return; may be called in any thread."""

@@ -110,11 +110,15 @@ class Versions:
 
     def watch(self, seconds: float) -> None:
         """Looks for newer versions in a thread, until `stop`."""
-        threading.Thread(target=self._look, args=[seconds], name="versions", daemon=True).start()
+        look = threading.Thread(target=self._look, args=[seconds], name="versions", daemon=True)
+        look.start()
+        self._thread = look
 
-    def stop(self) -> None:
-        """Ends the watch."""
+    def stop(self, seconds: float) -> bool:
+        """Ends the watch; returns whether it ended in time, and is not loading a version."""
         self._stopped.set()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def find(self, name: str, version: int | None) -> "Model":
         """Returns the model of a request, or raises an `ApiError`."""

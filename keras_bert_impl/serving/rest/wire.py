@@ -37,7 +37,7 @@ class ApiError(Exception):
     """A request that is answered with an error.
 
     Args:
-        message: one sentence for the client.
+        message: one sentence for the client; cut to 1,000 characters.
         code: a key of `STATUS`.
         status: HTTP status. Default: that of the code.
     """
@@ -45,7 +45,7 @@ class ApiError(Exception):
     def __init__(
         self, message: str, code: str = "INVALID_ARGUMENT", status: int | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(message[:1000])
         self.code = code
         self.status = status or STATUS[code]
 
@@ -306,7 +306,8 @@ def write_outputs(outputs: Arrays, by_row: bool) -> str:
 
 def write_error(message: str) -> str:
     """Returns the body of a response with an error."""
-    return _object({"error": json.dumps(message, ensure_ascii=False)})
+    readable = message.encode("utf-8", "replace").decode()  # JSON may hold half a surrogate pair
+    return _object({"error": json.dumps(readable, ensure_ascii=False)})
 
 
 def _object(members: Mapping[str, str], indent: int = 0) -> str:
