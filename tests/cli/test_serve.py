@@ -110,6 +110,7 @@ def test_sigterm_lets_requests_finish(folder):
     assert err == "reviews: version 1 is loaded\n"
 
 
+@pytest.mark.slow
 def test_the_stop_is_bounded(folder):
     process, client = start(folder, "--batch-timeout", "9000", "--stop-timeout", "1")
     answers = []
@@ -123,6 +124,7 @@ def test_the_stop_is_bounded(folder):
     assert process.communicate()[1] == "reviews: version 1 is loaded\n"
 
 
+@pytest.mark.slow
 def test_stop_under_load(folder):
     process, client = start(folder)
     statuses, stopped = [], threading.Event()

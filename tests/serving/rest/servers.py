@@ -65,13 +65,17 @@ class Client:
         assert headers["Content-Type"] == "application/json"
         return status, json.loads(text)
 
-    def raw(self, data, timeout=10):
-        """Sends bytes; returns all that comes back until the server closes or `timeout`."""
+    def raw(self, data, timeout=10, ends=False):
+        """Sends bytes, and the end of the connection if `ends`.
+
+        Returns all that comes back until the server closes, or `timeout` seconds.
+        """
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
             received = b""
             with contextlib.suppress(OSError):
                 connection.sendall(data)
-                connection.shutdown(socket.SHUT_WR)
+                if ends:
+                    connection.shutdown(socket.SHUT_WR)
                 while part := connection.recv(65536):
                     received += part
             return received

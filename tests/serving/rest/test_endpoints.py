@@ -57,7 +57,7 @@ def test_metadata(reviews):
 
 
 def test_predictions_equal_those_of_the_model(exported):
-    check_family(exported, "entities")
+    check_family(exported, "single_label")
 
 
 @pytest.mark.slow
@@ -274,6 +274,7 @@ def test_the_clients_of_the_documentation(exported, tmp_path):
         np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_random_requests_of_the_tools_client(exported, tmp_path):
     """The client that tests the C API and the stand-in of TensorFlow Serving."""
     signatures, folder = exported("single_label")

@@ -5,7 +5,6 @@ import os
 import shutil
 import threading
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -61,17 +60,15 @@ def test_a_newer_version_takes_over_without_a_gap(folder):
         assert client.predict({"instances": ["good"]}, "/versions/1")[0] == 200
 
 
-@pytest.mark.parametrize("kind", ["graph", "weights", "nothing"])
+@pytest.mark.parametrize("kind", ["weights", pytest.param("graph", marks=pytest.mark.slow)])
 def test_a_broken_version_is_passed_over(folder, kind):
     add(folder, "2")
     graph, weights = folder / "2/saved_model.pb", folder / "2/variables"
     good = graph.read_bytes()
     if kind == "graph":
         graph.write_bytes(good[: len(good) // 2])
-    elif kind == "weights":
-        shutil.rmtree(weights)
     else:
-        graph.write_bytes(b"")
+        shutil.rmtree(weights)
     with running(folder, poll_seconds=0.1) as client:
         assert client.predict({"instances": ["good"]}, "/versions/1")[0] == 200
         state, code = states(client)["2"]
@@ -96,7 +93,7 @@ def test_warmup_requests_are_run(folder, exported):
         expected = example_inputs(signatures, functions[name], size)
         assert arrays.keys() == expected.keys()
         for key, array in expected.items():
-            np.testing.assert_array_equal(arrays[key], array)
+            assert tf.reduce_all(tf.constant(arrays[key]) == tf.constant(array))
     with running(folder) as client:
         assert states(client)["1"] == ("AVAILABLE", "OK")
     path.write_bytes(path.read_bytes()[:-20])
