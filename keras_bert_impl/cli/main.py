@@ -43,6 +43,7 @@ COMMANDS = {
     ),
     "merge": ("models.merge", "merge LoRA weights into their base model"),
     "export": ("models.export", "export a SavedModel that takes raw strings, or another format"),
+    "serve": ("using.serve", "serve an exported model over HTTP, as TensorFlow Serving does"),
     "fill-mask": ("using.fill_mask", "predict the words that [MASK] stands for"),
 }
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130

@@ -1,0 +1,130 @@
+"""`keras-bert serve`: serves an exported model over HTTP, as TensorFlow Serving does."""
+
+import errno
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+from keras_bert_impl.cli.common import positive_int, say
+from keras_bert_impl.io.errors import InputError
+
+EXAMPLE = (
+    "  keras-bert serve models/reviews\n"
+    '  curl -d \'{"instances": ["a joy"]}\' http://localhost:8501/v1/models/reviews:predict'
+)
+USES_TENSORFLOW = False  # imported when folder and port are known to be usable
+_PACKAGES = ("uvicorn", "starlette", "prometheus_client")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    add = parser.add_argument
+    add("folder", help="a folder that `keras-bert export` wrote, or a SavedModel")
+    add("--name", help="name of the model in URLs; default: that of the folder")
+    add("--host", default="127.0.0.1", help="address; default: 127.0.0.1; 0.0.0.0 for all")
+    add("--port", type=_port, default=8501, help="default: 8501; 0 for any free port")
+    group = parser.add_argument_group("batches")
+    _limit(group, "--max-batch", 32, "rows of a batch of several requests")
+    group.add_argument(
+        "--batch-timeout",
+        type=_milliseconds,
+        default=2.0,
+        metavar="MS",
+        help="milliseconds that a request waits for others; default: 2",
+    )
+    group = parser.add_argument_group("limits")
+    _limit(group, "--max-rows", 1024, "rows of a request")
+    _limit(group, "--max-bytes", 4 << 20, "bytes of a request")
+    _limit(group, "--max-waiting", 256, "requests that wait; more are answered with 503")
+    _limit(group, "--max-connections", 512, "open connections")
+    _limit(group, "--timeout", 30, "seconds for an answer")
+    _limit(group, "--client-timeout", 30, "seconds for a client to send or receive")
+    _limit(group, "--stop-timeout", 30, "seconds to answer what runs when stopped")
+    _limit(group, "--poll", 2, "seconds between looks for a newer version")
+
+
+def _limit(group, name, default, text):
+    group.add_argument(
+        name, type=positive_int, default=default, metavar="N", help=f"{text}; default: {default}"
+    )
+
+
+def _port(text):
+    if not text.isdecimal() or int(text) > 65535:
+        raise ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
+    return int(text)
+
+
+def _milliseconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 10_000:
+        raise ArgumentTypeError(f"{text!r} is not a number of milliseconds up to 10000")
+    return value
+
+
+def run(arguments: Namespace) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    from keras_bert_impl.serving.rest.versions import Folder
+
+    if not all(map(importlib.util.find_spec, _PACKAGES)):
+        raise InputError('serve needs more packages: pip install "keras-bert-impl[serve]".')
+    folder = Folder(arguments.folder, arguments.name)
+    with listen(arguments.host, arguments.port) as listener:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(0))
+        _serve(arguments, folder, listener)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opens the port, so that clients wait while the model is loaded.
+
+    Raises:
+        InputError: it is in use, or not this machine's.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except (OSError, UnicodeError) as error:
+        code = getattr(error, "errno", None)
+        reason = "it is in use" if code == errno.EADDRINUSE else getattr(error, "strerror", error)
+        raise InputError(
+            f"cannot listen on port {port} of {host}: {reason}. Choose another with --port."
+        ) from error
+
+
+def _serve(arguments, folder, listener):
+    from keras_bert_impl.cli.main import _import_tensorflow_quietly
+
+    if not arguments.debug:
+        _import_tensorflow_quietly(alone=True)
+    from keras_bert_impl.serving.rest.server import Limits, ModelServer
+
+    limits = Limits(
+        max_batch=arguments.max_batch,
+        batch_timeout=arguments.batch_timeout / 1000,
+        max_rows=arguments.max_rows,
+        max_bytes=arguments.max_bytes,
+        max_waiting=arguments.max_waiting,
+        max_connections=arguments.max_connections,
+        seconds=arguments.timeout,
+        client_seconds=arguments.client_timeout,
+        stop_seconds=arguments.stop_timeout,
+    )
+    server = ModelServer(folder, limits, arguments.poll, lambda line: say(f"{folder.name}: {line}"))
+    server.load()
+    if server.versions.current is None:
+        raise InputError(f"no version of {folder.path} can be loaded.")
+    host, port = listener.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    print(f"serving http://{host}:{port}/v1/models/{folder.name}", flush=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn handles them, and passes them on
+    if not server.run(listener):
+        sys.stdout.flush()
+        os._exit(0)  # a model that runs or loads would delay or crash the end of Python

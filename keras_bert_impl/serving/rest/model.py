@@ -1,0 +1,204 @@
+"""A loaded SavedModel and its signatures; needs TensorFlow and TF-Text only."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401, registers the operations of tokenizers
+from google.protobuf.json_format import MessageToDict
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_bert_impl.serving.rest.wire import STATUS, ApiError, Arrays, Input
+
+WARMUP = "assets.extra/tf_serving_warmup_requests"
+
+
+class Signature:
+    """A signature of a loaded SavedModel.
+
+    Attributes:
+        inputs: `Input` of each name.
+        method: such as `"tensorflow/serving/predict"`.
+    """
+
+    def __init__(self, function: Any, method: str) -> None:
+        self._function = function
+        self.method = method
+        self._specs = function.structured_input_signature[1]
+        self.inputs = {name: _input(self._specs[name]) for name in sorted(self._specs)}
+        shapes = [spec.shape.as_list() for spec in function.structured_outputs.values()]
+        self._shapes = dict(zip(function.structured_outputs, shapes))
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """Runs the graph.
+
+        Raises:
+            ApiError: the graph refuses the inputs.
+        """
+        try:
+            tensors = {n: tf.constant(array, self._specs[n].dtype) for n, array in arrays.items()}
+            return {name: output.numpy() for name, output in self._function(**tensors).items()}
+        except tf.errors.OpError as error:
+            raise _api_error(error) from error
+        except (TypeError, ValueError) as error:
+            raise ApiError(_sentence(str(error))) from error
+
+    @property
+    def mask(self) -> str | None:
+        """Name of the input that masks padding, if there is one."""
+        return next((name for name in ("padding_mask", "input_mask") if name in self.inputs), None)
+
+    @property
+    def varying(self) -> list[str]:
+        """Names of the outputs whose rows have a size that depends on the batch."""
+        return [name for name, shape in self._shapes.items() if None in shape[1:]]
+
+    @property
+    def counter(self) -> str | None:
+        """Name of the output that counts the second dimension of all `varying` outputs.
+
+        None if there is no such output, or if other dimensions vary too.
+        """
+        counters = [name for name in self._shapes if name.startswith("num_")]
+        is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
+        return counters[0] if len(counters) == 1 and is_simple else None
+
+
+class Model:
+    """A loaded version.
+
+    Args:
+        directory: the SavedModel.
+        version: its number.
+
+    Raises:
+        Exception: whatever TensorFlow raises for files that it cannot load or run.
+    """
+
+    def __init__(self, directory: Path, version: int) -> None:
+        self.version = version
+        message = saved_model_pb2.SavedModel()
+        message.ParseFromString((directory / "saved_model.pb").read_bytes())
+        definitions = message.meta_graphs[0].signature_def
+        self._loaded = tf.saved_model.load(str(directory))
+        self.signatures = {
+            name: Signature(function, definitions[name].method_name)
+            for name, function in self._loaded.signatures.items()
+        }
+        if not self.signatures:
+            raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")
+        self.metadata = {
+            name: MessageToDict(
+                definitions[name],
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+            )
+            for name in sorted(self.signatures)
+        }
+        for signature, arrays in self._warmup_requests(directory / WARMUP):
+            if signature in self.signatures:
+                self.signatures[signature](arrays)
+
+    def _warmup_requests(self, path):
+        """Iterates over (signature, inputs): those of the export, or a row of zeros for each."""
+        if path.is_file():
+            for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+                yield read_warmup(record)
+            return
+        for name, signature in self.signatures.items():
+            yield (
+                name,
+                {
+                    key: np.full(
+                        [size or 1 for size in shape], b"" if dtype.kind == "O" else 0, dtype
+                    )
+                    for key, (dtype, shape) in signature.inputs.items()
+                },
+            )
+
+    def signature(self, name: str) -> Signature:
+        """Returns a signature by name, or raises an `ApiError`."""
+        if name not in self.signatures:
+            raise ApiError(f'Serving signature name: "{name}" not found in signature def')
+        return self.signatures[name]
+
+
+def _input(spec):
+    dtype = np.dtype(object) if spec.dtype == tf.string else np.dtype(spec.dtype.as_numpy_dtype)
+    return Input(dtype, tuple(spec.shape.as_list()))
+
+
+def load(directory: Path, version: int) -> Model:
+    """Loads a version and runs its warm-up requests.
+
+    Raises:
+        ApiError: the files cannot be loaded or run.
+    """
+    try:
+        return Model(directory, version)
+    except ApiError:
+        raise
+    except tf.errors.OpError as error:
+        raise _api_error(error) from error
+    except Exception as error:  # TensorFlow raises many kinds for files of any content
+        raise ApiError(f"{type(error).__name__}: {_sentence(str(error))}", "UNKNOWN") from error
+
+
+def _api_error(error):
+    """Returns the `ApiError` of an error of TensorFlow, such as `NotFoundError`."""
+    name = type(error).__name__.removesuffix("Error")
+    code = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper()
+    return ApiError(_sentence(error.message), code if code in STATUS else "UNKNOWN")
+
+
+def _sentence(message):
+    """Returns what a message of TensorFlow says, without nodes and traces."""
+    lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
+    text = re.sub(r"^\s*\(\d+\) [A-Z_]+:\s*", "", lines[-1]).split(" [Op:")[0]
+    return text[:500].strip()
+
+
+# === Warm-up requests ===
+
+
+def read_warmup(record: bytes) -> tuple[str, Arrays]:
+    """Reads (signature, inputs) from the bytes of a `PredictionLog`; see `serving.warmup`."""
+    log = dict(_fields(record))[6]  # predict_log
+    signature, inputs = "serving_default", {}
+    for number, content in _fields(dict(_fields(log))[1]):  # request
+        if number == 1:  # model_spec
+            signature = dict(_fields(content)).get(3, b"serving_default").decode()
+        elif number == 2:  # inputs
+            entry = dict(_fields(content))
+            tensor = tf.make_tensor_proto(0)
+            tensor.ParseFromString(entry[2])
+            inputs[entry[1].decode()] = tf.make_ndarray(tensor)
+    return signature, inputs
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Iterates over (number, content) of a protocol buffer's fields; of numbers, the bytes."""
+    position = 0
+    while position < len(message):
+        tag, position = _number(message, position)
+        if tag & 7 == 0:
+            content, position = _number(message, position)
+        else:
+            size = {1: 8, 5: 4}.get(tag & 7)
+            if size is None:
+                size, position = _number(message, position)
+            content, position = message[position : position + size], position + size
+        yield tag >> 3, content
+
+
+def _number(message, position):
+    value = shift = 0
+    while True:
+        byte = message[position]
+        value |= (byte & 127) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 128:
+            return value, position

@@ -1,0 +1,392 @@
+"""The HTTP server: endpoints, limits on clients, metrics."""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import re
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import h11
+import prometheus_client as prometheus
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from keras_bert_impl.serving.rest.batching import Batcher
+from keras_bert_impl.serving.rest.model import load
+from keras_bert_impl.serving.rest.versions import Folder, Versions
+from keras_bert_impl.serving.rest.wire import (
+    ApiError,
+    parse_examples,
+    parse_request,
+    read_inputs,
+    write_error,
+    write_outputs,
+)
+
+# As `model_servers/http_rest_api_util.cc` of TensorFlow Serving has them.
+_WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_PREDICTION = rf"/v1/models/(?P<name>[^/:]+){_WHICH}:(?P<method>classify|regress|predict)"
+_STATUS = rf"/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?"
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What clients can use.
+
+    Attributes:
+        max_batch: rows of a batch of several requests.
+        batch_timeout: seconds that a request waits for others.
+        max_rows: rows of a request.
+        max_bytes: bytes of a request; all requests together may hold 16 times as many.
+        max_waiting: requests in the queue.
+        max_connections: open connections.
+        seconds: from the last byte of a request to its answer.
+        client_seconds: for a client to send a request or to receive an answer, and that it may
+            leave a connection idle.
+        stop_seconds: to answer what runs when the server is stopped.
+    """
+
+    max_batch: int = 32
+    batch_timeout: float = 0.002
+    max_rows: int = 1024
+    max_bytes: int = 4 << 20
+    max_waiting: int = 256
+    max_connections: int = 512
+    seconds: float = 30.0
+    client_seconds: float = 30.0
+    stop_seconds: int = 30
+
+
+class ModelServer:
+    """Serves the newest version of a model.
+
+    Args:
+        folder: the versions.
+        limits: what clients can use.
+        poll_seconds: how often to look for newer versions.
+        report: called with a line about each version.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        limits: Limits = Limits(),
+        poll_seconds: float = 2.0,
+        report: Callable[[str], None] = print,
+    ) -> None:
+        self.limits = limits
+        self.versions = Versions(folder, load, report)
+        self._poll_seconds = poll_seconds
+        self._metrics = _Metrics(self.versions)
+        self._batcher = Batcher(
+            limits.max_batch, limits.batch_timeout, limits.max_waiting, self._metrics.batch.observe
+        )
+        self._metrics.queue.set_function(lambda: len(self._batcher))
+        self._json = ThreadPoolExecutor(1, "json")  # one: the memory of parsing is bounded
+        self._held = 0  # bytes of the bodies of all requests
+        config = uvicorn.Config(
+            self._application(),
+            loop="asyncio",
+            http=_connection(limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=int(limits.client_seconds),
+            timeout_graceful_shutdown=limits.stop_seconds,
+        )
+        self._server = uvicorn.Server(config)
+
+    def load(self) -> None:
+        """Loads the newest version that can be loaded; there may be none."""
+        self.versions.load_newest()
+
+    def run(self, listener: socket.socket) -> bool:
+        """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called.
+
+        Returns:
+            Whether nothing runs any more: no batch, and no load of a version.
+        """
+        self.versions.watch(self._poll_seconds)
+        try:
+            self._server.run([listener])
+        finally:
+            self._json.shutdown(wait=False, cancel_futures=True)
+            ended = [self._batcher.stop(1.0), self.versions.stop(1.0)]
+        return all(ended)
+
+    def stop(self) -> None:
+        """Makes `run` answer what runs and return; may be called in any thread."""
+        self._server.should_exit = True
+
+    # === Endpoints ===
+
+    def _application(self):
+        routes = [
+            Route("/healthz", self._endpoint("health", self._health)),
+            Route("/readyz", self._endpoint("ready", self._ready)),
+            Route("/metrics", self._metrics.page),
+            Route("/v1/{path:path}", self._endpoint("v1", self._v1), methods=_METHODS),
+        ]
+        return Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+
+    def _endpoint(
+        self, method: str, answer: Callable[[Request], Awaitable[str]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Returns an endpoint that answers errors as JSON, and counts and times requests."""
+
+        async def respond(request: Request) -> Response:
+            begun = time.monotonic()
+            try:
+                response = _json_response(200, await answer(request))
+            except ApiError as error:
+                response = _json_response(error.status, write_error(str(error)))
+            except ClientDisconnect:
+                response = Response(status_code=499)  # nobody reads it
+            except asyncio.CancelledError:  # `stop_seconds` are over
+                response = _json_response(503, write_error("The server is stopping."))
+            except Exception as error:
+                text = f"The server failed: {type(error).__name__}."
+                response = _json_response(500, write_error(text))
+            label = getattr(request.state, "method", method)
+            self._metrics.count(label, response.status_code, time.monotonic() - begun)
+            return response
+
+        return respond
+
+    async def _health(self, request: Request) -> str:
+        return '{"status": "ok"}\n'
+
+    async def _ready(self, request: Request) -> str:
+        since = self._batcher.busy_since
+        if since is not None and time.monotonic() - since > self.limits.seconds:
+            raise ApiError("The model has been busy for too long.", "UNAVAILABLE")
+        if self.versions.current is None:
+            raise ApiError("No version is loaded.", "UNAVAILABLE")
+        return f'{{"status": "ok", "version": {self.versions.current.version}}}\n'
+
+    async def _v1(self, request: Request) -> str:
+        path, is_read = request.url.path, request.method in ("GET", "HEAD")
+        pattern = _STATUS if is_read else _PREDICTION
+        found = re.fullmatch(pattern, path, re.IGNORECASE | re.ASCII)
+        if found is None or not (is_read or request.method == "POST"):
+            raise ApiError(f"Malformed request: {request.method} {path[:200]}")
+        parts = found.groupdict()
+        if not parts["name"]:
+            raise ApiError("Missing model name in request.")
+        if parts["label"]:
+            raise ApiError(f"Unrecognized servable version label: {parts['label']}")
+        if len(parts["version"] or "") > 18:
+            raise ApiError(f"Failed to convert version: {parts['version'][:100]} to numeric.")
+        version = None if parts["version"] is None else int(parts["version"])
+        if not is_read:
+            request.state.method = parts["method"].lower()
+            return await self._prediction(request, parts["name"], version)
+        if parts["metadata"]:
+            request.state.method = "metadata"
+            return self._metadata(parts["name"], version)
+        request.state.method = "status"
+        states = self.versions.status(parts["name"], version)
+        return json.dumps({"model_version_status": states}, indent=1) + "\n"
+
+    def _metadata(self, name, version):
+        model = self.versions.find(name, version)
+        spec = {"name": name, "signature_name": "", "version": str(model.version)}
+        signatures = json.dumps({"signature_def": model.metadata}, indent=1)
+        return (
+            f'{{\n"model_spec":{json.dumps(spec, indent=1)}\n,\n'
+            f'"metadata": {{"signature_def": {signatures}\n}}\n}}\n'
+        )
+
+    async def _prediction(self, request, name, version):
+        async with self._body(request) as body:
+            answer = self._answer(body, name, version, request.state.method)
+            try:
+                return await asyncio.wait_for(answer, self.limits.seconds)
+            except asyncio.TimeoutError:
+                raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
+
+    async def _answer(self, body, name, version, method):
+        """Returns the JSON of the answer to a request."""
+        loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
+
+        def read():
+            if method != "predict":
+                self._refuse_examples(body, name, version, method)
+            parsed = parse_request(body)
+            signature = self.versions.find(name, version).signature(parsed.signature)
+            return signature, read_inputs(parsed, signature.inputs, self.limits.max_rows), parsed
+
+        signature, arrays, parsed = await loop.run_in_executor(self._json, read)
+        outputs = await asyncio.wrap_future(self._batcher.submit(signature, arrays, expires))
+        return await loop.run_in_executor(self._json, write_outputs, outputs, parsed.by_row)
+
+    def _refuse_examples(self, body, name, version, method):
+        """Raises the `ApiError` for a method that no exported signature has."""
+        model = self.versions.find(name, version)
+        signature = model.signature(parse_examples(body, method))
+        wanted = f"tensorflow/serving/{method}"
+        if signature.method == wanted:
+            raise ApiError(f"Method {method} is not supported; use predict.", "UNIMPLEMENTED")
+        kind = "classification" if method == "classify" else "regression"
+        raise ApiError(
+            f"Expected {kind} signature method_name to be {wanted}. Was: {signature.method}"
+        )
+
+    @contextlib.asynccontextmanager
+    async def _body(self, request: Request) -> AsyncIterator[bytes]:
+        """Reads the body of a request, and counts it until the request is answered."""
+        limit = self.limits.max_bytes
+        too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ApiError("Compressed requests are not supported.", status=415)
+        if int(request.headers.get("content-length", 0)) > limit:
+            raise too_large
+        parts: list[bytes] = []
+        size = 0
+
+        async def read():
+            nonlocal size
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                self._held += len(part)
+                if size > limit:
+                    raise too_large
+                if self._held > 16 * limit:
+                    raise ApiError("The server is busy: it holds too many bytes.", "UNAVAILABLE")
+
+        try:
+            await asyncio.wait_for(read(), self.limits.client_seconds)
+            yield b"".join(parts)
+        except asyncio.TimeoutError:
+            raise ApiError("The request did not arrive in time.", status=408) from None
+        finally:
+            self._held -= size
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Answers paths and methods that no route has."""
+    assert isinstance(error, HTTPException)
+    text = f"{error.detail}: {request.method} {request.url.path[:200]}"
+    return _json_response(error.status_code, write_error(text))
+
+
+def _json_response(status: int, text: str) -> Response:
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return Response(text, status, headers, media_type="application/json")
+
+
+class _Metrics:
+    """Counters for Prometheus, in a registry of their own."""
+
+    def __init__(self, versions: Versions) -> None:
+        self._registry = prometheus.CollectorRegistry()
+        to_all: dict[str, Any] = {"namespace": "keras_bert", "registry": self._registry}
+        self._requests = prometheus.Counter(
+            "requests", "Requests by API method and HTTP status.", ["method", "code"], **to_all
+        )
+        self._seconds = prometheus.Histogram(
+            "request_seconds", "Time of requests.", ["method"], **to_all
+        )
+        self.batch = prometheus.Histogram(
+            "batch_rows", "Rows of batches.", buckets=[2**n for n in range(11)], **to_all
+        )
+        self.queue = prometheus.Gauge("queue_length", "Requests that wait.", **to_all)
+        version = prometheus.Gauge("model_version", "Version that is served.", ["model"], **to_all)
+        version.labels(versions.name).set_function(
+            lambda: versions.current.version if versions.current else 0
+        )
+
+    def count(self, method: str, status: int, seconds: float) -> None:
+        """Counts an answered request."""
+        self._requests.labels(method, status).inc()
+        self._seconds.labels(method).observe(seconds)
+
+    async def page(self, request: Request) -> Response:
+        """Returns the page that Prometheus reads."""
+        text = prometheus.generate_latest(self._registry)
+        return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
+
+
+# === Connections ===
+
+
+def _connection(limits: Limits) -> type[H11Protocol]:
+    """Returns the protocol of a connection; uvicorn creates one for each client."""
+
+    class Connection(H11Protocol):
+        """Drops slow clients, and answers with JSON what is not HTTP."""
+
+        _idle: asyncio.TimerHandle | None = None
+        _stalled: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            # Head and body are written one after the other; Nagle's algorithm would wait between.
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._idle = self._drop_later(self._idle)
+            if len(self.connections) > limits.max_connections:
+                self._refuse(503, "The server is busy: it has too many connections.")
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            for timer in (self._idle, self._stalled):
+                if timer is not None:
+                    timer.cancel()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            try:
+                super().data_received(data)
+            except h11.LocalProtocolError:  # more data after a refused request
+                self.transport.abort()
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._idle.cancel()  # the endpoint limits the time from here on
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._idle = self._drop_later(self._idle)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stalled = self._drop_later(self._stalled)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._stalled.cancel()
+
+        def send_400_response(self, msg: str) -> None:
+            self._refuse(400, msg)
+
+        def _refuse(self, status, message):
+            response = _json_response(status, write_error(message))
+            headers = [*response.raw_headers, (b"connection", b"close")]
+            for event in (
+                h11.Response(status_code=status, headers=headers),
+                h11.Data(data=response.body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event))
+            self.transport.close()
+
+        def _drop_later(self, timer):
+            if timer is not None:
+                timer.cancel()
+            return self.loop.call_later(limits.client_seconds, self.transport.abort)
+
+    return Connection

@@ -1,0 +1,157 @@
+"""Versions of a model in a folder, and the one that is served."""
+
+import gc
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.rest.wire import ApiError
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from keras_bert_impl.serving.rest.model import Model
+
+_GRAPH = "saved_model.pb"
+
+
+class Folder:
+    """Versions of a model: numbered SavedModels in a folder, or one SavedModel.
+
+    Args:
+        path: `models/reviews`, with `1/` and `2/`, or `models/reviews/1`.
+        name: name of the model. Default: that of the folder.
+
+    Raises:
+        InputError: the path holds no SavedModel.
+    """
+
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
+        self.path = Path(path).absolute()
+        if not self.path.exists():
+            raise InputError(f"there is no folder {path}; `keras-bert export --out` writes one.")
+        if not self.path.is_dir():
+            raise InputError(f"{path} is a file; give the folder that `keras-bert export` wrote.")
+        self._is_single = (self.path / _GRAPH).is_file()
+        is_numbered = self.path.name.isdecimal() and self._is_single
+        self.name = name or (self.path.parent if is_numbered else self.path).name
+        self._version = int(self.path.name) if is_numbered else 1
+        if not self.versions():
+            raise InputError(
+                f"{path} has no SavedModel: neither {_GRAPH} nor a numbered folder with one, "
+                f"such as {path}/1/{_GRAPH}. `keras-bert export --out {path}` writes it."
+            )
+
+    def versions(self) -> list[tuple[int, Path]]:
+        """Returns (number, SavedModel) of each version, newest first."""
+        if self._is_single:
+            return [(self._version, self.path)]
+        found = [
+            (int(entry.name), entry)
+            for entry in self.path.iterdir()
+            if entry.name.isdecimal() and len(entry.name) < 19 and (entry / _GRAPH).is_file()
+        ]
+        return sorted(found, reverse=True)
+
+    def files(self, directory: Path) -> list[tuple[str, int, int]]:
+        """Returns name, size and time of the files of a SavedModel, which show that it changed."""
+        paths = sorted(path for path in directory.rglob("*") if path.is_file())
+        stats = [(str(path), path.stat()) for path in paths]
+        return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+
+
+class Versions:
+    """Serves the newest version of a model that can be loaded.
+
+    A newer version is loaded beside the old one, which answers until then. One that cannot be
+    loaded is left alone until its files change.
+
+    Args:
+        folder: the versions.
+        load: function of a SavedModel and its number; raises an `ApiError` if it cannot be loaded.
+        report: called with a line about each version that is loaded or refused.
+    """
+
+    def __init__(
+        self, folder: Folder, load: Callable[[Path, int], "Model"], report: Callable[[str], None]
+    ) -> None:
+        self.folder = folder
+        self.name = folder.name
+        self.current: Model | None = None
+        self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
+        self._refused: dict[int, Any] = {}  # version: its files at that time
+        self._load = load
+        self._report = report
+        self._stopped = threading.Event()
+
+    def load_newest(self) -> None:
+        """Switches to the newest version that can be loaded, if that is another one."""
+        for version, directory in self.folder.versions():
+            if self.current is not None and version == self.current.version:
+                return
+            files = self.folder.files(directory)
+            if self._refused.get(version) == files:
+                continue
+            self._set(version, "LOADING")
+            try:
+                model = self._load(directory, version)
+            except ApiError as error:
+                self._refused[version] = files
+                self._set(version, "END", error.code, str(error))
+                self._report(f"version {version} cannot be loaded: {error}")
+                continue
+            if self.current is not None:
+                self._set(self.current.version, "END")
+            self._set(version, "AVAILABLE")
+            self.current = model
+            self._report(f"version {version} is loaded")
+            gc.collect()  # frees the old one, whose functions refer to each other
+            return
+
+    def watch(self, seconds: float) -> None:
+        """Looks for newer versions in a thread, until `stop`."""
+        look = threading.Thread(target=self._look, args=[seconds], name="versions", daemon=True)
+        look.start()
+        self._thread = look
+
+    def stop(self, seconds: float) -> bool:
+        """Ends the watch; returns whether it ended in time, and is not loading a version."""
+        self._stopped.set()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def find(self, name: str, version: int | None) -> "Model":
+        """Returns the model of a request, or raises an `ApiError`."""
+        model = self.current
+        if name == self.name and model is not None and version in (None, model.version):
+            return model
+        wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+        raise ApiError(f"Servable not found for request: {wanted}", "NOT_FOUND")
+
+    def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
+        """Returns the states of one or all versions, as in a `GetModelStatusResponse`."""
+        states = self._states if name == self.name else {}
+        if version is not None and version not in states:
+            raise ApiError(f"Could not find version {version} of model {name}", "NOT_FOUND")
+        if not states:
+            raise ApiError(f"Could not find any versions of model {name}", "NOT_FOUND")
+        return [
+            {
+                "version": str(number),
+                "state": state,
+                "status": {"error_code": code, "error_message": message},
+            }
+            for number, (state, code, message) in sorted(states.items(), reverse=True)
+            if version in (None, number)
+        ]
+
+    def _set(self, version, state, code="OK", message=""):
+        # Replaced as a whole, as other threads read it.
+        self._states = {**self._states, version: (state, code, message)}
+
+    def _look(self, seconds):
+        while not self._stopped.wait(seconds):
+            try:
+                self.load_newest()
+            except OSError as error:  # files that vanish meanwhile, or a disk that is away
+                self._report(f"{self.folder.path} cannot be read: {error}")

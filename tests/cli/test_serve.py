@@ -1,0 +1,162 @@
+"""`keras-bert serve`: errors before it starts, and how it stops."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.serving import export_version
+from tests.serving.families import signatures_of
+from tests.serving.rest.load import load
+from tests.serving.rest.servers import Client
+from tests.tasks.helpers import ROOT
+
+COMMAND = [sys.executable, "-m", "keras_bert_impl.cli.main", "serve"]
+GOOD = {"instances": ["good"]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "reviews"
+    export_version(signatures_of("single_label"), path)
+    return path
+
+
+def start(folder, *options):
+    """(process, `Client`) of a server."""
+    process = subprocess.Popen(
+        [*COMMAND, str(folder), "--port", "0", *options],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    line = process.stdout.readline()
+    found = re.fullmatch(r"serving http://127\.0\.0\.1:(\d+)/v1/models/reviews\n", line)
+    assert found, process.stderr.read()
+    return process, Client(int(found[1]), "reviews")
+
+
+def error_of(*arguments, capsys):
+    """Runs the command in this process; returns its one line of stderr."""
+    assert cli.main(["serve", *map(str, arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    return err
+
+
+def test_folders_that_cannot_be_served(tmp_path, capsys):
+    assert "there is no folder" in error_of(tmp_path / "none", capsys=capsys)
+    assert "has no SavedModel" in error_of(tmp_path, capsys=capsys)
+    (tmp_path / "a.txt").write_text("a")
+    assert "is a file" in error_of(tmp_path / "a.txt", capsys=capsys)
+
+
+def test_ports_that_cannot_be_used(folder, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = error_of(folder, "--port", port, capsys=capsys)
+    assert f"cannot listen on port {port} of 127.0.0.1: it is in use. Choose" in line
+    assert "cannot listen" in error_of(folder, "--host", "192.0.2.1", capsys=capsys)
+    assert "'70000' is not a port" in error_of(folder, "--port", 70000, capsys=capsys)
+    assert "is not a number of milli" in error_of(folder, "--batch-timeout", "x", capsys=capsys)
+
+
+def test_a_missing_extra(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert 'pip install "keras-bert-impl[serve]"' in error_of(folder, capsys=capsys)
+
+
+def test_errors_do_not_wait_for_tensorflow(tmp_path):
+    code = (
+        "import sys; from keras_bert_impl.cli.main import main\n"
+        f"assert main(['serve', {str(tmp_path)!r}]) == 2\n"
+        "assert not {'tensorflow', 'keras', 'uvicorn'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_a_folder_of_something_else(tmp_path):
+    (tmp_path / "model" / "1").mkdir(parents=True)
+    (tmp_path / "model" / "1" / "saved_model.pb").write_text("not a graph")
+    done = subprocess.run(
+        [*COMMAND, str(tmp_path / "model"), "--port", "0"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    first, last = done.stderr.splitlines()
+    assert first.startswith("model: version 1 cannot be loaded: ")
+    assert last == f"keras-bert: no version of {tmp_path}/model can be loaded."
+
+
+def test_sigterm_lets_requests_finish(folder):
+    """One waits in a batch when the signal comes; it is answered, and others are not accepted."""
+    process, client = start(folder, "--batch-timeout", "2000")
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(client.predict(GOOD)))
+    thread.start()
+    time.sleep(0.7)
+    process.terminate()
+    time.sleep(0.7)
+    with pytest.raises(ConnectionError):
+        client.get("/healthz")
+    thread.join(30)
+    assert answers[0][0] == 200
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0 and out == ""
+    assert err == "reviews: version 1 is loaded\n"
+
+
+@pytest.mark.slow
+def test_the_stop_is_bounded(folder):
+    process, client = start(folder, "--batch-timeout", "9000", "--stop-timeout", "1")
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(client.predict(GOOD)))
+    thread.start()
+    time.sleep(0.7)
+    process.terminate()
+    thread.join(30)
+    assert answers == [(503, {"error": "The server is stopping."})]
+    assert process.wait(timeout=30) == 0
+    assert process.communicate()[1] == "reviews: version 1 is loaded\n"
+
+
+@pytest.mark.slow
+def test_stop_under_load(folder):
+    process, client = start(folder)
+    statuses, stopped = [], threading.Event()
+
+    def ask():
+        while not stopped.is_set():
+            try:
+                statuses.append(client.predict(GOOD)[0])
+            except (OSError, json.JSONDecodeError):
+                assert process.poll() is None or process.returncode == 0
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+    stopped.set()
+    for thread in threads:
+        thread.join(30)
+    assert set(statuses) == {200} and len(statuses) > 10
+    assert process.communicate()[1] == "reviews: version 1 is loaded\n"
+
+
+@pytest.mark.slow
+def test_load_for_five_minutes(folder):
+    """8 clients on connections that stay open: no error, and memory does not grow."""
+    process, client = start(folder)
+    found = load(client.port, "reviews", process.pid, 8, 300)
+    print(json.dumps(found))
+    process.terminate()
+    assert process.wait(timeout=30) == 0
+    first, last = found["memory of the server in the second and last fifth, MB"]
+    assert found["errors"] == 0 and last < first + 10

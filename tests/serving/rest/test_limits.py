@@ -1,0 +1,231 @@
+"""What clients can do to a server: nothing."""
+
+import base64
+import contextlib
+import json
+import os
+import random
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.serving.rest.servers import running, wait_for
+
+GOOD = json.dumps({"instances": ["good"]}).encode()
+
+
+@pytest.fixture(scope="module")
+def folder(exported):
+    return exported("single_label")[1]
+
+
+@pytest.fixture(scope="module")
+def small(folder):
+    """A server with low limits."""
+    with running(
+        folder, max_bytes=10_000, max_rows=3, client_seconds=1.0, max_connections=20
+    ) as client:
+        yield client
+
+
+def head(path, *headers, method="POST"):
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
+    lines += ["Connection: close"] if method == "POST" else []
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def test_large_bodies(small):
+    path = f"{small.path}:predict"
+    assert small.predict(b" " * 9_000 + GOOD)[0] == 200
+    status, answer = small.predict(b" " * 10_000 + GOOD)
+    assert status == 413 and answer == {"error": "The request is larger than 10000 bytes."}
+    # Answered before anything is sent.
+    assert b" 413 " in small.raw(head(path, "Content-Length: 999999999999"), timeout=3)
+    chunks = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+    assert b" 413 " in small.raw(head(path, "Transfer-Encoding: chunked") + chunks * 4, timeout=3)
+    status, _, _ = small.send("POST", path, b"\x1f\x8b", {"Content-Encoding": "gzip"})
+    assert status == 415
+
+
+def test_many_rows(small):
+    assert small.predict({"instances": ["a"] * 3})[0] == 200
+    for request in ({"instances": ["a"] * 4}, {"inputs": {"text": ["a"] * 4}}):
+        status, answer = small.predict(request)
+        assert status == 400 and "has 4 rows; this server takes up to 3" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    "sent, status",
+    [
+        (b"", None),
+        (b"POST /v1", None),
+        (head("/v1/models/single_label:predict", "Content-Length: 50"), b" 408 "),
+        (head("/healthz", method="GET") + b"GET /he", b" 200 "),
+    ],
+    ids=["connect", "head", "body", "second request"],
+)
+def test_slow_senders_are_dropped(small, sent, status):
+    begun = time.monotonic()
+    with socket.create_connection(("127.0.0.1", small.port), timeout=10) as connection:
+        connection.sendall(sent)
+        received = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := connection.recv(65536):
+                received += part
+    assert 0.5 < time.monotonic() - begun < 8
+    assert status in received if status else received == b""
+
+
+def test_slow_readers_are_dropped(small):
+    """A client asks and asks, and reads nothing, until the server's buffers are full."""
+    open_ones = small.server._server.server_state.connections
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", small.port))
+        wait_for(lambda: open_ones)
+        connection.settimeout(0.2)
+        with contextlib.suppress(OSError):
+            while True:  # at some time the server reads no more
+                connection.sendall(head(f"{small.path}/metadata", method="GET") * 20)
+        (protocol,) = open_ones
+        wait_for(lambda: protocol.flow.write_paused)
+        wait_for(lambda: not open_ones, seconds=10)
+    assert small.get("/healthz")[0] == 200
+
+
+def test_too_many_connections(small):
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection(("127.0.0.1", small.port)))
+        time.sleep(0.2)
+        answer = small.raw(b"")
+    assert b" 503 " in answer and b"retry-after: 1" in answer and b"too many connections" in answer
+
+
+def test_a_request_that_takes_too_long(folder):
+    with running(folder, seconds=0.5, batch_timeout=5.0) as client:
+        begun = time.monotonic()
+        assert client.predict(GOOD) == (504, {"error": "The model took too long."})
+        assert time.monotonic() - begun < 4
+
+
+def test_a_full_queue(folder):
+    with running(folder, max_waiting=1, batch_timeout=1.0) as client:
+        statuses = []
+
+        def ask():
+            status, headers, _ = client.send("POST", f"{client.path}:predict", GOOD)
+            statuses.append(status)
+            assert status == 200 or headers["Retry-After"] == "1"
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(statuses) == [200, 503, 503, 503]
+
+
+# === Garbage ===
+
+METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "get", "\u00e9", ""]
+PATHS = ["/v1/models/single_label", "/v1/models/", "/v1/", "/", "/metrics", "/healthz", "*", ""]
+ENDS = [
+    "",
+    ":predict",
+    ":classify",
+    "/metadata",
+    "/versions/1:predict",
+    "/versions/99",
+    "/%00",
+    "?a",
+]
+HEADERS = ["Content-Length: -1", "Content-Length: 5", "Transfer-Encoding: chunked", "Upgrade: websocket",
+           "Connection: Upgrade", "Expect: 100-continue", "Content-Encoding: gzip", "Host: x",
+           "X: " + "y" * 70_000, "\u00e9: \u00e9", ": ", "Content-Type: text/html"]  # fmt: skip
+PARTS = ["{", "}", "[", "]", ",", ":", '"', '"instances"', '"inputs"', '"signature_name"', '"ids"',
+         '"text"', "1", "-1", "1e999", "NaN", "null", "true", '"good"', '{"b64":"/w=="}', "\\u0000",
+         '"\\ud800"', '"token_ids"', "[[[[", "9" * 50]  # fmt: skip
+BODIES = [
+    {"instances": ["good"]},
+    {"signature_name": "pairs", "instances": [{"first": "a", "second": "b"}]},
+    {"inputs": {"text": ["a", "b"]}},
+    {
+        "signature_name": "ids",
+        "instances": [{"token_ids": [2, 3], "segment_ids": [0, 0], "padding_mask": [1, 1]}],
+    },
+]
+
+
+def garbage(draw):
+    """(bytes of a request, whether it is whole HTTP): any bytes, or nearly a good request."""
+    kind = draw.randrange(8)
+    if kind == 0:
+        return draw.randbytes(draw.randrange(300)), False
+    if kind == 1:
+        method, path = draw.choice(METHODS), draw.choice(PATHS) + draw.choice(ENDS)
+        lines = [f"{method} {path} HTTP/{draw.choice(['1.1', '1.0', '9', ''])}"]
+        lines += draw.sample(HEADERS, draw.randrange(4))
+        return "\r\n".join([*lines, "", ""]).encode() + draw.randbytes(draw.randrange(20)), False
+    body = json.dumps(draw.choice(BODIES)).encode()
+    if kind == 2:
+        body = "".join(draw.choices(PARTS, k=draw.randrange(20))).encode()
+    elif kind == 3:
+        body = draw.randbytes(draw.randrange(200))
+    elif kind == 4:
+        text = base64.b64encode(draw.randbytes(draw.randrange(50))).decode()
+        body = json.dumps({"instances": [{"b64": text}] * draw.randrange(3)}).encode()
+    elif kind > 5:
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(body))
+            new = draw.choice([b"", draw.randbytes(1), draw.choice(PARTS).encode()])
+            body = body[:at] + new + body[at + draw.randrange(3) :]
+    path = "/v1/models/single_label" + draw.choice([":predict"] * 6 + ENDS)
+    size = len(body) + (draw.random() < 0.02) * draw.randrange(-5, 5)
+    return head(path, f"Content-Length: {size}") + body, 0 <= size <= len(body)
+
+
+def send_garbage(client, count, seed=0):
+    """Sends random requests; returns how often each status was answered."""
+    draw, counts = random.Random(seed), {}
+    for _ in range(count):
+        request, is_whole = garbage(draw)
+        answer = client.raw(request, ends=not is_whole)
+        status = answer[9:12].decode() if answer else "none"
+        assert not answer or answer.startswith(b"HTTP/1.1 "), (request, answer)
+        assert status[0] in "24" or not is_whole, (request, answer)
+        assert status[0] in "24" or status in ("none", "100"), (request, answer)
+        counts[status] = counts.get(status, 0) + 1
+    return counts
+
+
+def memory():
+    """MB of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def check_garbage(folder, count, caplog, capfd):
+    with running(folder, client_seconds=5.0) as client:
+        send_garbage(client, count // 5, seed=1)
+        before = memory()
+        counts = send_garbage(client, count)
+        grown = memory() - before
+        assert client.predict(GOOD)[0] == 200
+    print(f"{count} requests: {counts}, {grown:.1f} MB more")
+    assert {"200", "400", "404"} <= counts.keys()
+    assert grown < 30
+    assert not caplog.records
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_garbage(folder, caplog, capfd):
+    check_garbage(folder, 2000, caplog, capfd)
+
+
+@pytest.mark.slow
+def test_much_garbage(folder, caplog, capfd):
+    check_garbage(folder, 100_000, caplog, capfd)

@@ -1,0 +1,124 @@
+"""Versions that appear, vanish and are broken while a server runs."""
+
+import json
+import os
+import shutil
+import threading
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.rest.model import WARMUP, read_warmup
+from keras_bert_impl.serving.rest.versions import Folder
+from keras_bert_impl.serving.warmup import BATCH_SIZES, example_inputs, write_warmup
+from tests.serving.rest.servers import running, wait_for
+
+
+@pytest.fixture
+def folder(exported, tmp_path):
+    """A folder of one version."""
+    shutil.copytree(exported("single_label")[1] / "1", tmp_path / "reviews" / "1")
+    return tmp_path / "reviews"
+
+
+def add(folder, version):
+    """Copies version 1 elsewhere and renames it, as exports do."""
+    shutil.copytree(folder / "1", folder / ".new")
+    os.rename(folder / ".new", folder / version)
+
+
+def states(client):
+    rows = json.loads(client.get(client.path)[1])["model_version_status"]
+    return {row["version"]: (row["state"], row["status"]["error_code"]) for row in rows}
+
+
+def test_a_newer_version_takes_over_without_a_gap(folder):
+    with running(folder, poll_seconds=0.1) as client:
+        statuses, stop = [], threading.Event()
+
+        def ask():
+            while not stop.is_set():
+                statuses.append(client.predict({"instances": ["good"]})[0])
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        add(folder, "2")
+        wait_for(lambda: states(client).get("2") == ("AVAILABLE", "OK"))
+        stop.set()
+        thread.join()
+        assert set(statuses) == {200} and len(statuses) > 3
+        assert states(client) == {"2": ("AVAILABLE", "OK"), "1": ("END", "OK")}
+        assert client.predict({"instances": ["good"]}, "/versions/2")[0] == 200
+        assert client.predict({"instances": ["good"]}, "/versions/1") == (
+            404,
+            {"error": "Servable not found for request: Specific(reviews, 1)"},
+        )
+        assert client.metric('keras_bert_model_version{model="reviews"}') == 2
+        shutil.rmtree(folder / "2")  # back to the version before
+        wait_for(lambda: states(client)["1"] == ("AVAILABLE", "OK"))
+        assert client.predict({"instances": ["good"]}, "/versions/1")[0] == 200
+
+
+@pytest.mark.parametrize("kind", ["weights", pytest.param("graph", marks=pytest.mark.slow)])
+def test_a_broken_version_is_passed_over(folder, kind):
+    add(folder, "2")
+    graph, weights = folder / "2/saved_model.pb", folder / "2/variables"
+    good = graph.read_bytes()
+    if kind == "graph":
+        graph.write_bytes(good[: len(good) // 2])
+    else:
+        shutil.rmtree(weights)
+    with running(folder, poll_seconds=0.1) as client:
+        assert client.predict({"instances": ["good"]}, "/versions/1")[0] == 200
+        state, code = states(client)["2"]
+        assert state == "END" and code != "OK"
+        assert sum("version 2 cannot be loaded: " in line for line in client.lines) == 1
+        assert all("\n" not in line and len(line) < 600 for line in client.lines)
+        if kind == "weights":  # a copy that is complete now
+            shutil.copytree(folder / "1/variables", weights)
+            wait_for(lambda: states(client)["2"] == ("AVAILABLE", "OK"))
+            assert client.predict({"instances": ["good"]}, "/versions/2")[0] == 200
+
+
+def test_warmup_requests_are_run(folder, exported):
+    signatures, _ = exported("single_label")
+    functions = {"ids": signatures.function("ids"), "pairs": signatures.function("pairs")}
+    path = folder / "1" / WARMUP
+    write_warmup(path, signatures, functions, "reviews")
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    requests = [read_warmup(record) for record in records]
+    assert [name for name, _ in requests] == ["ids"] * 3 + ["pairs"] * 3
+    for (name, arrays), size in zip(requests, BATCH_SIZES * 2):
+        expected = example_inputs(signatures, functions[name], size)
+        assert arrays.keys() == expected.keys()
+        for key, array in expected.items():
+            assert tf.reduce_all(tf.constant(arrays[key]) == tf.constant(array))
+    with running(folder) as client:
+        assert states(client)["1"] == ("AVAILABLE", "OK")
+    path.write_bytes(path.read_bytes()[:-20])
+    with running(folder) as client:
+        assert states(client)["1"] == ("END", "DATA_LOSS")
+        assert client.get("/readyz")[0] == 503
+        assert client.predict({"instances": ["good"]})[0] == 404
+
+
+def test_one_saved_model(folder):
+    assert Folder(folder / "1").versions() == [(1, folder / "1")]
+    assert Folder(folder / "1").name == "reviews"
+    (folder / "1").rename(folder.parent / "plain")
+    single = Folder(folder.parent / "plain", "films")
+    assert single.name == "films" and single.versions() == [(1, folder.parent / "plain")]
+
+
+def test_folders_without_a_model(tmp_path):
+    with pytest.raises(InputError, match="there is no folder"):
+        Folder(tmp_path / "none")
+    with pytest.raises(InputError, match="has no SavedModel"):
+        Folder(tmp_path)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="has no SavedModel"):
+        Folder(tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        Folder(tmp_path / "config.json")
