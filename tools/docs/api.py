@@ -10,7 +10,11 @@ ROOT = Path(__file__).parents[2]
 TOP = "keras_bert_impl"
 # Package -> what its page begins with. A name of two packages is documented on the first page.
 PACKAGES = {
-    f"{TOP}.tasks": "Models that take raw strings, readers of labeled data, and runs.",
+    f"{TOP}.tasks": (
+        "Models that take raw strings, readers of labeled data, and runs. Every model also has the "
+        f"methods of [`TaskModel`][{TOP}.tasks.base.task_model.TaskModel], such as `fit`, `predict`, "
+        "`from_pretrained`, `save_pretrained` and `export`."
+    ),
     f"{TOP}.pretraining": "From a corpus to records, and from records to a trained encoder.",
     f"{TOP}.tokenizers": "Tokenizers that run in the TensorFlow graph.",
     f"{TOP}.layers": "Keras layers of the encoder and its heads, on any Keras backend.",
@@ -21,6 +25,11 @@ PACKAGES = {
     f"{TOP}.plots": "Figures as PNG files. Needs the extra `plots`.",
     f"{TOP}.hub": "From the name of a model to a local directory.",
     TOP: "The names to import first. Most are documented on the page of the package that has them.",
+}
+
+# The methods that all task models share are shown once, on the page of their base class.
+_OPTIONS = {
+    f"{TOP}.tasks.base.task_model.TaskModel": "\n    options:\n      inherited_members: true"
 }
 
 
@@ -57,7 +66,7 @@ def pages() -> dict[str, str]:
             f"# `{package}`",
             what,
             "\n".join(["| name | what it is |", "|---|---|", *rows]),
-            *(f"::: {target}" for target in own),
+            *(f"::: {target}{_OPTIONS.get(target, '')}" for target in own),
         ]
         result[page_of(package)] = "\n\n".join(parts) + "\n"
     return result
