@@ -69,11 +69,9 @@ def _passed_on(owner, function):
         return inherited | _arguments(keras.Model.compile)
     if name == "export":
         return _arguments(export_onnx) | _arguments(export_openvino)
-    if owner is not None and issubclass(owner, keras.optimizers.Optimizer):
-        return _arguments(keras.optimizers.Adam.__init__)
-    if owner is not None and issubclass(owner, keras.layers.Layer):
-        return _arguments(keras.layers.Layer.__init__) | {"name", "dtype"}
-    return set()
+    if owner is None or name != "__init__":
+        return set()
+    return set().union({"name", "dtype"}, *(_arguments(base.__init__) for base in owner.__mro__))
 
 
 def _fields(settings_class):
