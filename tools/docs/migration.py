@@ -22,7 +22,8 @@ _BEGIN = """# Migration
 What replaces each class, argument, configuration key and flag of other libraries. A test compares the second column of
 every row with the signatures, settings and options of this package (`tests/docs/test_migration.py`).
 
-- `TextClassifier.fit(epochs=)` is an argument. `from_pretrained` of every task model takes the same ones.
+- `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
+  methods.
 - `keras-bert finetune --train` is an option of a command.
 - `keras-bert finetune epochs=` is a setting: `epochs=3` or `--epochs 3` on the command line, and a keyword argument of
   `finetune`. Settings of `keras-bert pretrain` are keyword arguments of `pretrain`.
@@ -55,7 +56,7 @@ def _table(library: Library, table: Table) -> str:
     lines = [f"### {table.title}", "", f"| {table.theirs} | this package | note |", "|---|---|---|"]
     for row in table.rows:
         theirs = ", ".join(f"`{name}`" for name in row.theirs.split(", "))
-        ours = ", ".join(f"`{name}`" for name in row.ours) or "—"
+        ours = "<br>".join(f"`{name}`" for name in row.ours) or "—"
         lines.append(f"| {theirs} | {ours} | {row.note} |")
     return "\n".join(lines) + "\n"
 
