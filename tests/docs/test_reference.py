@@ -89,6 +89,19 @@ def test_every_settings_class_of_the_package_is_listed():
     assert found <= listed
 
 
+def test_sentences_from_elsewhere_are_needed():
+    """A field that its own docstring describes leaves the table of `ELSEWHERE`."""
+    without = {
+        field.name
+        for _, settings_class, _ in settings_page.CLASSES
+        for field in dataclasses.fields(settings_class)
+        if field.name not in settings_page.sentences_of(settings_class.__doc__)
+    }
+    arguments = set(inspect.signature(prepare).parameters)
+    without |= arguments - settings_page.sentences_of(prepare.__doc__).keys()
+    assert settings_page.ELSEWHERE.keys() <= without
+
+
 def test_sentences_of_arguments():
     docstring = """A class.
 

@@ -3,6 +3,7 @@
 Usage: python tools/docs/migration.py
 """
 
+import re
 from pathlib import Path
 
 import migration_google
@@ -17,6 +18,7 @@ LIBRARIES = [
     migration_google.MODEL_GARDEN,
     migration_google.GOOGLE_RESEARCH,
 ]
+_SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside of parentheses
 _BEGIN = """# Migration
 
 What replaces each class, argument, configuration key and flag of other libraries. A test compares the second column of
@@ -55,10 +57,17 @@ def _library(library: Library) -> str:
 def _table(library: Library, table: Table) -> str:
     lines = [f"### {table.title}", "", f"| {table.theirs} | this package | note |", "|---|---|---|"]
     for row in table.rows:
-        theirs = ", ".join(f"`{name}`" for name in row.theirs.split(", "))
-        ours = "<br>".join(f"`{name}`" for name in row.ours) or "—"
+        theirs = ", ".join(f"`{name}`" for name in _SEPARATOR.split(row.theirs))
+        ours = "<br>".join(f"`{_written(name)}`" for name in row.ours) or "—"
         lines.append(f"| {theirs} | {ours} | {row.note} |")
     return "\n".join(lines) + "\n"
+
+
+def _written(reference: str) -> str:
+    """Returns a reference as users write it."""
+    if reference == "Tokenizer.__call__":
+        return "tokenizer(texts)"
+    return reference.replace("Tokenizer.__call__", "tokenizer")
 
 
 if __name__ == "__main__":
