@@ -138,8 +138,14 @@ def test_tests_are_run_with_their_arguments(checkout):
     ]
     assert run(checkout, ".ci/run").returncode == 0
     folders = "keras_bert_impl tests tools"
-    lint = [f"-m ruff check {folders}", f"-m ruff format --check {folders}"]
-    assert log(checkout) == [*lint, "-m mypy", PYTEST]
+    lint = [f"-m ruff check {folders}", f"-m ruff format --check {folders}", "-m mypy"]
+    docs = [
+        "-m pip install --quiet --upgrade pip",
+        f"-m pip install --quiet --editable {checkout}[docs]",
+        "-m mkdocs build --strict --clean",
+        "tools/docs/check_site.py build/site",
+    ]
+    assert log(checkout) == [*lint, *docs, PYTEST]
 
 
 def test_a_failed_installation_is_tried_again(checkout):

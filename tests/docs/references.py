@@ -1,0 +1,166 @@
+"""Resolves what pages name: functions and their arguments, commands, options and settings."""
+
+import argparse
+import dataclasses
+import functools
+import importlib
+import inspect
+
+import keras
+
+import keras_bert_impl
+from keras_bert_impl.cli import main
+from keras_bert_impl.cli import settings as cli_settings
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
+from keras_bert_impl.serving.onnx import export_onnx
+from keras_bert_impl.serving.openvino import export_openvino
+from keras_bert_impl.tasks import FinetuneSettings, TaskModel
+from keras_bert_impl.training import ReplicatedTrainer
+
+PACKAGES = ("", "tasks", "pretraining", "tokenizers", "layers", "training", "serving", "tuning")
+PACKAGES += ("interop", "plots", "hub")
+
+
+def find(name):
+    """Returns the object of a dotted name, such as `tasks.read_glue` or `Encoder.from_preset`.
+
+    Raises:
+        AttributeError: there is none.
+    """
+    first, _, rest = name.partition(".")
+    if first in PACKAGES:
+        value = importlib.import_module(f"keras_bert_impl.{first}")
+    else:
+        value = getattr(keras_bert_impl, first)
+    for part in filter(None, rest.split(".")):
+        value = getattr(value, part)
+    return value
+
+
+def accepts(owner, function, argument):
+    """Whether a function has an argument, or passes it on to one that has.
+
+    Args:
+        owner: the class that has the function, or None.
+    """
+    parameters = inspect.signature(function).parameters
+    if argument in parameters and parameters[argument].kind is not inspect.Parameter.VAR_KEYWORD:
+        return True
+    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return False
+    return argument in _passed_on(owner, function)
+
+
+def _passed_on(owner, function):
+    """The names of `**kwargs` of a function."""
+    name = function.__name__
+    if name in ("finetune", "finetune_set"):
+        return _fields(FinetuneSettings)
+    if name in ("pretrain", "adapt"):
+        return _fields({"pretrain": PretrainSettings, "adapt": AdaptationSettings}[name])
+    if name in ("from_pretrained", "from_preset", "load_tuned"):
+        own = _arguments(owner.__init__) if owner else set()
+        if owner is not None and issubclass(owner, TaskModel):
+            return own | _arguments(TaskModel.from_pretrained)
+        return own | _fields(EncoderConfig)
+    if name == "compile":
+        inherited = _arguments(TaskModel.compile) | _arguments(ReplicatedTrainer.compile)
+        return inherited | _arguments(keras.Model.compile)
+    if name == "export":
+        return _arguments(export_onnx) | _arguments(export_openvino)
+    if owner is None or name != "__init__":
+        return set()
+    return set().union({"name", "dtype"}, *(_arguments(base.__init__) for base in owner.__mro__))
+
+
+def _fields(settings_class):
+    return {field.name for field in dataclasses.fields(settings_class)}
+
+
+def _arguments(function):
+    return set(inspect.signature(function).parameters)
+
+
+@dataclasses.dataclass
+class Command:
+    """The parser of a command, and what `add_settings` was called with."""
+
+    parser: argparse.ArgumentParser
+    settings_class: type | None = None
+    recipes: dict | None = None
+
+
+@functools.cache
+def command(name):
+    """Returns the `Command` of a `keras-bert` command.
+
+    Raises:
+        KeyError: there is none.
+    """
+    module = importlib.import_module(f"keras_bert_impl.cli.{main.COMMANDS[name][0]}")
+    found = Command(main.CommandParser(prog=f"keras-bert {name}"))
+    add_settings = cli_settings.add_settings
+
+    def add(parser, settings_class, recipes=None):
+        found.settings_class, found.recipes = settings_class, recipes
+        add_settings(parser, settings_class, recipes)
+
+    if hasattr(module, "add_settings"):
+        module.add_settings = add
+    try:
+        module.add_arguments(found.parser)
+        main._add_debug(found.parser)
+    finally:
+        if hasattr(module, "add_settings"):
+            module.add_settings = add_settings
+    return found
+
+
+def parse(words):
+    """Parses the words of a `keras-bert` command, as the command line does, without running it.
+
+    Raises:
+        InputError: an argument, a setting or its value is not accepted.
+    """
+    name, rest = main._split(words)
+    if name is None:
+        assert set(rest) <= {"--help", "-h", "--version"}, rest
+        return
+    found = command(name)
+    if "--help" in rest or "-h" in rest:
+        return
+    parsed = found.parser.parse_intermixed_args(list(map(main._dashed, rest)))
+    if found.settings_class is None:
+        return
+    if parsed.recipe and parsed.recipe not in (found.recipes or {}):
+        assert parsed.recipe.endswith(".yaml"), parsed.recipe
+        parsed.recipe = None  # a file of the user's
+        cli_settings.given_settings(parsed, found.settings_class, found.recipes)
+        return
+    cli_settings.resolve_settings(parsed, found.settings_class, found.recipes)
+
+
+def check_reference(reference):
+    """Asserts that a reference of the migration page exists; for its forms, see `Row.ours`."""
+    if reference.startswith("keras-bert"):
+        _, name, *what = reference.split()
+        found = command(name)
+        for one in what:
+            if one.startswith("--"):
+                assert one in found.parser._option_string_actions, reference
+            else:
+                setting, equals = one[:-1], one[-1]
+                assert equals == "=" and setting in _fields(found.settings_class), reference
+        return
+    path, _, argument = reference.partition("(")
+    value = find(path)
+    if not argument:
+        return
+    assert argument.endswith("=)"), reference
+    owner = value if inspect.isclass(value) else None
+    if "." in path and owner is None:
+        above = find(path.rpartition(".")[0])
+        owner = above if inspect.isclass(above) else None
+    function = value.__init__ if inspect.isclass(value) else value
+    assert accepts(owner, function, argument[:-2]), reference

@@ -1,0 +1,60 @@
+"""The site's navigation and its check for files from other hosts."""
+
+from pathlib import Path
+
+import check_site
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+GENERATED = "reference/"
+
+
+def pages(entries):
+    """Yields the paths of a navigation."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for below in entry.values():
+                yield from [below] if isinstance(below, str) else pages(below)
+
+
+def test_every_page_is_in_the_navigation_once():
+    listed = [page for page in pages(CONFIG["nav"]) if not page.startswith(GENERATED)]
+    docs = ROOT / "docs"
+    assert sorted(listed) == sorted(str(p.relative_to(docs)) for p in docs.rglob("*.md"))
+
+
+def test_a_broken_link_fails_the_build():
+    assert CONFIG["strict"]
+    assert set(CONFIG["validation"]["links"].values()) == {"warn"}
+    assert CONFIG["theme"]["font"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script src="https://cdn.example.org/a.js"></script>',
+        "<script src=//cdn.example.org/a.js></script>",
+        '<link rel="stylesheet" href="https://fonts.example.org/css">',
+        '<img alt="x" src="http://example.org/a.png">',
+    ],
+)
+def test_finds_what_a_page_loads_from_another_host(text, tmp_path):
+    (tmp_path / "a.html").write_text(text)
+    assert len(check_site.loaded_from_elsewhere(tmp_path)) == 1
+
+
+def test_finds_a_font_in_a_style(tmp_path):
+    (tmp_path / "a.css").write_text("@font-face { src: url(https://example.org/a.woff2) }")
+    assert len(check_site.loaded_from_elsewhere(tmp_path)) == 1
+
+
+def test_links_and_own_files_are_no_findings(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<a href="https://example.org">x</a><script src="assets/a.js"></script>'
+        '<link rel="canonical" href="https://example.org/a.html">'
+    )
+    assert check_site.loaded_from_elsewhere(tmp_path) == []

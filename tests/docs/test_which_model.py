@@ -1,0 +1,51 @@
+"""The facts of the page about published models are those of the table in the package."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.published import MODELS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "which-model.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+# Name, parameters in millions, layers, width, positions, case, license.
+ROWS = re.findall(
+    r"`([\w.-]+)` \| ([\d.]+) M \| (\d+) \| (\d+) \| (\d+) \| (lowercased|kept) \| ([\w.-]+) \|",
+    TEXT,
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_row_is_true(row):
+    name, *stated = row
+    model, config = MODELS[name], EncoderConfig.named(name)
+    assert stated == [
+        f"{config.num_parameters() / 1e6:.1f}",
+        str(config.num_layers),
+        str(config.hidden_dim),
+        str(config.max_length),
+        "lowercased" if model.lowercase else "kept",
+        model.licence,
+    ]
+
+
+def test_every_row_of_a_model_is_checked():
+    assert len(ROWS) == len(re.findall(r"\d M \|", TEXT)) == 30
+
+
+def test_names_are_published():
+    names = re.findall(r"`((?:[a-z]+bert|bert|MiniLM|all-MiniLM|ModernBERT)[\w.-]+)`", TEXT)
+    assert {name for name in names if not name.startswith("keras")} <= MODELS.keys()
+
+
+def test_statements_about_all_models_are_true():
+    assert f"all {len(MODELS)} published models" in TEXT
+    long = {name for name in MODELS if EncoderConfig.named(name).max_length != 512}
+    assert long == {"ModernBERT-base", "ModernBERT-large"}
+    assert {EncoderConfig.named(name).max_length for name in long} == {8192}
+    others = {name for name, m in MODELS.items() if m.licence not in ("Apache-2.0", "MIT")}
+    assert {re.split("[-_]", name)[0] for name in others} == {"spanbert", "bert"}
+    assert all("finnish" in name for name in others if not name.startswith("spanbert"))
+    assert sum(name.startswith("bert_uncased_L-") for name in MODELS) == 24

@@ -1,0 +1,105 @@
+"""Pages of the API reference: one per package, each public name documented once.
+
+Reads the source with `ast` and imports nothing, so that the site is built without TensorFlow.
+"""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TOP = "keras_bert_impl"
+# Package -> what its page begins with. A name of two packages is documented on the first page.
+PACKAGES = {
+    f"{TOP}.tasks": (
+        "Models that take raw strings, readers of labeled data, and runs. Every model also has the "
+        f"methods of [`TaskModel`][{TOP}.tasks.base.task_model.TaskModel], such as `fit`, `predict`, "
+        "`from_pretrained`, `save_pretrained` and `export`."
+    ),
+    f"{TOP}.pretraining": "From a corpus to records, and from records to a trained encoder.",
+    f"{TOP}.tokenizers": "Tokenizers that run in the TensorFlow graph.",
+    f"{TOP}.layers": "Keras layers of the encoder and its heads, on any Keras backend.",
+    f"{TOP}.training": "The training step, optimizers, schedules and strategies.",
+    f"{TOP}.tuning": "Which weights are trained, and at what learning rates.",
+    f"{TOP}.serving": "Export of models to formats that run without this package.",
+    f"{TOP}.interop": "Weights and configurations of other libraries, as dicts and arrays.",
+    f"{TOP}.plots": "Figures as PNG files. Needs the extra `plots`.",
+    f"{TOP}.hub": "From the name of a model to a local directory.",
+    TOP: "The names to import first. Most are documented on the page of the package that has them.",
+}
+
+# The methods that all task models share are shown once, on the page of their base class.
+_OPTIONS = {
+    f"{TOP}.tasks.base.task_model.TaskModel": "\n    options:\n      inherited_members: true"
+}
+
+
+def public_names(package: str) -> dict[str, str]:
+    """Returns a dict of public name to the dotted name of its definition."""
+    found = {}
+    for node in _tree(package).body:
+        if isinstance(node, ast.Assign) and _targets(node) == ["_HOMES"]:
+            homes = ast.literal_eval(node.value)
+            found = {name: f"{package}.{home}.{name}" for name, home in homes.items()}
+            break
+        elif isinstance(node, ast.FunctionDef) and node.name[0] != "_":
+            found[node.name] = f"{package}.{node.name}"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            found |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return {name: _definition(*found[name].rsplit(".", 1)) for name in sorted(found)}
+
+
+def page_of(package: str) -> str:
+    """Returns the path of a package's page, relative to the pages."""
+    return f"reference/{package.removeprefix(f'{TOP}.')}.md"
+
+
+def pages() -> dict[str, str]:
+    """Returns a dict of the path of a page to its Markdown."""
+    documented: set[str] = set()
+    result = {}
+    for package, what in PACKAGES.items():
+        names = public_names(package)
+        own = [target for target in names.values() if target not in documented]
+        documented.update(own)
+        rows = [f"| [`{n}`][{target}] | {summary(target)} |" for n, target in names.items()]
+        parts = [
+            f"# `{package}`",
+            what,
+            "\n".join(["| name | what it is |", "|---|---|", *rows]),
+            *(f"::: {target}{_OPTIONS.get(target, '')}" for target in own),
+        ]
+        result[page_of(package)] = "\n\n".join(parts) + "\n"
+    return result
+
+
+def summary(target: str) -> str:
+    """Returns the first line of the docstring of a definition, for a cell of a table."""
+    module, name = target.rsplit(".", 1)
+    for node in _tree(module).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            first = (ast.get_docstring(node) or "").split("\n\n")[0]
+            return " ".join(first.split()).replace("|", "\\|")
+    return "A constant."
+
+
+def _definition(module: str, name: str) -> str:
+    """Returns the dotted name of a definition that `module` may only re-export."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return _definition(node.module or "", name)
+    homes = [
+        node
+        for node in _tree(module).body
+        if isinstance(node, ast.Assign) and _targets(node) == ["_HOMES"]
+    ]
+    return public_names(module)[name] if homes else f"{module}.{name}"
+
+
+def _targets(node: ast.Assign) -> list[str]:
+    return [target.id for target in node.targets if isinstance(target, ast.Name)]
+
+
+def _tree(module: str) -> ast.Module:
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))

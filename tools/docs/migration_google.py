@@ -1,0 +1,165 @@
+"""Migration from the Model Garden and from google-research/bert."""
+
+from migration_table import Library, Row, Table
+
+_TUNE, _TRAIN, _PREPARE = "keras-bert finetune", "keras-bert pretrain", "keras-bert prepare"
+
+_ENCODER = [
+    Row("vocab_size", ("EncoderConfig(vocabulary_size=)",)),
+    Row("hidden_size", ("EncoderConfig(hidden_dim=)",)),
+    Row("num_layers", ("EncoderConfig(num_layers=)",)),
+    Row("num_attention_heads", ("EncoderConfig(num_heads=)",)),
+    Row("intermediate_size", ("EncoderConfig(intermediate_dim=)",)),
+    Row("max_position_embeddings", ("EncoderConfig(max_length=)",)),
+    Row("type_vocab_size", ("EncoderConfig(num_segments=)",)),
+    Row("hidden_activation", ("EncoderConfig(activation=)",), "its `gelu` is `gelu_tanh` here"),
+    Row("dropout_rate", ("EncoderConfig(dropout=)",)),
+    Row("attention_dropout_rate", ("EncoderConfig(attention_dropout=)",)),
+    Row("initializer_range", ("EncoderConfig(initializer_range=)",)),
+]
+_SENTENCES = [
+    Row("task.init_checkpoint", (f"{_TUNE} --model",), "the checkpoint is read as it is"),
+    Row("task.hub_module_url", (f"{_TUNE} --model",), "the directory of the SavedModel"),
+    Row("task.model.num_classes", ("TextClassifier.from_pretrained(num_classes=)",)),
+    Row("task.train_data.tfds_name", (f"{_TUNE} --tfds",)),
+    Row("task.train_data.tfds_split", (f"{_TUNE} --train",)),
+    Row("task.validation_data.tfds_split", (f"{_TUNE} --dev",)),
+    Row("task.train_data.text_fields", (f"{_TUNE} --text", f"{_TUNE} --pair")),
+    Row("task.train_data.global_batch_size", (f"{_TUNE} batch_size=",)),
+    Row("task.train_data.seq_length", (f"{_TUNE} max_length=",)),
+    Row("task.train_data.vocab_file", (), "the tokenizer is loaded with the model"),
+    Row("task.train_data.lower_case", ("WordPieceTokenizer(lowercase=)",), "part of the tokenizer"),
+    Row("task.train_data.shuffle_buffer_size", (), "all texts are shuffled, by the seed"),
+    Row("trainer.train_steps", (f"{_TUNE} epochs=",), "epochs instead of steps"),
+    Row("trainer.checkpoint_interval", (), "a checkpoint after each epoch"),
+    Row(
+        "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate",
+        (f"{_TUNE} learning_rate=",),
+    ),
+    Row(
+        "trainer.optimizer_config.learning_rate.polynomial.decay_steps",
+        (),
+        "the rate falls to 0 at the end of the run",
+    ),
+    Row(
+        "trainer.optimizer_config.warmup.polynomial.warmup_steps",
+        (f"{_TUNE} warmup=",),
+        "a share of the steps",
+    ),
+    Row(
+        "trainer.optimizer_config.optimizer.adamw.weight_decay_rate",
+        (f"{_TUNE} weight_decay=",),
+    ),
+    Row(
+        "trainer.optimizer_config.optimizer.adamw.exclude_from_weight_decay",
+        ("AdamW(not_decayed=)",),
+        "biases and normalization layers by default",
+    ),
+    Row("runtime.distribution_strategy", (f"{_TUNE} --strategy", "get_strategy(name=)")),
+    Row("runtime.mixed_precision_dtype", (f"{_TUNE} dtype=",)),
+]
+_PRETRAINING = [
+    Row("task.train_data.tfds_name", (_PREPARE,), "`tfds://name:split` as the text"),
+    Row("task.train_data.vocab_file_path", (f"{_PREPARE} --tokenizer",)),
+    Row("task.train_data.seq_length", (f"{_PREPARE} --length",)),
+    Row("task.train_data.use_next_sentence_label", (f"{_PREPARE} --objective",)),
+    Row("task.train_data.use_whole_word_masking", (f"{_TRAIN} mask_unit=",), "`mask_unit=word`"),
+    Row("task.train_data.max_predictions_per_seq", (f"{_TRAIN} max_predictions=",)),
+    Row("task.train_data.global_batch_size", (f"{_TRAIN} batch_size=",)),
+    Row("task.validation_data", (f"{_PREPARE} --held-out",)),
+    Row("task.model.cls_heads", (f"{_TRAIN} objectives=",)),
+    Row("trainer.train_steps", (f"{_TRAIN} total_steps=",)),
+    Row("trainer.steps_per_loop", (f"{_TRAIN} steps_per_execution=",)),
+    Row("trainer.summary_interval", (f"{_TRAIN} report_every=",)),
+    Row("trainer.checkpoint_interval", (f"{_TRAIN} report_every=",)),
+    Row("trainer.validation_interval", (f"{_TRAIN} evaluate_every=",)),
+    Row(
+        "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate",
+        (f"{_TRAIN} learning_rate=",),
+    ),
+    Row(
+        "trainer.optimizer_config.warmup.polynomial.warmup_steps",
+        (f"{_TRAIN} warmup_steps=",),
+    ),
+    Row("trainer.optimizer_config.optimizer.type", (f"{_TRAIN} optimizer=",)),
+]
+_RUN_CLASSIFIER = [
+    Row("--data_dir", (f"{_TUNE} --data",), "or a table with `--train` and `--dev`"),
+    Row("--task_name", (f"{_TUNE} --task",)),
+    Row("--init_checkpoint", (f"{_TUNE} --model",), "the directory of the checkpoint"),
+    Row("--bert_config_file", (), "`bert_config.json` beside the checkpoint is read"),
+    Row("--vocab_file", (), "`vocab.txt` beside the checkpoint is read"),
+    Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "inferred from the vocabulary"),
+    Row("--output_dir", (f"{_TUNE} --out",)),
+    Row("--max_seq_length", (f"{_TUNE} max_length=",)),
+    Row("--do_train", (_TUNE,), "a command of its own; it also scores the model"),
+    Row("--do_eval", ("keras-bert evaluate",), "a command of its own"),
+    Row("--do_predict", ("keras-bert predict",), "a command of its own"),
+    Row("--train_batch_size", (f"{_TUNE} batch_size=",)),
+    Row("--predict_batch_size", ("TextClassifier.predict(batch_size=)",)),
+    Row("--learning_rate", (f"{_TUNE} learning_rate=",), "default 3e-5, not 5e-5"),
+    Row("--num_train_epochs", (f"{_TUNE} epochs=",)),
+    Row("--warmup_proportion", (f"{_TUNE} warmup=",)),
+    Row("--save_checkpoints_steps", (), "a checkpoint after each epoch"),
+    Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`--strategy tpu`"),
+]
+_CREATE = [
+    Row("--input_file", (_PREPARE,), "the first argument; files, folders and buckets"),
+    Row("--output_file", (f"{_PREPARE} --out",), "a folder"),
+    Row("--vocab_file", (f"{_PREPARE} --tokenizer",), "a directory"),
+    Row("--do_lower_case", ("keras-bert vocab --cased",), "part of the tokenizer"),
+    Row("--max_seq_length", (f"{_PREPARE} --length",)),
+    Row("--random_seed", (f"{_PREPARE} --seed",), "default 0, not 12345"),
+    Row(
+        "--dupe_factor",
+        (f"{_PREPARE} --passes", f"{_TRAIN} dupe_factor="),
+        "`--passes 10` and `dupe_factor=1`; by default masks are new in each epoch",
+    ),
+    Row(
+        "--short_seq_prob",
+        ("prepare(short_sequence_probability=)",),
+        "in Python only; the same default",
+    ),
+    Row("--masked_lm_prob", (f"{_TRAIN} mask_rate=",), "masks are drawn during training"),
+    Row("--max_predictions_per_seq", (f"{_TRAIN} max_predictions=",), "no limit by default"),
+    Row("--do_whole_word_mask", (f"{_TRAIN} mask_unit=",), "`mask_unit=word`"),
+]
+_RUN_PRETRAINING = [
+    Row("--input_file", (_TRAIN,), "the first argument, the folder of records"),
+    Row("--output_dir", (f"{_TRAIN} --out",)),
+    Row("--bert_config_file", (f"{_TRAIN} model=",), "a published name or a `config.json`"),
+    Row("--init_checkpoint", (f"{_TRAIN} model=",), "a model directory"),
+    Row("--max_seq_length", (f"{_PREPARE} --length",)),
+    Row("--max_predictions_per_seq", (f"{_TRAIN} max_predictions=",), "no limit by default"),
+    Row("--train_batch_size", (f"{_TRAIN} batch_size=",), "default 256, not 32"),
+    Row("--learning_rate", (f"{_TRAIN} learning_rate=",), "default 1e-4, not 5e-5"),
+    Row("--num_train_steps", (f"{_TRAIN} total_steps=",)),
+    Row("--num_warmup_steps", (f"{_TRAIN} warmup_steps=",), "by default a tenth of the steps"),
+    Row("--save_checkpoints_steps", (f"{_TRAIN} report_every=",), "default 100, not 1000"),
+    Row("--iterations_per_loop", (f"{_TRAIN} steps_per_execution=",), "default 1, not 1000"),
+    Row("--do_eval", (f"{_PREPARE} --held-out", f"{_TRAIN} evaluate_every=")),
+    Row("--max_eval_steps", (), "all held-out rows are scored"),
+    Row("--use_tpu, --tpu_name", (f"{_TRAIN} --strategy",), "`--strategy tpu`"),
+]
+
+MODEL_GARDEN = Library(
+    "Model Garden (official/nlp)",
+    "The keys of a YAML file of an experiment. Encoders and pre-trainers of the Model Garden, and "
+    "TF Hub's SavedModels, are read without a conversion: "
+    "[Google's checkpoints](models.md#googles-checkpoints).",
+    [
+        Table("`task.model.encoder.bert`", "key", _ENCODER),
+        Table("`bert/sentence_prediction`", "key", _SENTENCES),
+        Table("Pre-training", "key", _PRETRAINING),
+    ],
+)
+GOOGLE_RESEARCH = Library(
+    "google-research/bert",
+    "Checkpoints are read without a conversion: "
+    "[Google's checkpoints](models.md#googles-checkpoints).",
+    [
+        Table("`run_classifier.py`", "flag", _RUN_CLASSIFIER),
+        Table("`create_pretraining_data.py`", "flag", _CREATE),
+        Table("`run_pretraining.py`", "flag", _RUN_PRETRAINING),
+    ],
+)

@@ -1,0 +1,103 @@
+"""Migration from KerasHub."""
+
+from migration_table import Library, Row, Table
+
+_MODEL = "TextClassifier.from_pretrained"
+
+_CLASSES = [
+    Row("BertBackbone", ("Encoder",)),
+    Row("BertTextClassifier", ("TextClassifier",)),
+    Row("BertMaskedLM", ("MaskedLM",)),
+    Row("BertTokenizer", ("WordPieceTokenizer",)),
+    Row("BertTextClassifierPreprocessor", (), "not needed: models contain their tokenizer"),
+    Row("BertMaskedLMPreprocessor", ("mask_tokens",)),
+]
+_CLASSIFIER = [
+    Row("BertTextClassifier.from_preset(preset=)", ("TextClassifier.from_preset(preset=)",)),
+    Row(
+        "BertTextClassifier.from_preset(load_weights=)",
+        ("EncoderConfig.named",),
+        "`Encoder(EncoderConfig.named(name))` has random weights",
+    ),
+    Row("BertTextClassifier(num_classes=)", (f"{_MODEL}(num_classes=)", f"{_MODEL}(labels=)")),
+    Row("BertTextClassifier(backbone=)", ("TextClassifier(encoder=)",)),
+    Row("BertTextClassifier(preprocessor=)", ("TextClassifier(tokenizer=)",)),
+    Row(
+        "BertTextClassifier(activation=)",
+        ("TextClassifier.predict",),
+        "`predict` returns probabilities; KerasHub's returns logits by default",
+    ),
+    Row("BertTextClassifier(dropout=)", (f"{_MODEL}(head_dropout=)",)),
+    Row("BertTextClassifier.compile(optimizer=)", ("TextClassifier.compile(optimizer=)",)),
+    Row("BertTextClassifier.compile(loss=)", ("TextClassifier.compile(loss=)",)),
+    Row("BertTextClassifier.compile(metrics=)", ("TextClassifier.compile(metrics=)",)),
+    Row("BertTextClassifier.fit(x=)", ("TextClassifier.fit(x=)",), "strings; pairs are tuples"),
+    Row("BertTextClassifier.backbone", ("Encoder",), "the attribute `encoder`"),
+    Row("BertTextClassifier.preprocessor", ("Tokenizer",), "the attribute `tokenizer`"),
+    Row(
+        "BertTextClassifier.save_to_preset",
+        ("TextClassifier.save_pretrained", "keras-bert convert --form"),
+        "`keras-bert convert --form keras_hub` writes a preset",
+    ),
+    Row("BertTextClassifier.presets", ("keras-bert models",)),
+]
+_PREPROCESSOR = [
+    Row(
+        "BertTextClassifierPreprocessor(sequence_length=)",
+        (f"{_MODEL}(max_length=)",),
+        "default 128, not 512",
+    ),
+    Row(
+        "BertTextClassifierPreprocessor(truncate=)",
+        (f"{_MODEL}(long_texts=)",),
+        "of a pair the longer segment is truncated first",
+    ),
+    Row("BertTokenizer(vocabulary=)", ("WordPieceTokenizer(vocabulary=)",)),
+    Row(
+        "BertTokenizer(lowercase=)", ("WordPieceTokenizer(lowercase=)",), "default true, not false"
+    ),
+    Row("BertMaskedLMPreprocessor(mask_selection_rate=)", ("mask_tokens(mask_rate=)",)),
+    Row(
+        "BertMaskedLMPreprocessor(mask_selection_length=)",
+        ("mask_tokens(max_predictions=)",),
+        "no limit by default, not 96",
+    ),
+    Row(
+        "BertMaskedLMPreprocessor(mask_token_rate=)",
+        ("mask_tokens(mask_split=)",),
+        "the first of three fractions",
+    ),
+    Row(
+        "BertMaskedLMPreprocessor(random_token_rate=)",
+        ("mask_tokens(mask_split=)",),
+        "the second of three fractions",
+    ),
+]
+_BACKBONE = [
+    Row("BertBackbone(vocabulary_size=)", ("EncoderConfig(vocabulary_size=)",)),
+    Row("BertBackbone(num_layers=)", ("EncoderConfig(num_layers=)",)),
+    Row("BertBackbone(num_heads=)", ("EncoderConfig(num_heads=)",)),
+    Row("BertBackbone(hidden_dim=)", ("EncoderConfig(hidden_dim=)",)),
+    Row("BertBackbone(intermediate_dim=)", ("EncoderConfig(intermediate_dim=)",)),
+    Row("BertBackbone(dropout=)", ("EncoderConfig(dropout=)", "EncoderConfig(attention_dropout=)")),
+    Row("BertBackbone(max_sequence_length=)", ("EncoderConfig(max_length=)",)),
+    Row("BertBackbone(num_segments=)", ("EncoderConfig(num_segments=)",)),
+    Row("BertBackbone(dtype=)", ("Encoder(dtype=)",)),
+    Row("BertBackbone.enable_lora(rank=)", ("Adapter(size=)",), '`Adapter("lora", size=4)`'),
+    Row("BertBackbone.from_preset(preset=)", ("Encoder.from_preset(preset=)",)),
+    Row("BertBackbone.save_to_preset", ("Encoder.save_pretrained", "keras-bert convert --form")),
+]
+
+LIBRARY = Library(
+    "KerasHub",
+    "Presets need no conversion: `from_preset` and `from_pretrained` read them by name and from "
+    "a directory. A backbone in memory becomes an encoder with `Encoder.from_keras_hub`, and back "
+    "with `to_keras_hub`: [KerasHub](models.md#kerashub). The activation of KerasHub's BERT is "
+    "`gelu_tanh`.",
+    [
+        Table("Classes", "KerasHub", _CLASSES),
+        Table("`BertTextClassifier`", "KerasHub", _CLASSIFIER),
+        Table("Preprocessors and tokenizers", "KerasHub", _PREPROCESSOR),
+        Table("`BertBackbone`", "KerasHub", _BACKBONE),
+    ],
+)

@@ -1,0 +1,130 @@
+"""Migration from the TensorFlow classes of transformers 4."""
+
+from migration_table import Library, Row, Table
+
+_MODEL = "TextClassifier.from_pretrained"
+_RUN = "keras-bert finetune"
+
+_CLASSES = [
+    Row("TFBertModel", ("Encoder",), "any other `TF...Model`, too: the configuration decides"),
+    Row("TFBertForSequenceClassification", ("TextClassifier",)),
+    Row("TFBertForTokenClassification", ("TokenClassifier",)),
+    Row("TFBertForQuestionAnswering", ("QuestionAnswerer",)),
+    Row("TFBertForMultipleChoice", ("MultipleChoice",)),
+    Row("TFBertForMaskedLM", ("MaskedLM",)),
+    Row("TFBertForNextSentencePrediction", ("NextSentencePredictor",)),
+    Row("TFBertForPreTraining", ("Pretrainer",)),
+    Row("BertConfig", ("EncoderConfig",)),
+    Row("AutoTokenizer", ("Tokenizer",)),
+    Row("pipeline('text-classification')", ("TextClassifier.classify",)),
+    Row("pipeline('ner')", ("TokenClassifier.entities",)),
+    Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
+    Row("pipeline('fill-mask')", ("MaskedLM.fill",)),
+    Row("pipeline('zero-shot-classification')", ("tasks.zero_shot",)),
+    Row("pipeline('feature-extraction')", ("TextEmbedder.encode",)),
+]
+_ARGUMENTS = [
+    Row("pretrained_model_name_or_path", (f"{_MODEL}(name_or_path=)",)),
+    Row("num_labels", (f"{_MODEL}(num_classes=)",)),
+    Row("id2label, label2id", (f"{_MODEL}(labels=)",), "a list of names; their order is the ids"),
+    Row("problem_type", (f"{_MODEL}(problem_type=)",)),
+    Row(
+        "hidden_dropout_prob, attention_probs_dropout_prob",
+        (f"{_MODEL}(dropout=)",),
+        "one argument replaces every dropout rate",
+    ),
+    Row("classifier_dropout", (f"{_MODEL}(head_dropout=)",)),
+    Row("from_pt=True", (), "not needed: `pytorch_model.bin` is read without PyTorch"),
+    Row("revision", ("hub.local_directory(revision=)",), "or `hf://owner/name@revision` as a name"),
+    Row("cache_dir", (), "set `HF_HOME`"),
+    Row("trust_remote_code", (), "no code of a model is run"),
+    Row("ignore_mismatched_sizes", (f"{_MODEL}(num_classes=)",), "makes a new head"),
+    Row("output_hidden_states=True", ("Encoder.with_outputs",), '`with_outputs("hidden_states")`'),
+    Row("output_attentions=True", ("Encoder.with_outputs",), '`with_outputs("attention_scores")`'),
+    Row("keras.mixed_precision policy", (f"{_MODEL}(dtype=)",), "or Keras's global policy"),
+    Row("model.predict(...).logits", ("TextClassifier.predict",), "returns probabilities"),
+    Row("model.save_pretrained(directory)", ("TextClassifier.save_pretrained",)),
+    Row("model.push_to_hub(name)", (), "save the model and upload the directory"),
+]
+_TOKENIZER = [
+    Row("tokenizer(text, text_pair)", ("Tokenizer.__call__(texts=)",), "pairs are tuples"),
+    Row("padding", ("Tokenizer.__call__(length=)",), "without it, rows have the longest length"),
+    Row("truncation, max_length", ("Tokenizer.__call__(length=)",), "longer rows are truncated"),
+    Row("pad_to_multiple_of", ("Tokenizer.__call__(multiple_of=)",)),
+    Row("return_tensors", (), "the result is always a dict of TensorFlow tensors"),
+    Row("add_special_tokens=False", ("Tokenizer.tokenize",), "a ragged tensor of ids"),
+    Row("return_offsets_mapping=True", ("Tokenizer.tokenize_with_offsets",)),
+    Row("decode, batch_decode", ("Tokenizer.detokenize(ids=)",), "one row of ids"),
+    Row("convert_tokens_to_ids", ("Tokenizer.token_to_id",), "one token"),
+    Row("convert_ids_to_tokens", ("Tokenizer.id_to_token",), "one id"),
+    Row("vocab_size", ("Tokenizer.vocabulary_size",)),
+    Row("add_tokens", ("Tokenizer.add_tokens",), "returns a new tokenizer"),
+    Row("do_lower_case", ("WordPieceTokenizer(lowercase=)",)),
+    Row("input_ids", ("Tokenizer.__call__",), "the key `token_ids`"),
+    Row("token_type_ids", ("Tokenizer.__call__",), "the key `segment_ids`"),
+    Row("attention_mask", ("Tokenizer.__call__",), "the key `padding_mask`"),
+]
+_TRAINING = [
+    Row("model.compile(optimizer)", ("TextClassifier.compile(optimizer=)",)),
+    Row(
+        "model.compile() without a loss",
+        ("TextClassifier.compile(loss=)",),
+        "the default is the loss of the task here, too",
+    ),
+    Row("model.prepare_tf_dataset", ("TextClassifier.fit(x=)",), "not needed: `fit` takes texts"),
+    Row("create_optimizer(init_lr)", ("TextClassifier.compile(learning_rate=)",)),
+    Row(
+        "create_optimizer(num_train_steps)",
+        ("LinearWarmupDecay(total_steps=)",),
+        "the default optimizer uses the steps of each `fit`",
+    ),
+    Row(
+        "create_optimizer(num_warmup_steps)",
+        ("LinearWarmupDecay(warmup_steps=)",),
+        "the default optimizer warms up for a tenth of the steps",
+    ),
+    Row("create_optimizer(weight_decay_rate)", ("AdamW(weight_decay=)",), "default 0.01, not 0"),
+    Row("create_optimizer(adam_beta1)", ("AdamW(beta_1=)",)),
+    Row("create_optimizer(adam_beta2)", ("AdamW(beta_2=)",)),
+    Row("create_optimizer(adam_epsilon)", ("AdamW(epsilon=)",), "default 1e-6, not 1e-8"),
+    Row("create_optimizer(adam_global_clipnorm)", ("AdamW(global_clipnorm=)",)),
+    Row("create_optimizer(include_in_weight_decay)", ("AdamW(not_decayed=)",), "the opposite list"),
+    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train")),
+    Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),
+    Row("output_dir", ("finetune(output_directory=)", f"{_RUN} --out")),
+    Row(
+        "per_device_train_batch_size",
+        (f"{_RUN} batch_size=",),
+        "texts of the global batch, not of a device; default 32, not 8",
+    ),
+    Row("num_train_epochs", (f"{_RUN} epochs=",)),
+    Row("learning_rate", (f"{_RUN} learning_rate=",), "default 3e-5, not 5e-5"),
+    Row("warmup_ratio", (f"{_RUN} warmup=",), "default 0.1, not 0"),
+    Row("weight_decay", (f"{_RUN} weight_decay=",), "default 0.01, not 0"),
+    Row("max_grad_norm", (f"{_RUN} clip_norm=",)),
+    Row("gradient_accumulation_steps", (f"{_RUN} accumulation_steps=",), "splits the batch"),
+    Row("fp16, bf16", (f"{_RUN} dtype=",), "`mixed_float16`, `mixed_bfloat16`"),
+    Row("seed", (f"{_RUN} seed=",), "default 1, not 42"),
+    Row("load_best_model_at_end", (f"{_RUN} keep_best=",)),
+    Row("EarlyStoppingCallback(early_stopping_patience)", (f"{_RUN} patience=",)),
+    Row("save_steps", (), "a checkpoint after each epoch"),
+    Row("xla", ("TextClassifier.compile(jit_compile=)",)),
+    Row("tpu_name", ("get_strategy(name=)", f"{_RUN} --strategy")),
+]
+
+LIBRARY = Library(
+    "transformers (TensorFlow)",
+    "transformers 5 has no TensorFlow classes; these tables are for code for transformers 4. Model "
+    "directories need no conversion: `from_pretrained` reads what `save_pretrained` of "
+    "transformers wrote, and the other way around.",
+    [
+        Table("Classes and pipelines", "transformers", _CLASSES),
+        Table("Arguments of `from_pretrained`", "`TFBertForSequenceClassification`", _ARGUMENTS),
+        Table("Tokenizers", "tokenizer", _TOKENIZER),
+        Table(
+            "`compile`, `fit` and `TFTrainer`",
+            "`create_optimizer`, `TFTrainingArguments`",
+            _TRAINING,
+        ),
+    ],
+)
