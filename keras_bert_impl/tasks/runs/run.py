@@ -10,7 +10,7 @@ import keras
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -100,8 +100,9 @@ def finetune(
         weights = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
         of_fit["class_weight"] = weights
     model_class: type[TaskModel] = task.model_class(own)
+    of_long_texts = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
     for name in own:
-        if name not in model_class.settings:
+        if name not in (*model_class.settings, *of_long_texts):
             raise InputError(f"{name} is not a setting of {model_class.__name__}.")
     strategy = get_strategy(strategy)
     with strategy.scope():

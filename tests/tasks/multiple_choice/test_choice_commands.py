@@ -10,6 +10,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,
+    LongTexts,
     load_tuned,
     read_choices,
     score_choices,
@@ -43,6 +44,7 @@ def folder(tmp_path_factory):
     write(folder / "train.jsonl", 12, 0)
     write(folder / "dev.jsonl", 5, 1)
     settings = ["epochs=1", "batch_size=4", "max_length=10", "long_texts=max", "learning_rate=0.01"]
+    settings += ["max_windows=3"]
     assert finetune(folder, *settings) == 0
     return folder
 
@@ -52,7 +54,7 @@ def test_saved_run_has_the_same_scores(folder):
     dev = read_choices(folder / "dev.jsonl")
     model = load_tuned(folder / "run")
     assert isinstance(model, MultipleChoice)
-    assert (model.max_length, model.long_texts.way) == (10, "max")
+    assert (model.max_length, model.long_texts) == (10, LongTexts("max", max_windows=3))
     probabilities = model.predict(dev.texts, verbose=0)
     scores = json.loads((folder / "run" / "scores.json").read_text())
     assert scores == score_choices(dev, probabilities)
@@ -78,7 +80,7 @@ def test_predict_prints_the_choices_of_the_model(folder, capsys):
         assert answer["choice"] == scores.argmax() and answer["score"] == scores.max()
         assert answer["ending"] == endings[scores.argmax()]
     assert main([*command, "--text", "prompt"]) == 2
-    assert "leave --text and --pair" in capsys.readouterr().err
+    assert "leave out --text and --pair" in capsys.readouterr().err
 
 
 def test_lines_have_the_best_ending_and_its_probability():
