@@ -270,7 +270,7 @@ class Encoder(keras.Model):
 
         Example:
             outputs = encoder.with_outputs("attention_scores")(features)
-        outputs["attention_scores"][0]  # of the first layer
+            outputs["attention_scores"][0]  # of the first layer
         """
         attention = {"attention_scores", "attention_logits"}
         unknown = set(names) - attention - {"hidden_states"}
