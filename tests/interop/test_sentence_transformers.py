@@ -151,7 +151,7 @@ def test_max_length_equals_the_library(copy, caplog, of_transformer, of_tokenize
     write("tokenizer_config.json", saved | of_tokenizer)
     assert TextEmbedder.from_pretrained(directory).max_length == length
     is_cut = of_transformer.get("max_seq_length") == 512
-    assert ("max_seq_length is 512, but the encoder has 32 positions" in caplog.text) is is_cut
+    assert ("max_length is 512, but the encoder has 32 positions" in caplog.text) is is_cut
 
 
 # === Modules after the pooling ===

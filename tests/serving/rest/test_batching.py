@@ -70,6 +70,7 @@ def test_requests_of_all_lengths_are_joined(model, name):
         assert_same(signature(arrays), answer)
 
 
+@pytest.mark.slow
 def test_words_are_joined_and_cut_back(exported):
     """Rows of words are padded to the longest of a batch."""
     model = Model(exported("entities")[1] / "1", 1)

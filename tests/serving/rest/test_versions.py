@@ -33,6 +33,7 @@ def states(client):
     return {row["version"]: (row["state"], row["status"]["error_code"]) for row in rows}
 
 
+@pytest.mark.slow
 def test_a_newer_version_takes_over_without_a_gap(folder):
     with running(folder, poll_seconds=0.1) as client:
         statuses, stop = [], threading.Event()

@@ -446,6 +446,7 @@ def test_each_trainable_variable_keeps_its_own_average(optimizer):
         np.testing.assert_array_equal(variable.numpy(), expected)
 
 
+@pytest.mark.slow
 def test_rejects_a_static_batch_not_divisible_by_accumulation():
     with pytest.raises(
         InputError, match="multiple of accumulation_steps=3. Received: a batch of 16"
