@@ -4,15 +4,38 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.lazy import import_tensorflow_alone
 
 ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of arguments
 
 # === Results and progress ===
+
+
+def import_tensorflow_quietly(alone: bool) -> None:
+    """Imports TensorFlow with stderr redirected: its GPU warnings ignore the log level.
+
+    Args:
+        alone: whether to import it without JAX; see `lazy.import_tensorflow_alone`.
+    """
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as noise:
+        os.dup2(noise.fileno(), 2)
+        try:
+            if alone:
+                import_tensorflow_alone()
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def say(line: object) -> None:

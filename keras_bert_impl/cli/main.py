@@ -7,12 +7,11 @@ import importlib
 import os
 import re
 import sys
-import tempfile
 from typing import NoReturn
 
+from keras_bert_impl.cli.common import import_tensorflow_quietly
 from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.lazy import import_tensorflow_alone
 from keras_bert_impl.version import __version__
 
 # Command -> its module in `keras_bert_impl.cli`, and a description. A module defines
@@ -108,25 +107,8 @@ def _run(arguments):
         if value == "" and value != parser.get_default(name):  # as a path, "" is this folder
             parser.error(f"the value of {name} is empty; is a variable of the shell not set?")
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
-        _import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
+        import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
     module.run(parsed)
-
-
-def _import_tensorflow_quietly(alone):
-    """Imports TensorFlow with stderr redirected: its GPU warnings ignore the log level."""
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as noise:
-        os.dup2(noise.fileno(), 2)
-        try:
-            if alone:
-                import_tensorflow_alone()
-            import tensorflow as tf
-
-            tf.config.list_physical_devices()
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
 
 
 def _split(arguments):

@@ -52,7 +52,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
-    """Returns the member of a group, or None if there is none; rejects links."""
+    """Returns the member of a group, or None; rejects links."""
     link = group.get(name, getlink=True)
     if link is None:
         return None
@@ -64,7 +64,7 @@ def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Datase
 
 
 def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
-    """Locates an array, named with `/` between groups, in a file; None if there is none.
+    """Locates an array, named with `/` between groups, in a file; returns None if it is missing.
 
     Raises:
         InputError: the member is a link, is not an array of floats, or is not stored contiguously

@@ -57,7 +57,7 @@ class ModelSource:
         return len(self._tensors.header)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Returns the shape of a tensor, named with or without the prefix; None if there is none.
+        """Returns the shape of a tensor, named with or without the prefix, or None.
 
         Rejects dtypes that are not supported.
         """
@@ -73,7 +73,7 @@ class ModelSource:
         return shape
 
     def read(self, name: str) -> np.ndarray | None:
-        """Returns a tensor, named with or without the prefix; None if there is none."""
+        """Returns a tensor, named with or without the prefix, or None."""
         spelling = self._spelling(name)
         if spelling is None:
             return None

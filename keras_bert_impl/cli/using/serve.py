@@ -8,7 +8,7 @@ import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from keras_bert_impl.cli.common import positive_int, say
+from keras_bert_impl.cli.common import import_tensorflow_quietly, positive_int, say
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
@@ -99,10 +99,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _serve(arguments, folder, listener):
-    from keras_bert_impl.cli.main import _import_tensorflow_quietly
-
     if not arguments.debug:
-        _import_tensorflow_quietly(alone=True)
+        import_tensorflow_quietly(alone=True)
     from keras_bert_impl.serving.rest.server import Limits, ModelServer
 
     limits = Limits(

@@ -137,7 +137,7 @@ def _check_number_of_layers(path, config, files):
 
 
 def _head(directory, kind, config):
-    """Returns the `Head`, or None if there is none to read."""
+    """Returns the `Head` to read, or None."""
     path = file_within(directory, "task.json")
     if not path.exists():
         return None

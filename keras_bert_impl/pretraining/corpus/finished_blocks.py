@@ -63,7 +63,7 @@ class FinishedBlocks:
             )
 
     def read(self, text_block: blocks.TextBlock) -> blocks.BuiltBlock | None:
-        """Returns the `BuiltBlock` of a `TextBlock`, or None if there is none."""
+        """Returns the `BuiltBlock` of a `TextBlock`, or None if it is not finished."""
         path = self._path(text_block)
         if not path.is_file():
             return None

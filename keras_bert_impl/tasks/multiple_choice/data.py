@@ -224,7 +224,7 @@ def _json_row(path, labels, numbered_and_label):
 
 
 def _siqa_label(where, row):
-    """Returns the answer in a row of SIQA, counted from 0; None if there is none."""
+    """Returns the answer in a row of SIQA, counted from 0, or None."""
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):
