@@ -35,6 +35,24 @@ class _StepOptions(NamedTuple):
     watch_steps: bool
 
 
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class OwnModel:
+    """Marks the `compile` arguments of a `ReplicatedTrainer`, which Keras's own models do not take.
+
+    `keras.models.clone_model` makes a model of Keras's class, and would compile it with them.
+    """
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "OwnModel":
+        raise InputError(
+            "clone_model makes a plain functional model, which cannot be compiled as this one: "
+            "write copy.deepcopy(model), which copies all of it, or clone before compile()."
+        )
+
+
 class ReplicatedTrainer(_Step):
     """Mixin for `keras.Model` that trains to the same weights on any number of devices.
 
@@ -119,7 +137,8 @@ class ReplicatedTrainer(_Step):
         arguments = dict(self.compile_arguments())
         objective = arguments.pop("objective", None)
         lost = self._compiled.lost if objective is None else type(objective).__name__
-        return keras.saving.serialize_keras_object(arguments) | {"lost_objective": lost}
+        own = {"lost_objective": lost, "only_for": OwnModel()}
+        return keras.saving.serialize_keras_object(arguments | own)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model as it was when saved.
@@ -128,6 +147,7 @@ class ReplicatedTrainer(_Step):
         """
         config = dict(config)
         lost = config.pop("lost_objective", None)
+        config.pop("only_for", None)
         self.compile(**keras.saving.deserialize_keras_object(config))
         self._compiled.lost = lost
         if self.built:

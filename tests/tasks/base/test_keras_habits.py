@@ -708,6 +708,14 @@ def test_loaded_copy_keeps_frozen_layers(freeze, copied, tmp_path):
     assert len(outer.trainable_weights) == len(learned[0])
 
 
+def test_clone_of_a_compiled_model_names_the_way_to_copy_it():
+    model = classifier()
+    assert keras.models.clone_model(model).count_params() == model.count_params()
+    model.compile(learning_rate=1e-3)
+    with pytest.raises(InputError, match=r"copy.deepcopy\(model\)"):
+        keras.models.clone_model(model)
+
+
 def test_frozen_encoder_stays_frozen_inside_another_model(tmp_path):
     whole = encoder()
     made = type(whole)(whole.config, trainable=False)
