@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+import types
 
 import pytest
 
@@ -133,7 +134,7 @@ def test_rejects_links_out_of_the_cache(hub, cache, victim):
 @pytest.mark.parametrize("name", ["config.json", "revision", "model.safetensors"])
 def test_retry_after_is_bounded(hub, monkeypatch, name):
     waits = []
-    monkeypatch.setattr(time, "sleep", waits.append)
+    monkeypatch.setattr(huggingface, "time", types.SimpleNamespace(sleep=waits.append))
     hub.add("owner/model", FILES)
     hub.faults[name] = Fault(times=2, status=429, headers={"Retry-After": "100000"}, only=None)
     assert content(local_directory(NAME)) == FILES
@@ -144,7 +145,7 @@ def test_retry_after_is_bounded(hub, monkeypatch, name):
 @pytest.mark.parametrize("wait", ["-5", "9" * 5000, "soon", "Wed, 21 Oct 2065 07:28:00 GMT"])
 def test_ignores_an_invalid_retry_after(hub, monkeypatch, wait):
     waits = []
-    monkeypatch.setattr(time, "sleep", waits.append)
+    monkeypatch.setattr(huggingface, "time", types.SimpleNamespace(sleep=waits.append))
     hub.add("owner/model", FILES)
     hub.faults["revision"] = Fault(times=1, status=503, headers={"Retry-After": wait})
     assert content(local_directory(NAME)) == FILES

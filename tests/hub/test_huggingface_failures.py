@@ -2,12 +2,12 @@
 
 import re
 import shutil
-import time
+import types
 from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.hub import local_directory
+from keras_bert_impl.hub import huggingface, local_directory
 from keras_bert_impl.io.errors import InputError
 from tests.hub.hub_models import FILES, WEIGHTS, content, point_at
 from tests.hub_server import Fault, HubServer, closed_port, sha256
@@ -106,7 +106,7 @@ def test_gated(hub, status, name, method):
     ],
 )
 def test_retries_a_busy_hub(hub, monkeypatch, status, name, method):
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(huggingface, "time", types.SimpleNamespace(sleep=lambda _: None))
     hub.add("owner/model", FILES)
     hub.faults[name] = Fault(times=2, status=status, only=method)
     assert content(local_directory("hf://owner/model")) == FILES
@@ -115,7 +115,7 @@ def test_retries_a_busy_hub(hub, monkeypatch, status, name, method):
 
 @pytest.mark.parametrize("name", ["config.json", "revision", "model.safetensors"])
 def test_gives_up_on_a_hub_that_stays_busy(hub, monkeypatch, name):
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(huggingface, "time", types.SimpleNamespace(sleep=lambda _: None))
     hub.add("owner/model", FILES)
     hub.faults[name] = Fault(times=1000, status=503, only=None)
     with pytest.raises(InputError, match="responded with status 503; try again later"):
@@ -149,7 +149,7 @@ def test_a_connection_that_breaks_while_the_files_are_listed(hub):
 
 
 def test_without_a_network(hub, cache, monkeypatch):
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(huggingface, "time", types.SimpleNamespace(sleep=lambda _: None))
     commit = hub.add("owner/model", FILES)
     directory = local_directory("hf://owner/model")
     with closed_port() as url:

@@ -25,7 +25,7 @@ def exported(tmp_path_factory):
     return export
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def reviews(exported):
     """A `Client` of a running classifier."""
     with running(exported("single_label")[1]) as client:

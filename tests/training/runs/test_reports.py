@@ -1,6 +1,8 @@
 """Reports: lines of JSON, TensorBoard events, and their values."""
 
 import json
+import time
+import types
 
 import numpy as np
 import pytest
@@ -32,7 +34,8 @@ class Model:
 def clock(monkeypatch):
     """A clock set by hand."""
     times = [100.0]
-    monkeypatch.setattr(reports.time, "monotonic", lambda: times[-1])
+    clock = types.SimpleNamespace(monotonic=lambda: times[-1], time=time.time)
+    monkeypatch.setattr(reports, "time", clock)  # and no other module's
     return times
 
 
@@ -112,6 +115,6 @@ def test_points_for_tensorboard(tmp_path):
 
 def test_clock_jumps_do_not_overwrite_event_files(tmp_path, monkeypatch):
     for now in (2e9, 1e9, 2e9):
-        monkeypatch.setattr(reports.time, "time", lambda: now)
+        monkeypatch.setattr(reports, "time", types.SimpleNamespace(time=lambda now=now: now))
         reports.EventFile(tmp_path).write(1, {"loss": 0.5})
     assert len(list(tmp_path.iterdir())) == 3
