@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 
+import grpc
 import pytest
+from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.serving import export_version
@@ -41,6 +43,25 @@ def start(folder, *options):
     return process, Client(int(found[1]), "reviews")
 
 
+def test_grpc_port(folder):
+    """The line names the port, which answers."""
+    process = subprocess.Popen(
+        [*COMMAND, str(folder), "--port", "0", "--grpc-port", "0"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    found = re.fullmatch(r"serving gRPC on (127\.0\.0\.1:\d+)\n", process.stdout.readline())
+    assert found, process.stderr.read()
+    with grpc.insecure_channel(found[1]) as channel:
+        stub = model_service_pb2_grpc.ModelServiceStub(channel)
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = "reviews"
+        (state,) = stub.GetModelStatus(request, timeout=60).model_version_status
+    assert state.version == 1
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
 def error_of(*arguments, capsys):
     """Runs the command in this process; returns its one line of stderr."""
     assert cli.main(["serve", *map(str, arguments)]) == 2
@@ -62,6 +83,10 @@ def test_ports_that_cannot_be_used(folder, capsys):
         line = error_of(folder, "--port", port, capsys=capsys)
     assert f"cannot listen on port {port} of 127.0.0.1: it is in use. Choose" in line
     assert "cannot listen" in error_of(folder, "--host", "192.0.2.1", capsys=capsys)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = error_of(folder, "--port", 0, "--grpc-port", port, capsys=capsys)
+    assert f"cannot listen on port {port}" in line
     assert "'70000' is not a port" in error_of(folder, "--port", 70000, capsys=capsys)
     assert "is not a number of milli" in error_of(folder, "--batch-timeout", "x", capsys=capsys)
 
@@ -69,6 +94,10 @@ def test_ports_that_cannot_be_used(folder, capsys):
 def test_a_missing_extra(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert 'pip install "keras-bert-impl[serve]"' in error_of(folder, capsys=capsys)
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
+    line = error_of(folder, "--grpc-port", 8500, capsys=capsys)
+    assert 'pip install "keras-bert-impl[serve,serving]"' in line
 
 
 def test_errors_do_not_wait_for_tensorflow(tmp_path):

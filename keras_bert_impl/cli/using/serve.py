@@ -26,6 +26,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--name", help="name of the model in URLs; default: that of the folder")
     add("--host", default="127.0.0.1", help="address; default: 127.0.0.1; 0.0.0.0 for all")
     add("--port", type=_port, default=8501, help="default: 8501; 0 for any free port")
+    add(
+        "--grpc-port",
+        type=_port,
+        metavar="PORT",
+        help="answer gRPC as well; TensorFlow Serving: 8500",
+    )
     group = parser.add_argument_group("batches")
     _limit(group, "--max-batch", 32, "rows of a batch of several requests")
     group.add_argument(
@@ -74,7 +80,13 @@ def run(arguments: Namespace) -> None:
 
     if not all(map(importlib.util.find_spec, _PACKAGES)):
         raise InputError('serve needs more packages: pip install "keras-bert-impl[serve]".')
+    if arguments.grpc_port is not None and not importlib.util.find_spec("tensorflow_serving"):
+        raise InputError(
+            '--grpc-port needs more packages: pip install "keras-bert-impl[serve,serving]".'
+        )
     folder = Folder(arguments.folder, arguments.name)
+    if arguments.grpc_port:
+        listen(arguments.host, arguments.grpc_port).close()  # an error before the model is loaded
     with listen(arguments.host, arguments.port) as listener:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit(0))
@@ -94,14 +106,15 @@ def listen(host: str, port: int) -> socket.socket:
         code = getattr(error, "errno", None)
         reason = "it is in use" if code == errno.EADDRINUSE else getattr(error, "strerror", error)
         raise InputError(
-            f"cannot listen on port {port} of {host}: {reason}. Choose another with --port."
+            f"cannot listen on port {port} of {host}: {reason}. Choose another one."
         ) from error
 
 
 def _serve(arguments, folder, listener):
     if not arguments.debug:
         import_tensorflow_quietly(alone=True)
-    from keras_bert_impl.serving.rest.server import Limits, ModelServer
+    from keras_bert_impl.serving.rest.limits import Limits
+    from keras_bert_impl.serving.rest.server import ModelServer
 
     limits = Limits(
         max_batch=arguments.max_batch,
@@ -120,6 +133,9 @@ def _serve(arguments, folder, listener):
         raise InputError(f"no version of {folder.path} can be loaded.")
     host, port = listener.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
+    if arguments.grpc_port is not None:
+        grpc_port = server.start_grpc(f"{host}:{arguments.grpc_port}")
+        print(f"serving gRPC on {host}:{grpc_port}")
     print(f"serving http://{host}:{port}/v1/models/{folder.name}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn handles them, and passes them on

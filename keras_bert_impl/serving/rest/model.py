@@ -74,6 +74,11 @@ class Model:
         directory: the SavedModel.
         version: its number.
 
+    Attributes:
+        signatures: `Signature` of each name.
+        definitions: `SignatureDef` of each name.
+        metadata: the definitions as TensorFlow Serving writes them in JSON.
+
     Raises:
         Exception: whatever TensorFlow raises for files that it cannot load or run.
     """
@@ -82,17 +87,17 @@ class Model:
         self.version = version
         message = saved_model_pb2.SavedModel()
         message.ParseFromString((directory / "saved_model.pb").read_bytes())
-        definitions = message.meta_graphs[0].signature_def
+        self.definitions = message.meta_graphs[0].signature_def
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = {
-            name: Signature(function, definitions[name].method_name)
+            name: Signature(function, self.definitions[name].method_name)
             for name, function in self._loaded.signatures.items()
         }
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")
         self.metadata = {
             name: MessageToDict(
-                definitions[name],
+                self.definitions[name],
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
             )

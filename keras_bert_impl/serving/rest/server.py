@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import re
 import socket
@@ -22,6 +21,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_bert_impl.serving.rest.batching import Batcher
+from keras_bert_impl.serving.rest.limits import Limits
 from keras_bert_impl.serving.rest.model import load
 from keras_bert_impl.serving.rest.versions import Folder, Versions
 from keras_bert_impl.serving.rest.wire import (
@@ -38,34 +38,6 @@ _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICTION = rf"/v1/models/(?P<name>[^/:]+){_WHICH}:(?P<method>classify|regress|predict)"
 _STATUS = rf"/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?"
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """What clients can use.
-
-    Attributes:
-        max_batch: rows of a batch of several requests.
-        batch_timeout: seconds that a request waits for others.
-        max_rows: rows of a request.
-        max_bytes: bytes of a request; all requests together may hold 16 times as many.
-        max_waiting: requests in the queue.
-        max_connections: open connections.
-        seconds: from the last byte of a request to its answer.
-        client_seconds: for a client to send a request or to receive an answer, and that it may
-            leave a connection idle.
-        stop_seconds: to answer what runs when the server is stopped.
-    """
-
-    max_batch: int = 32
-    batch_timeout: float = 0.002
-    max_rows: int = 1024
-    max_bytes: int = 4 << 20
-    max_waiting: int = 256
-    max_connections: int = 512
-    seconds: float = 30.0
-    client_seconds: float = 30.0
-    stop_seconds: int = 30
 
 
 class ModelServer:
@@ -109,11 +81,31 @@ class ModelServer:
             timeout_keep_alive=int(limits.client_seconds),
             timeout_graceful_shutdown=limits.stop_seconds,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _HttpServer(config)
 
     def load(self) -> None:
         """Loads the newest version that can be loaded; there may be none."""
         self.versions.load_newest()
+
+    def start_grpc(self, address: str) -> int:
+        """Answers gRPC as well, until `run` returns.
+
+        Args:
+            address: such as `"127.0.0.1:8500"`; port 0 for any free one.
+
+        Returns:
+            The port.
+
+        Raises:
+            RuntimeError: the port cannot be opened.
+        """
+        from keras_bert_impl.serving.rest import grpc_service  # needs the extra `serving`
+
+        server, port = grpc_service.start(
+            address, self.versions, self._batcher, self.limits, self._metrics.count
+        )
+        self._server.stop_grpc = lambda: server.stop(self.limits.stop_seconds).wait
+        return port
 
     def run(self, listener: socket.socket) -> bool:
         """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called.
@@ -279,6 +271,18 @@ class ModelServer:
             self._held -= size
 
 
+class _HttpServer(uvicorn.Server):
+    """Stops accepting gRPC when it stops accepting HTTP, and ends when both have ended."""
+
+    stop_grpc: Callable[[], Callable[[], Any]] | None = None  # returns a function that waits
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        wait = self.stop_grpc() if self.stop_grpc else None
+        await super().shutdown(sockets)
+        if wait:
+            await asyncio.to_thread(wait)
+
+
 async def _http_error(request: Request, error: Exception) -> Response:
     """Answers paths and methods that no route has."""
     assert isinstance(error, HTTPException)
@@ -298,7 +302,7 @@ class _Metrics:
         self._registry = prometheus.CollectorRegistry()
         to_all: dict[str, Any] = {"namespace": "keras_bert", "registry": self._registry}
         self._requests = prometheus.Counter(
-            "requests", "Requests by API method and HTTP status.", ["method", "code"], **to_all
+            "requests", "Requests by API method and status.", ["method", "code"], **to_all
         )
         self._seconds = prometheus.Histogram(
             "request_seconds", "Time of requests.", ["method"], **to_all
@@ -312,8 +316,8 @@ class _Metrics:
             lambda: versions.current.version if versions.current else 0
         )
 
-    def count(self, method: str, status: int, seconds: float) -> None:
-        """Counts an answered request."""
+    def count(self, method: str, status: int | str, seconds: float) -> None:
+        """Counts an answered request: its HTTP status, or its code of gRPC."""
         self._requests.labels(method, status).inc()
         self._seconds.labels(method).observe(seconds)
 

@@ -7,21 +7,23 @@ import socket
 import threading
 import time
 
-from keras_bert_impl.serving.rest.server import Limits, ModelServer
+from keras_bert_impl.serving.rest.limits import Limits
+from keras_bert_impl.serving.rest.server import ModelServer
 from keras_bert_impl.serving.rest.versions import Folder
 
 
 @contextlib.contextmanager
-def running(path, poll_seconds=60.0, **limits):
+def running(path, poll_seconds=60.0, grpc=False, **limits):
     """A server of a folder of versions, in threads of this process; yields its `Client`."""
     lines = []
     server = ModelServer(Folder(path), Limits(**limits), poll_seconds, lines.append)
     server.load()
+    grpc_port = server.start_grpc("127.0.0.1:0") if grpc else None
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=[listener])
     thread.start()
     try:
-        yield Client(listener.getsockname()[1], server.versions.name, server, lines)
+        yield Client(listener.getsockname()[1], server.versions.name, server, lines, grpc_port)
     finally:
         server.stop()
         thread.join(60)
@@ -39,8 +41,9 @@ def wait_for(condition, seconds=60):
 class Client:
     """Sends requests, each on a connection of its own."""
 
-    def __init__(self, port, name="", server=None, lines=()):
+    def __init__(self, port, name="", server=None, lines=(), grpc_port=None):
         self.port = port
+        self.grpc_port = grpc_port
         self.path = f"/v1/models/{name}"
         self.server = server
         self.lines = lines

@@ -1,0 +1,204 @@
+"""gRPC of TensorFlow Serving: `PredictionService` and `ModelService` for the model of a server.
+
+Source: `apis/prediction_service.proto` and `apis/model_service.proto` of TensorFlow Serving.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import Message
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from keras_bert_impl.serving.rest.batching import Batcher
+from keras_bert_impl.serving.rest.limits import Limits
+from keras_bert_impl.serving.rest.model import Model
+from keras_bert_impl.serving.rest.versions import Versions
+from keras_bert_impl.serving.rest.wire import ApiError, Arrays, Input
+
+Count = Callable[[str, str, float], None]  # of an answered request: method, code, seconds
+
+
+def start(
+    address: str, versions: Versions, batcher: Batcher, limits: Limits, count: Count
+) -> tuple[grpc.Server, int]:
+    """Starts a gRPC server without TLS.
+
+    Args:
+        address: such as `"127.0.0.1:8500"`; port 0 for any free one.
+        count: called for each request that was answered.
+
+    Returns:
+        The server and its port.
+
+    Raises:
+        RuntimeError: the port cannot be opened.
+    """
+    # A thread waits for each request that runs; together they can fill several batches.
+    server = grpc.server(
+        ThreadPoolExecutor(2 * limits.max_batch, "grpc"),
+        maximum_concurrent_rpcs=limits.max_waiting,
+        options=[
+            ("grpc.max_receive_message_length", limits.max_bytes),
+            ("grpc.so_reuseport", 0),  # a port in use is an error
+            ("grpc.max_connection_idle_ms", 1000 * int(limits.client_seconds)),
+        ],
+    )
+    service = _Service(versions, batcher, limits, count)
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(service, server)
+    port = server.add_insecure_port(address)
+    server.start()
+    return server, port
+
+
+class _Service:
+    """Both services; the methods have the names that gRPC calls."""
+
+    def __init__(self, versions, batcher, limits, count):
+        self._versions = versions
+        self._batcher = batcher
+        self._limits = limits
+        for name in (
+            *("Predict", "Classify", "Regress", "MultiInference", "GetModelMetadata"),
+            *("GetModelStatus", "HandleReloadConfigRequest"),
+        ):
+            answer = getattr(self, f"_{_snake(name)}", _unsupported)
+            setattr(self, name, _endpoint(name, answer, count))
+
+    def _predict(self, request, context):
+        spec = request.model_spec
+        model = self._model(spec)
+        name = spec.signature_name or "serving_default"
+        signature = model.signature(name)
+        arrays = read_tensors(request.inputs, signature.inputs, self._limits)
+        seconds = min(self._limits.seconds, context.time_remaining() or math.inf)
+        future = self._batcher.submit(signature, arrays, time.monotonic() + seconds)
+        context.add_callback(future.cancel)  # of a client that is gone
+        try:
+            outputs = future.result(seconds)
+        except FutureTimeoutError:
+            raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
+        except CancelledError:
+            raise ApiError("The client is gone.", "UNAVAILABLE") from None
+        response = predict_pb2.PredictResponse()
+        _describe(response.model_spec, self._versions.name, model)
+        response.model_spec.signature_name = name
+        for key in request.output_filter or outputs:
+            if key not in outputs:
+                raise ApiError(f"There is no output {key!r}; there is {', '.join(outputs)}.")
+            response.outputs[key].CopyFrom(tf.make_tensor_proto(outputs[key]))
+        return response
+
+    def _get_model_metadata(self, request, context):
+        if list(request.metadata_field) != ["signature_def"]:
+            raise ApiError("metadata_field must be 'signature_def'.")
+        model = self._model(request.model_spec)
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        _describe(response.model_spec, self._versions.name, model)
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        for name in model.signatures:
+            signatures.signature_def[name].CopyFrom(model.definitions[name])
+        response.metadata["signature_def"].Pack(signatures)
+        return response
+
+    def _get_model_status(self, request, context):
+        spec = request.model_spec
+        version = spec.version.value if spec.HasField("version") else None
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for state in self._versions.status(spec.name, version):
+            added = response.model_version_status.add(
+                version=int(state["version"]), state=state["state"]
+            )
+            code = grpc.StatusCode[state["status"]["error_code"]].value[0]
+            added.status.error_code = code
+            added.status.error_message = state["status"]["error_message"]
+        return response
+
+    def _model(self, spec):
+        if spec.WhichOneof("version_choice") == "version_label":
+            raise ApiError(f"Unrecognized servable version label: {spec.version_label}")
+        version = spec.version.value if spec.HasField("version") else None
+        return self._versions.find(spec.name, version)
+
+
+def _snake(name):
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).removeprefix("_")
+
+
+def _unsupported(request, context):
+    raise ApiError("This method is not supported; use Predict.", "UNIMPLEMENTED")
+
+
+def _endpoint(name: str, answer: Callable[[Any, Any], Message], count: Count) -> Callable:
+    """Returns a method of the service that answers an `ApiError` with its code."""
+
+    def respond(request: Message, context: grpc.ServicerContext) -> Message:
+        begun, code = time.monotonic(), "OK"
+        try:
+            return answer(request, context)
+        except ApiError as error:
+            code = error.code
+            context.abort(grpc.StatusCode[code], str(error))
+        except Exception as error:
+            code = "INTERNAL"
+            context.abort(grpc.StatusCode.INTERNAL, f"The server failed: {type(error).__name__}.")
+        finally:
+            count(f"grpc {name}", code, time.monotonic() - begun)
+
+    return respond
+
+
+def _describe(spec, name: str, model: Model) -> None:
+    spec.name = name
+    spec.version.value = model.version
+
+
+def read_tensors(tensors: Mapping[str, Any], inputs: Mapping[str, Input], limits: Limits) -> Arrays:
+    """Converts the tensors of a `PredictRequest` to the inputs of its signature.
+
+    Raises:
+        ApiError: other inputs, types or shapes than the signature's, or too many rows.
+    """
+    if tensors.keys() != inputs.keys():
+        raise ApiError(
+            f"The signature takes the inputs {', '.join(sorted(inputs))}. "
+            f"Received: {', '.join(sorted(tensors)) or 'none'}"
+        )
+    return {name: _array(name, tensors[name], kind, limits) for name, kind in inputs.items()}
+
+
+def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
+    dtype = tf.as_dtype("string" if kind.dtype.kind == "O" else kind.dtype)
+    if tensor.dtype != dtype.as_datatype_enum:
+        raise ApiError(f"Input {name!r} must be {dtype.name}.")
+    shape = [dim.size for dim in tensor.tensor_shape.dim]
+    fits = len(shape) == len(kind.shape) and all(
+        size >= 0 and wanted in (None, size) for size, wanted in zip(shape, kind.shape)
+    )
+    if not fits or tensor.tensor_shape.unknown_rank:
+        wanted = ", ".join("?" if size is None else str(size) for size in kind.shape)
+        raise ApiError(f"Input {name!r} must have the shape [{wanted}]. Received: {shape}")
+    if shape and shape[0] > limits.max_rows:
+        raise ApiError(
+            f"Input {name!r} has {shape[0]} rows; this server takes up to {limits.max_rows} in a "
+            "request. Send several requests."
+        )
+    if math.prod(shape) > limits.max_bytes:  # a tensor may repeat one value
+        raise ApiError(f"Input {name!r} has more than {limits.max_bytes} values.")
+    try:
+        return tf.make_ndarray(tensor)
+    except (TypeError, ValueError) as error:
+        raise ApiError(f"Input {name!r} has not as many values as its shape says.") from error
