@@ -16,6 +16,9 @@ batch_timeout_micros { value: 2000 }
 max_enqueued_batches { value: 256 }
 num_batch_threads { value: 4 }
 """
+_MONITORING = """\
+prometheus_config { enable: true, path: "/monitoring/prometheus/metrics" }
+"""
 _CONFIG = """\
 model_config_list {
   config {
@@ -36,7 +39,7 @@ def export_version(
     """Writes a model as the next version in a folder that TensorFlow Serving watches.
 
     The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
-    sees the folder as `/models/NAME`; and `batching_parameters.txt`.
+    sees the folder as `/models/NAME`; `batching_parameters.txt` and `monitoring.config`.
 
     Args:
         directory: the folder.
@@ -64,6 +67,7 @@ def export_version(
     for file, text in (
         ("models.config", _CONFIG % (name, name)),
         ("batching_parameters.txt", _BATCHING),
+        ("monitoring.config", _MONITORING),
     ):
         with replace_file(directory / file) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -1,5 +1,6 @@
 """`keras-bert serve`: errors before it starts, and how it stops."""
 
+import argparse
 import json
 import re
 import signal
@@ -11,9 +12,11 @@ import time
 
 import grpc
 import pytest
+import yaml
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from keras_bert_impl.cli import main as cli
+from keras_bert_impl.cli.using import serve
 from keras_bert_impl.serving import export_version
 from tests.serving.families import signatures_of
 from tests.serving.rest.load import load
@@ -189,3 +192,29 @@ def test_load_for_five_minutes(folder):
     assert process.wait(timeout=30) == 0
     first, last = found["memory of the server in the second and last fifth, MB"]
     assert found["errors"] == 0 and last < first + 10
+
+
+def test_deployment_files_start_the_same_server():
+    """Options, ports and probes of the image, Compose and Kubernetes are those of the command."""
+    deploy = ROOT / "tools/serving/deploy"
+    lines = (deploy / "Dockerfile").read_text().splitlines()
+    (command,) = (json.loads(line[4:]) for line in lines if line.startswith("CMD "))
+    service = yaml.safe_load((deploy / "compose.yaml").read_text())["services"]["reviews"]
+    deployment, ports = yaml.safe_load_all((deploy / "kubernetes.yaml").read_text())
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert command == service["command"] == container["args"]
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    parsed = parser.parse_args(command)
+    assert parsed.host == "0.0.0.0"
+    exposed = [parsed.grpc_port, parsed.port]
+    assert f"EXPOSE {exposed[0]} {exposed[1]}" in lines
+    assert exposed == [port["containerPort"] for port in container["ports"]]
+    assert exposed == [port["port"] for port in ports["spec"]["ports"]]
+    assert service["ports"] == [f"{port}:{port}" for port in exposed]
+    assert pod["terminationGracePeriodSeconds"] > parsed.stop_timeout
+    assert int(service["stop_grace_period"].rstrip("s")) > parsed.stop_timeout
+    for probe, path in [("startup", "/readyz"), ("readiness", "/readyz"), ("liveness", "/healthz")]:
+        check = container[f"{probe}Probe"]["httpGet"]
+        assert check == {"path": path, "port": parsed.port}

@@ -82,6 +82,7 @@ def test_writes_files_next_to_the_model(exported):
     config = (folder / "models.config").read_text()
     assert 'name: "reviews"' in config and 'base_path: "/models/reviews"' in config
     assert "max_batch_size { value: 32 }" in (folder / "batching_parameters.txt").read_text()
+    assert "prometheus_config { enable: true" in (folder / "monitoring.config").read_text()
 
 
 @pytest.mark.slow
