@@ -89,7 +89,7 @@ _TRAINING = [
     Row("create_optimizer(adam_epsilon)", ("AdamW(epsilon=)",), "default 1e-6, not 1e-8"),
     Row("create_optimizer(adam_global_clipnorm)", ("AdamW(global_clipnorm=)",)),
     Row("create_optimizer(include_in_weight_decay)", ("AdamW(not_decayed=)",), "the opposite list"),
-    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train")),
+    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train"), "until 4.37"),
     Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),
     Row("output_dir", ("finetune(output_directory=)", f"{_RUN} --out")),
     Row(
