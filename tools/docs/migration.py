@@ -24,7 +24,7 @@ _BEGIN = """# Migration
 What replaces each class, argument, configuration key and flag of other libraries. A test compares the second column of
 every row with the signatures, settings and options of this package (`tests/docs/test_migration.py`). The first columns
 were compared with the sources of transformers 4.57.1 and 4.30.2 (`TFTrainer`), KerasHub 0.26.0, tf-models-official 2.16.0
-and bert-tensorflow 1.0.4.
+and bert-tensorflow 1.0.4, which has no `--do_whole_word_mask` yet.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
