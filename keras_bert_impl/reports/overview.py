@@ -1,0 +1,152 @@
+"""Sections of every run: settings, data, learning curves, and what to do with the model."""
+
+import numbers
+from typing import Any
+
+from keras_bert_impl.reports import charts, page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.run_files import Run
+from keras_bert_impl.reports.text import number
+
+# Of a report line: not metrics of the model.
+_NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
+_SPEED = {"tokens_per_second", "model_flops_utilization", "input_wait"}
+_HELD_OUT = "val_"
+_SETS = {"train": "training", "dev": "development"}
+
+
+def settings_section(run: Run) -> Section:
+    """Returns the settings that were chosen, and the others hidden."""
+    chosen = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
+    others = {k: v for k, v in run.settings.items() if k not in chosen}
+    html = page.table(["setting", "value"], [[k, _value(v)] for k, v in chosen.items()])
+    if others:
+        rows = [[key, _value(value)] for key, value in others.items()]
+        html += page.details(
+            f"{len(others)} settings that are off", page.table(["setting", "value"], rows)
+        )
+    return Section("Settings", html)
+
+
+def _value(value):
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def data_section(run: Run) -> Section | None:
+    """Returns what the run was trained and scored on; None if `data.json` says nothing."""
+    known = {name: content for name, content in run.data.items() if isinstance(content, dict)}
+    if not known:
+        return None
+    rows = [[_SETS.get(name, name), *_facts(content)] for name, content in known.items()]
+    headings = ["", "source", "rows", "truncated", "length in tokens"]
+    kept = [n for n in range(len(headings)) if n < 2 or any(row[n] != "" for row in rows)]
+    html = page.table([headings[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    drawings = []
+    for name, content in known.items():
+        counts = _mapping(content, "classes", "class_counts", "labels")
+        if counts and len(counts) <= 30:
+            title = f"Classes of the {_SETS.get(name, name)} set"
+            drawings.append(
+                charts.bars(f"classes-{name}", title, [*counts], [*counts.values()], "")
+            )
+    return Section("Data", html + page.charts(drawings), drawings)
+
+
+def _facts(content):
+    """Returns (source, rows, share truncated, lengths) of one data set, "" for what is not known."""
+    rows = content.get("rows", content.get("examples", ""))
+    share = content.get("truncated", "")
+    share = f"{share:.1%}" if isinstance(share, float) else share
+    lengths = _mapping(content, "lengths", "token_lengths")
+    shown = ", ".join(f"{_percentile(key)} {number(value)}" for key, value in lengths.items())
+    return str(content.get("source", "")), rows, share, shown
+
+
+def _percentile(key):
+    return f"{key} %" if str(key).isdigit() else str(key)
+
+
+def _mapping(content: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Returns the first of the keys that holds a mapping to numbers."""
+    for name in names:
+        found = content.get(name)
+        if isinstance(found, dict):
+            return {k: v for k, v in found.items() if isinstance(v, (int, float))}
+    return {}
+
+
+def curves_section(runs: list[Run]) -> Section | None:
+    """Returns the learning curves of a run, or those of several runs over each other."""
+    names: dict[str, None] = {}
+    for run in runs:
+        for line in run.metrics:
+            names |= dict.fromkeys(
+                k.removeprefix(_HELD_OUT) for k, v in line.items() if _is_curve(k, v)
+            )
+    drawings = []
+    for name in sorted(names, key=lambda key: (key in _SPEED, key == "learning_rate")):
+        series = [one for n, run in enumerate(runs) for one in _series(run, name, n, len(runs) > 1)]
+        title = name.replace("_", " ")
+        axes = charts.Axis("steps"), charts.Axis("")
+        drawings.append(charts.curves(f"curve-{name}", title[0].upper() + title[1:], series, *axes))
+    if not drawings:
+        return None
+    return Section("Learning curves", page.charts(drawings), drawings)
+
+
+def _is_curve(key, value):
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and key not in _NOT_CURVES
+
+
+def _series(run, name, position, is_one_of_several):
+    """Yields the training and the held-out curve; of several runs, held-out if there is one."""
+    color = charts.SERIES[position % len(charts.SERIES)]
+    for key, label, other in ((name, "training", color), (_HELD_OUT + name, "held out", "s1")):
+        lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
+        has_held_out = any(_HELD_OUT + name in line for line in run.metrics)
+        if not lines or (is_one_of_several and key == name and has_held_out):
+            continue
+        xs, ys = [line["step"] for line in lines], [line[key] for line in lines]
+        if is_one_of_several:
+            yield charts.Series(run.name, xs, ys, color)
+        else:
+            yield charts.Series(label, xs, ys, other)
+
+
+# === Use ===
+
+
+def use_section(run: Run) -> Section | None:
+    """Returns lines that load, export, predict with and repeat the run."""
+    path = run.path
+    changed = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
+    start = changed.pop("model", "MODEL")
+    if "records" in run.settings or run.model_class is None:
+        if not (path / "model").is_dir():
+            return None
+        load = f'from keras_bert_impl import Encoder\n\nencoder = Encoder.from_pretrained("{path}/model")'
+        return Section("Use it", page.code(load))
+    load = f'from keras_bert_impl import load_tuned\n\nmodel = load_tuned("{path}")\n'
+    load += "model.predict([...])"
+    shell = (
+        f"keras-bert predict --model {path} --input texts.txt\n"
+        f"keras-bert export {path} exported\n"
+        "keras-bert serve exported"
+    )
+    chosen = " ".join(f"{key}={_typed(value)}" for key, value in changed.items())
+    sets = " ".join(
+        f"--{name} {run.data[name]['source']}"
+        for name in _SETS
+        if isinstance(run.data.get(name), dict) and "source" in run.data[name]
+    )
+    again = f"keras-bert finetune --model {start} {sets} --out {path}-again {chosen}"
+    html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
+    html += f"<h3>Repeat it</h3>{page.code(again)}"
+    html += page.paragraph("Add the columns of the text and the label, as in the first run.")
+    return Section("Use it", html)
+
+
+def _typed(value):
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"'{text}'" if " " in text or "{" in text else text
