@@ -18,12 +18,14 @@ class TextRow(NamedTuple):
     Attributes:
         features: int32 `[1, length]` each, or `[1, 1, length]` for a network of windows.
         words: words with at least one token in the row, with a score of 0.
+        numbers: index of each of them among all words of its segment.
         word_of: int64 `[length]`. Index into `words` of each token; -1 for special tokens.
         is_cut: whether words are missing.
     """
 
     features: dict[str, np.ndarray]
     words: list[AttributedWord]
+    numbers: list[int]
     word_of: np.ndarray
     is_cut: bool
 
@@ -45,6 +47,7 @@ def text_row(model: Any, text: Any) -> TextRow:
     segments = texts[0] if isinstance(texts[0], tuple) and not _is_words(texts[0]) else (texts[0],)
     word_of = np.full(len(ids), -1)
     words: list[AttributedWord] = []
+    numbers: list[int] = []
     cursor, is_cut = 0, False
     for number, segment in enumerate(segments):
         found = segment if _is_words(segment) else find_words(_decoded(segment))
@@ -52,13 +55,14 @@ def text_row(model: Any, text: Any) -> TextRow:
         cursor, is_cut = first + len(of_tokens), is_cut or not is_whole
         kept = np.unique(of_tokens)
         word_of[first:cursor] = len(words) + np.searchsorted(kept, of_tokens)
+        numbers += kept.tolist()
         words += [
             AttributedWord(found.text[start:end], int(start), int(end), number, 0.0)
             for start, end in zip(found.starts[kept], found.ends[kept])
         ]
     if not words:
         raise InputError(f"the text has no words: {text!r:.60}")
-    return TextRow(features, words, word_of, is_cut)
+    return TextRow(features, words, numbers, word_of, is_cut)
 
 
 def _is_words(text):

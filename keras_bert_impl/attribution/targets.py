@@ -53,16 +53,18 @@ def _tag(model, row, outputs, target):
     if word is None:  # the surest word that is not outside
         marked = scores.copy()
         marked[:, model.unknown_label] = -1
-        word = int(marked.max(axis=1).argmax())
-    if not isinstance(word, (int, np.integer)) or not 0 <= word < len(row.words):
+        place = int(marked.max(axis=1).argmax())
+    elif word in row.numbers:
+        place = row.numbers.index(word)
+    else:
         raise InputError(
-            f"target must be the index of one of {len(row.words)} words, or (index, label). "
+            "target must be the index of a word that the model sees, from 0, or (index, label). "
             f"Received: target={target!r:.60}"
         )
     number = _number(model.labels, label)
-    number = int(scores[word].argmax()) if number is None else number
-    name = f"{row.words[word].text}/{model.labels[number]}"
-    return name, lambda logits: _log_odds(logits[:, firsts[word]], number)
+    number = int(scores[place].argmax()) if number is None else number
+    name = f"{row.words[place].text}/{model.labels[number]}"
+    return name, lambda logits: _log_odds(logits[:, firsts[place]], number)
 
 
 def _answer(model, row, outputs, target):

@@ -1,6 +1,10 @@
 """Self-contained HTML pages: the report of a run, runs side by side, and a look into a model."""
 
-from keras_bert_impl.reports.comparison import write_comparison
-from keras_bert_impl.reports.run_report import write_report
+from keras_bert_impl.lazy import lazy_names
 
-__all__ = ["write_comparison", "write_report"]
+_HOMES = {
+    "look": "look",
+    "write_comparison": "comparison",
+    "write_report": "run_report",
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

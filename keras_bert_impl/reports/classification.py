@@ -96,7 +96,7 @@ def sections(subject: Subject) -> list[Section]:
     parts = [
         first,
         _classes(class_scores(names, counts)),
-        _confusion(names, counts),
+        confusion_section(names, counts),
         _reliability(scores.max(axis=1), labels == predictions),
     ]
     if len(names) == 2:
@@ -123,7 +123,8 @@ def _classes(scores):
     return Section("Classes", page.table(headings, rows))
 
 
-def _confusion(names, counts):
+def confusion_section(names: list[str], counts: np.ndarray) -> Section:
+    """Returns the confusion matrix, or for many classes the most frequent confusions."""
     if len(names) > _MOST_CELLS:
         return Section("Confusion", _confused_pairs(names, counts))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -10,7 +10,6 @@ from keras_bert_impl.reports.text import number
 
 # Of a report line: not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
-_SPEED = {"tokens_per_second", "model_flops_utilization", "input_wait"}
 _HELD_OUT = "val_"
 _SETS = {"train": "training", "dev": "development"}
 
@@ -83,15 +82,27 @@ def curves_section(runs: list[Run]) -> Section | None:
             names |= dict.fromkeys(
                 k.removeprefix(_HELD_OUT) for k, v in line.items() if _is_curve(k, v)
             )
-    drawings = []
-    for name in sorted(names, key=lambda key: (key in _SPEED, key == "learning_rate")):
-        series = [one for n, run in enumerate(runs) for one in _series(run, name, n, len(runs) > 1)]
-        title = name.replace("_", " ")
-        axes = charts.Axis("steps"), charts.Axis("")
-        drawings.append(charts.curves(f"curve-{name}", title[0].upper() + title[1:], series, *axes))
+    drawings = {name: _curve(runs, name) for name in names}
     if not drawings:
         return None
-    return Section("Learning curves", page.charts(drawings), drawings)
+    # Metrics that are measured on held-out examples, too; in a run without any, the losses.
+    held_out = {key.removeprefix(_HELD_OUT) for r in runs for line in r.metrics for key in line
+                if key.startswith(_HELD_OUT)}  # fmt: skip
+    first = [
+        drawings[name] for name in names if name in held_out or (not held_out and "loss" in name)
+    ]
+    others = [drawing for drawing in drawings.values() if drawing not in first]
+    html = page.charts(first)
+    if others:
+        html += page.details("learning rate, speed and other curves", page.charts(others))
+    return Section("Learning curves", html, list(drawings.values()))
+
+
+def _curve(runs, name):
+    series = [one for n, run in enumerate(runs) for one in _series(run, name, n, len(runs) > 1)]
+    title = name.replace("_", " ")
+    axes = charts.Axis("steps"), charts.Axis("")
+    return charts.curves(f"curve-{name}", title[0].upper() + title[1:], series, *axes)
 
 
 def _is_curve(key, value):
@@ -131,8 +142,8 @@ def use_section(run: Run) -> Section | None:
     load += "model.predict([...])"
     shell = (
         f"keras-bert predict --model {path} --input texts.txt\n"
-        f"keras-bert export {path} exported\n"
-        "keras-bert serve exported"
+        f"keras-bert export --model {path} --out exported/{run.name}\n"
+        f"keras-bert serve exported/{run.name}"
     )
     chosen = " ".join(f"{key}={_typed(value)}" for key, value in changed.items())
     sets = " ".join(

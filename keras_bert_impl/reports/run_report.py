@@ -3,15 +3,35 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.reports import classification, overview, page
+from keras_bert_impl.reports import (
+    classification,
+    embedding,
+    overview,
+    page,
+    pretraining,
+    question_answering,
+    tagging,
+)
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run, read_run
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import escape, number
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.embedding.anchors import AnchorExamples
+from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 FILE = "report.html"
 _MOST_TILES = 4
+_SECTIONS = {
+    SimilarityExamples: embedding,  # before `Examples`, its base class
+    AnchorExamples: embedding,
+    Examples: classification,
+    TaggedExamples: tagging,
+    QuestionExamples: question_answering,
+}
 
 
 def write_report(
@@ -31,7 +51,7 @@ def write_report(
         run_directory: of `finetune` or `pretrain`.
         model: the model of the run, as `load_tuned` returns it.
         examples: the labelled examples of the run's scores. Its predictions are read from the run,
-            or computed by `model` if there are none.
+            or computed by `model` if there are none. For a `MaskedLM`, a list of texts to mask.
         path: the page. Default: `report.html` in the run.
         pictures: folder for each picture as SVG, and as PNG if matplotlib is installed.
 
@@ -66,6 +86,7 @@ def report_sections(subject: Subject) -> list[Section]:
         overview.curves_section([run]),
         *middle[1:],
         overview.data_section(run),
+        pretraining.records_section(run),
         overview.settings_section(run) if run.settings else None,
         overview.use_section(run),
     ]
@@ -93,8 +114,12 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
 
 def _task_sections(subject):
     """Returns the sections of the task of the examples."""
-    if type(subject.examples) is Examples:
-        return classification.sections(subject)
+    examples = subject.examples
+    if isinstance(examples, list):
+        return pretraining.sections(subject) if isinstance(subject.model, MaskedLM) else []
+    for kind, module in _SECTIONS.items():
+        if isinstance(examples, kind):
+            return module.sections(subject)
     return []
 
 
