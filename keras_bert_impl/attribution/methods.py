@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_impl.attribution.results import Attribution
 from keras_bert_impl.attribution.rows import text_row
-from keras_bert_impl.attribution.targets import find_target
+from keras_bert_impl.attribution.targets import MODELS, find_target
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import encoders_run_by
 from keras_bert_impl.models.encoder_layers import EncoderLayers, apply_layers
@@ -62,6 +62,9 @@ def attribute(
         result = attribute(classifier, "a good film", target="good")
         [(word.text, round(word.score, 3)) for word in result.words]
     """
+    if not isinstance(model, MODELS):
+        names = ", ".join(known.__name__ for known in MODELS)
+        raise InputError(f"attribute takes one of {names}, not a {type(model).__name__}.")
     if method not in METHODS:
         raise InputError(f"method must be {' or '.join(METHODS)}. Received: method={method!r:.60}")
     steps = check("steps", steps, PositiveInt)

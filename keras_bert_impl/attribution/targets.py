@@ -13,6 +13,7 @@ from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
+MODELS = (TextClassifier, TokenClassifier, QuestionAnswerer)
 Objective = Callable[[Any], tf.Tensor]  # of the network's outputs to float32 [batch]
 
 
@@ -30,12 +31,7 @@ def find_target(model: Any, row: TextRow, outputs: Any, target: Any) -> tuple[st
         return _class(model, outputs, target)
     if isinstance(model, TokenClassifier):
         return _tag(model, row, outputs, target)
-    if isinstance(model, QuestionAnswerer):
-        return _answer(model, row, outputs, target)
-    raise InputError(
-        f"attribute takes a TextClassifier, TokenClassifier or QuestionAnswerer, not a "
-        f"{type(model).__name__}."
-    )
+    return _answer(model, row, outputs, target)
 
 
 def _class(model, outputs, target):

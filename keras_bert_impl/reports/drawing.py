@@ -1,12 +1,14 @@
 """`Drawing`: lines, rectangles, circles and text, as SVG for pages and papers, or as PNG."""
 
 import dataclasses
+import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.reports.text import escape
+from keras_bert_impl.reports.text import clean, escape
 
 Point = tuple[float, float]
 
@@ -44,13 +46,13 @@ class Drawing:
     """A picture in pixels, from the top left.
 
     Args:
-        name: file name without suffix.
+        name: file name without suffix; characters other than letters, digits, `_` and `-` become `_`.
         title: what the picture shows, read by screen readers.
         width, height: size.
     """
 
     def __init__(self, name: str, title: str, width: int = 340, height: int = 240) -> None:
-        self.name, self.title = name, title
+        self.name, self.title = re.sub(r"[^\w-]+", "_", name), title
         self.width, self.height = width, height
         self._shapes: list[_Shape] = []
 
@@ -134,7 +136,8 @@ class Drawing:
         axes.axis("off")
         for shape in self._shapes:
             _draw(axes, shape)
-        with replace_file(path) as temporary:
+        with replace_file(path) as temporary, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # the font lacks a character
             figure.savefig(temporary, format="png", dpi=100 * dots_per_pixel)
 
 
@@ -172,7 +175,7 @@ def _draw(axes, shape):
     elif shape.kind == "text":
         place = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
         # No formulas: a dollar sign is a dollar sign.
-        axes.text(x, y, shape.text, color=color, fontsize=shape.size * points, ha=place,
+        axes.text(x, y, clean(shape.text), color=color, fontsize=shape.size * points, ha=place,
                   va="baseline", rotation=90 * shape.upright, rotation_mode="anchor",
                   parse_math=False)  # fmt: skip
     elif shape.kind == "rect":

@@ -8,18 +8,15 @@ import numpy as np
 
 from keras_bert_impl.attribution import attribute
 from keras_bert_impl.attribution.methods import METHODS
+from keras_bert_impl.attribution.targets import MODELS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.attention import TextAttention, rollout, text_attention
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.text import Html, escape, user_text
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
-from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
-from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
-from keras_bert_impl.tasks.text_classification.model import TextClassifier
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
-_EXPLAINED = (TextClassifier, TokenClassifier, QuestionAnswerer)
 _ROWS = 16  # of a batch
 _CONTROLS = """
 <p class="note">Choose a word: the others are shaded by the attention between them. Arrow keys move
@@ -80,7 +77,7 @@ def look(model: Any, text: str | tuple[str, str], path: str | Path) -> Path:
         raise InputError("the text is empty: give a text to look at.")
     found = text_attention(model, text)
     sections = []
-    if isinstance(model, _EXPLAINED):
+    if isinstance(model, MODELS):
         sections.append(_saliency(model, text))
     sections.append(Section("Attention", _cut(found) + _CONTROLS + _STYLE))
     if isinstance(model, MaskedLM):

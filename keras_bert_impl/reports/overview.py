@@ -1,6 +1,7 @@
 """Sections of every run: settings, data, learning curves, and what to do with the model."""
 
 import numbers
+import shlex
 from typing import Any
 
 from keras_bert_impl.reports import charts, page
@@ -129,35 +130,40 @@ def _series(run, name, position, is_one_of_several):
 
 
 def use_section(run: Run) -> Section | None:
-    """Returns lines that load, export, predict with and repeat the run."""
-    path = run.path
-    changed = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
-    start = changed.pop("model", "MODEL")
+    """Returns lines that load, export, predict with and repeat the run; None without a model."""
+    if not (run.path / "model").is_dir():
+        return None
     if "records" in run.settings or run.model_class is None:
-        if not (path / "model").is_dir():
-            return None
-        load = f'from keras_bert_impl import Encoder\n\nencoder = Encoder.from_pretrained("{path}/model")'
+        load = f"from keras_bert_impl import Encoder\n\nEncoder.from_pretrained({_model(run)!r})"
         return Section("Use it", page.code(load))
-    load = f'from keras_bert_impl import load_tuned\n\nmodel = load_tuned("{path}")\n'
-    load += "model.predict([...])"
+    load = (
+        "from keras_bert_impl import load_tuned\n\n"
+        f"model = load_tuned({str(run.path)!r})\nmodel.predict([...])"
+    )
+    path, exported = shlex.quote(str(run.path)), shlex.quote(f"exported/{run.name}")
     shell = (
         f"keras-bert predict --model {path} --input texts.txt\n"
-        f"keras-bert export --model {path} --out exported/{run.name}\n"
-        f"keras-bert serve exported/{run.name}"
+        f"keras-bert export --model {path} --out {exported}\n"
+        f"keras-bert serve {exported}"
     )
-    chosen = " ".join(f"{key}={_typed(value)}" for key, value in changed.items())
-    sets = " ".join(
-        f"--{name} {run.data[name]['source']}"
-        for name in _SETS
-        if isinstance(run.data.get(name), dict) and "source" in run.data[name]
-    )
-    again = f"keras-bert finetune --model {start} {sets} --out {path}-again {chosen}"
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
-    html += f"<h3>Repeat it</h3>{page.code(again)}"
+    html += f"<h3>Repeat it</h3>{page.code(_again(run))}"
     html += page.paragraph("Add the columns of the text and the label, as in the first run.")
     return Section("Use it", html)
 
 
-def _typed(value):
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"'{text}'" if " " in text or "{" in text else text
+def _model(run):
+    return str(run.path / "model")
+
+
+def _again(run):
+    """Returns the command that trains once more, with the settings that are not off."""
+    settings = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
+    words = ["keras-bert", "finetune", "--model", settings.pop("model", "MODEL")]
+    for name in _SETS:
+        content = run.data.get(name)
+        if isinstance(content, dict) and "source" in content:
+            words += [f"--{name}", content["source"]]
+    words += ["--out", f"{run.path}-again"]
+    words += [f"{k}={str(v).lower() if v is True else v}" for k, v in settings.items()]
+    return shlex.join(map(str, words))

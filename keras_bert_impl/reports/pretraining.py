@@ -1,12 +1,13 @@
 """Sections of a pre-training run: its records, and masked tokens with predictions."""
 
-import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.pretraining.examples.records import MANIFEST
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run
@@ -21,10 +22,10 @@ _MOST_CHARACTERS = 400
 def records_section(run: Run) -> Section | None:
     """Returns the rows, tokens and fill of the records; None if their manifest is not here."""
     folder = run.settings.get("records")
-    if not isinstance(folder, str) or not os.path.exists(os.path.join(folder, "manifest.json")):
+    if not isinstance(folder, str) or not (Path(folder) / MANIFEST).exists():
         return None
     try:
-        manifest = read_json(os.path.join(folder, "manifest.json"))
+        manifest = read_json(Path(folder) / MANIFEST)
     except InputError as error:
         run.problems.append(str(error))
         return None
