@@ -75,7 +75,7 @@ def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawi
     for one in bins:
         left, top = place(one.low, one.accuracy)
         right, bottom = place(one.high, 0)
-        hint = f"{one.count:,} examples, confidence {one.confidence:.3f}, right {one.accuracy:.3f}"
+        hint = f"{one.size:,} examples, confidence {one.confidence:.3f}, right {one.accuracy:.3f}"
         size = right - left - 2, max(bottom - top, 1)
         drawing.rectangle(left + 1, bottom - size[1], *size, "s0", 0.6, hint)
     drawing.line([place(0, 0), place(1, 1)], "muted", 1.5)

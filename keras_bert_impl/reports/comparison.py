@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.reports import classification, overview, page
+from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run, read_run
 from keras_bert_impl.reports.run_report import save_pictures
+from keras_bert_impl.reports.sections import classification, overview
 from keras_bert_impl.reports.statistics import bootstrap, paired_difference
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import escape

@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.reports import (
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.run_files import Run, read_run
+from keras_bert_impl.reports.sections import (
     classification,
     embedding,
     overview,
-    page,
     pretraining,
     question_answering,
     tagging,
 )
-from keras_bert_impl.reports.page import Section
-from keras_bert_impl.reports.run_files import Run, read_run
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import escape, number
 from keras_bert_impl.tasks.data.examples import Examples
@@ -124,7 +124,8 @@ def _task_sections(subject):
 
 
 def _plain_scores(run):
-    rows = [[key, value] for key, value in run.scores.items() if isinstance(value, (int, float))]
+    known = {key: v for key, v in run.scores.items() if isinstance(v, (int, float))}
+    rows = [[key.replace("_", " "), value] for key, value in known.items()]
     return Section("Scores", page.table(["score", "value"], rows))
 
 

@@ -132,7 +132,7 @@ class Bin(NamedTuple):
 
     low: float
     high: float
-    count: int
+    size: int
     confidence: float
     accuracy: float
 
@@ -155,7 +155,7 @@ def calibration(
         inside = place == number
         mean = float(np.mean(confidences[inside])), float(np.mean(is_right[inside]))
         bins.append(Bin(number / count, (number + 1) / count, int(inside.sum()), *mean))
-    error = sum(one.count * abs(one.accuracy - one.confidence) for one in bins)
+    error = sum(one.size * abs(one.accuracy - one.confidence) for one in bins)
     return bins, error / max(len(confidences), 1)
 
 

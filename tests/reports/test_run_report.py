@@ -131,7 +131,7 @@ def test_data_that_the_run_describes(copy):
     }
     (copy / "data.json").write_text(json.dumps(data))
     text = pages.read(write_report(copy)).sections["Data"]
-    for part in ("1,234", "12.5%", "50 % 12, 95 % 80", "<b>"):
+    for part in ("1,234", "12.5%", "p50 12, p95 80", "<b>"):
         assert part in text
 
 

@@ -54,7 +54,7 @@ def test_paired_difference():
 def test_calibration_by_hand():
     confidences = np.array([0.55, 0.55, 0.95, 1.0])
     bins, error = statistics.calibration(confidences, np.array([True, False, True, True]))
-    assert [(one.low, one.count, one.accuracy) for one in bins] == [(0.5, 2, 0.5), (0.9, 2, 1.0)]
+    assert [(one.low, one.size, one.accuracy) for one in bins] == [(0.5, 2, 0.5), (0.9, 2, 1.0)]
     assert error == pytest.approx((2 * 0.05 + 2 * 0.025) / 4)
 
 

@@ -8,8 +8,8 @@ import yaml
 
 from keras_bert_impl import InputError, TextEmbedder, TokenClassifier, write_report
 from keras_bert_impl.pretraining.corpus.preparation import prepare
-from keras_bert_impl.reports import question_answering, tagging
-from keras_bert_impl.reports.embedding import principal_components
+from keras_bert_impl.reports.sections import question_answering, tagging
+from keras_bert_impl.reports.sections.embedding import principal_components
 from keras_bert_impl.tasks import MaskedLM, SimilarityExamples, TaggedExamples
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples

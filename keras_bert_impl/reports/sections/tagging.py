@@ -9,8 +9,8 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_text
 from keras_bert_impl.reports import page
-from keras_bert_impl.reports.classification import HOW, confusion_section
 from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.sections.classification import HOW, confusion_section
 from keras_bert_impl.reports.statistics import (
     bootstrap,
     class_scores,

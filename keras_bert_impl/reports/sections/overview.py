@@ -38,7 +38,7 @@ def data_section(run: Run) -> Section | None:
     if not known:
         return None
     rows = [[_SETS.get(name, name), *_facts(content)] for name, content in known.items()]
-    headings = ["", "source", "rows", "truncated", "length in tokens"]
+    headings = ["", "source", "rows", "truncated", "tokens of a text (percentiles)"]
     kept = [n for n in range(len(headings)) if n < 2 or any(row[n] != "" for row in rows)]
     html = page.table([headings[n] for n in kept], [[row[n] for n in kept] for row in rows])
     drawings = []
@@ -63,7 +63,7 @@ def _facts(content):
 
 
 def _percentile(key):
-    return f"{key} %" if str(key).isdigit() else str(key)
+    return f"p{key}" if str(key).isdigit() else str(key)
 
 
 def _mapping(content: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.reports.classification import HOW, shown_text
 from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.sections.classification import HOW, shown_text
 from keras_bert_impl.reports.statistics import bootstrap
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import user_text

@@ -159,7 +159,7 @@ def _confused_pairs(names, counts):
 def _reliability(confidences, is_right):
     bins, error = calibration(confidences, is_right)
     picture = charts.reliability("reliability", "Reliability", bins, "accuracy")
-    rows = [[f"{b.low:.1f} to {b.high:.1f}", b.count, b.confidence, b.accuracy] for b in bins]
+    rows = [[f"{b.low:.1f} to {b.high:.1f}", b.size, b.confidence, b.accuracy] for b in bins]
     headings = ["confidence", "examples", "mean confidence", "accuracy"]
     html = page.paragraph(
         f"Expected calibration error {error:.4f}: the mean distance of the bars from the diagonal, "
@@ -210,7 +210,7 @@ def _errors(subject, names, scores, labels, order):
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
     """Returns the boxes of errors below a line that counts them."""
-    text = f"{wrong:,} of {count:,} examples are wrong; the surest of the wrong answers first."
+    text = f"{wrong:,} of {count:,} examples are wrong; the farthest from the truth first."
     if boxes and model is not None:
         text += (
             " Words: blue and solid speaks for the predicted label, orange and dashed against it "
