@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert_impl.attribution import attribute
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.reports.page import details, shaded_words, table
+from keras_bert_impl.reports.page import details, paragraph, shaded_words, table
 from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.reports.text import Html
 
@@ -40,7 +40,7 @@ def explanation(model: Any, text: Any, target: Any = None) -> Html:
     try:
         found = attribute(model, text, target)
     except InputError as error:
-        return Html(f'<p class="note">no attribution: {error}</p>')
+        return Html(paragraph(f"no attribution: {error}"))
     largest = sorted(found.words, key=lambda word: -abs(word.score))[:8]
     rows = [[word.text[:80], float(np.round(word.score, 4))] for word in largest]
     numbers = table(["word", "share of the log-odds"], rows)
