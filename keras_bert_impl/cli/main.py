@@ -34,6 +34,8 @@ COMMANDS = {
     "finetune": ("training.finetune", "fine-tune a model on labelled texts"),
     "evaluate": ("using.evaluate", "score a fine-tuned model on labelled texts"),
     "predict": ("using.predict", "predict with a fine-tuned model"),
+    "report": ("using.report", "write a page about a run, or one that compares several"),
+    "look": ("using.look", "write a page about what a model does with a text"),
     "embed": ("using.embed", "write the embeddings of texts"),
     "search": ("using.search", "find the texts that are closest in meaning to a query"),
     "convert": (

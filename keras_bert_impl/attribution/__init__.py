@@ -1,0 +1,6 @@
+"""Attribution of a task model's output to the words of a text."""
+
+from keras_bert_impl.attribution.methods import attribute
+from keras_bert_impl.attribution.results import AttributedWord, Attribution
+
+__all__ = ["AttributedWord", "Attribution", "attribute"]

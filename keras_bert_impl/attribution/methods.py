@@ -1,0 +1,159 @@
+"""Integrated gradients and occlusion."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.attribution.results import Attribution
+from keras_bert_impl.attribution.rows import text_row
+from keras_bert_impl.attribution.targets import MODELS, find_target
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import encoders_run_by
+from keras_bert_impl.models.encoder_layers import EncoderLayers, apply_layers
+from keras_bert_impl.models.inputs import with_all_names
+from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
+
+METHODS = ("integrated_gradients", "occlusion")
+_ROWS = 16  # of a batch
+
+
+def attribute(
+    model: TaskModel,
+    text: str | tuple[str, str] | list[str],
+    target: Any = None,
+    method: str = "integrated_gradients",
+    steps: int = 32,
+) -> Attribution:
+    """Attributes an output of a model to the words of a text.
+
+    The baseline is the text with every token of a word replaced by the mask token; special tokens
+    stay. The output is the log-odds of a class, `log(p / (1 - p))`, the value of a regression, or
+    the sum of the start and end logits of an answer. The model is not changed.
+
+    - `"integrated_gradients"`: the integral of the gradient along the line from the embeddings of
+      the baseline to those of the text, times their difference. Scores add up to
+      `output - baseline`, up to the error of the integral, `Attribution.gap`.
+    - `"occlusion"`: the output for the text minus the output with this one word masked.
+
+    Only the first row of a text longer than `max_length` is seen.
+
+    Args:
+        model: `TextClassifier`, `TokenClassifier` or `QuestionAnswerer`.
+        text: a text, a (first, second) pair, or for taggers also a list of words.
+        target: name or index of the class; for taggers the index of a word, or (index, label).
+            Default: the predicted class; the surest word that is not outside; the best answer.
+        method: see above.
+        steps: points of the integral (Gauss-Legendre quadrature). Default 32.
+
+    Returns:
+        `Attribution`, with a score for each word.
+
+    Raises:
+        InputError: the model or the target is of another kind, or the text has no words.
+
+    Source: Sundararajan et al. 2017 (arXiv:1703.01365), equation 1; Zeiler and Fergus 2014
+    (arXiv:1311.2901), section 4.2.
+
+    Example:
+        result = attribute(classifier, "a good film", target="good")
+        [(word.text, round(word.score, 3)) for word in result.words]
+    """
+    if not isinstance(model, MODELS):
+        names = ", ".join(known.__name__ for known in MODELS)
+        raise InputError(f"attribute takes one of {names}, not a {type(model).__name__}.")
+    if method not in METHODS:
+        raise InputError(f"method must be {' or '.join(METHODS)}. Received: method={method!r:.60}")
+    steps = check("steps", steps, PositiveInt)
+    row = text_row(model, text)
+    network = _Network(model, row.features)
+    outputs = network(row.features)
+    name, objective = find_target(model, row, outputs, target)
+    ids = row.features["token_ids"]
+    is_word = (row.word_of >= 0).reshape(ids.shape)
+    masked = np.where(is_word, model.tokenizer.mask_id, ids)
+    output = float(objective(outputs)[0])
+    baseline = float(objective(network({**row.features, "token_ids": masked}))[0])
+    if method == "occlusion":
+        scores = output - network.occluded(row.word_of, len(row.words), masked, objective)
+    else:
+        of_tokens = network.integrated(masked, objective, steps)
+        scores = np.zeros(len(row.words))
+        np.add.at(scores, row.word_of[row.word_of >= 0], of_tokens[row.word_of >= 0])
+    words = [word._replace(score=float(score)) for word, score in zip(row.words, scores)]
+    return Attribution(words, name, method, output, baseline, row.is_cut)
+
+
+class _Network:
+    """A model's network around the features of one text, `[1, ..., length]`."""
+
+    def __init__(self, model, features):
+        self.model, self.features = model, features
+        self.call = model.logits if isinstance(model, QuestionAnswerer) else model
+
+    def __call__(self, features):
+        return self.call(features, training=False)
+
+    def occluded(self, word_of, count, masked, objective):
+        """Computes the output without each word, float64 `[words]`."""
+        ids = self.features["token_ids"]
+        found = []
+        for words in _batches(np.arange(count)):
+            is_hidden = (word_of == words[:, None]).reshape(len(words), *ids.shape[1:])
+            features = self._repeated(len(words))
+            features["token_ids"] = np.where(is_hidden, masked, ids)
+            found.append(objective(self(features)).numpy())
+        return np.concatenate(found).astype("float64")
+
+    def integrated(self, masked, objective, steps):
+        """Computes the integrated gradients of each token, float64 `[length]`."""
+        nodes, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1]
+        total: Any = 0.0
+        for chosen in _batches(np.arange(steps)):
+            alphas = tf.constant((nodes[chosen] + 1) / 2, "float32")[:, None, None]
+            path = _Path(self.model.encoder, masked.reshape(1, -1), alphas)
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                path.tape = tape
+                with encoders_run_by(path.run):
+                    values = objective(self(self._repeated(len(chosen))))
+            gradients = tf.cast(tape.gradient(values, path.points), "float64")
+            share = tf.constant(weights[chosen] / 2)[:, None, None]  # [steps, 1, 1]
+            total += tf.reduce_sum(share * gradients * tf.cast(path.difference, "float64"), [0, 2])
+        return total.numpy()
+
+    def _repeated(self, count):
+        return {name: np.repeat(value, count, axis=0) for name, value in self.features.items()}
+
+
+class _Path:
+    """Points on the line between the embeddings of a baseline and of a text.
+
+    Args:
+        masked: int32 `[1, length]`, token ids of the baseline.
+        alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
+    """
+
+    def __init__(self, encoder, masked, alphas):
+        self.layers = EncoderLayers(*(getattr(encoder, name) for name in EncoderLayers._fields))
+        self.masked, self.alphas = masked, alphas
+
+    def run(self, compute, features):
+        """Computes the encoder's outputs from the points; see `encoders_run_by`."""
+        layers = self.layers._replace(embeddings=self._embed)
+        return apply_layers(layers, with_all_names(features))[0]
+
+    def _embed(self, token_ids, segment_ids, position_ids):
+        first = [None if ids is None else ids[:1] for ids in (segment_ids, position_ids)]
+        start = self.layers.embeddings(self.masked, *first, training=False)
+        self.difference = self.layers.embeddings(token_ids[:1], *first, training=False) - start
+        self.points = start + tf.cast(self.alphas, start.dtype) * self.difference
+        self.tape.watch(self.points)
+        return self.points
+
+
+def _batches(numbers: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(numbers), _ROWS):
+        yield numbers[start : start + _ROWS]

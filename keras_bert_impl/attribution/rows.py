@@ -1,0 +1,95 @@
+"""One row of a task model, with the word that each of its tokens belongs to."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.attribution.results import AttributedWord
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.inputs.words import Words, find_words
+
+_MOST_SPECIAL_TOKENS = 4  # between two segments
+
+
+class TextRow(NamedTuple):
+    """Features of a text and the words in them.
+
+    Attributes:
+        features: int32 `[1, length]` each, or `[1, 1, length]` for a network of windows.
+        words: words with at least one token in the row, with a score of 0.
+        numbers: index of each of them among all words of its segment.
+        word_of: int64 `[length]`. Index into `words` of each token; -1 for special tokens.
+        is_cut: whether words are missing.
+    """
+
+    features: dict[str, np.ndarray]
+    words: list[AttributedWord]
+    numbers: list[int]
+    word_of: np.ndarray
+    is_cut: bool
+
+
+def text_row(model: Any, text: Any) -> TextRow:
+    """Tokenizes a text or pair to the first row that a model would see.
+
+    Raises:
+        InputError: the text has no words.
+    """
+    texts = model.as_texts([text])
+    rows, _ = model.rows(texts)
+    features = {
+        name: np.asarray(value) for name, value in rows.features(tf.constant([0], "int64")).items()
+    }
+    if features["token_ids"].ndim == 3:  # windows of a long text
+        features = {name: value[:, :1] for name, value in features.items()}
+    ids = features["token_ids"].reshape(-1)
+    segments = texts[0] if isinstance(texts[0], tuple) and not _is_words(texts[0]) else (texts[0],)
+    word_of = np.full(len(ids), -1)
+    words: list[AttributedWord] = []
+    numbers: list[int] = []
+    cursor, is_cut = 0, False
+    for number, segment in enumerate(segments):
+        found = segment if _is_words(segment) else find_words(_decoded(segment))
+        first, of_tokens, is_whole = _align(model.tokenizer, found, ids, cursor)
+        cursor, is_cut = first + len(of_tokens), is_cut or not is_whole
+        kept = np.unique(of_tokens)
+        word_of[first:cursor] = len(words) + np.searchsorted(kept, of_tokens)
+        numbers += kept.tolist()
+        words += [
+            AttributedWord(found.text[start:end], int(start), int(end), number, 0.0)
+            for start, end in zip(found.starts[kept], found.ends[kept])
+        ]
+    if not words:
+        raise InputError(f"the text has no words: {text!r:.60}")
+    return TextRow(features, words, numbers, word_of, is_cut)
+
+
+def _is_words(text):
+    return isinstance(text, Words)
+
+
+def _decoded(text):
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+def _align(tokenizer, words, ids, cursor):
+    """Finds the tokens of a segment in a row.
+
+    Returns:
+        (position of its first token, int array with the word of each token, whether all are there).
+    """
+    if not len(words.starts):
+        return cursor, np.zeros(0, int), True
+    tokens, _, ends = (part[0].numpy() for part in tokenizer.tokenize_with_offsets([words.text]))
+
+    def shared(first):
+        part = ids[first : first + len(tokens)]
+        differs = np.flatnonzero(part != tokens[: len(part)])
+        return int(differs[0]) if len(differs) else len(part)
+
+    first = max(range(cursor, cursor + _MOST_SPECIAL_TOKENS), key=shared)
+    length = shared(first)
+    # A token belongs to the word with its last character; one between words, to the word before.
+    of_tokens = np.searchsorted(words.starts, ends[:length] - 1, side="right") - 1
+    return first, np.maximum(of_tokens, 0), length == len(tokens)

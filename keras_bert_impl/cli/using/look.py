@@ -1,0 +1,56 @@
+"""`keras-bert look`: writes a page about what a model does with a text."""
+
+import webbrowser
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+EXAMPLE = (
+    '  keras-bert look run "a joy from start to end"\n'
+    '  keras-bert look bert-base-uncased "Paris is the capital of France." --open\n'
+    '  keras-bert look run "Who came?" "Ann came with Bob."'
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("model", help="a run, a model directory, or a published name")
+    parser.add_argument("text", help="the text; for a pair or a question, the first of two")
+    parser.add_argument("pair", nargs="?", help="the second text or the context, if any")
+    parser.add_argument(
+        "--out", metavar="FILE", default="look.html", help="the page to write; default: look.html"
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+
+
+def run(arguments: Namespace) -> None:
+    """Prints where the page is."""
+    from keras_bert_impl.reports.look import look
+
+    text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)
+    path = look(_load(arguments.model), text, arguments.out)
+    print(f"wrote {path}")
+    if arguments.open:
+        webbrowser.open(path.resolve().as_uri())
+
+
+def _load(name):
+    """Loads a task model, else a masked language model, else an encoder."""
+    from keras_bert_impl.io.errors import InputError
+    from keras_bert_impl.tasks import MaskedLM, TextEmbedder
+    from keras_bert_impl.tasks.registry import model_class_of
+    from keras_bert_impl.tasks.runs.run import load_tuned, model_directory
+
+    directory = model_directory(name)
+    if Path(name).exists() and not Path(directory).is_dir():
+        raise InputError(f"{name} is a file: name a run, a model directory or a published model.")
+    try:
+        model_class_of(directory)
+    except InputError as error:
+        if "is not a fine-tuned model" not in str(error):
+            raise
+    else:
+        return load_tuned(name)
+    try:
+        return MaskedLM.from_pretrained(directory)
+    except InputError:  # no masked language modeling head
+        return TextEmbedder.from_pretrained(directory)

@@ -1,0 +1,10 @@
+"""Self-contained HTML pages: the report of a run, runs side by side, and a look into a model."""
+
+from keras_bert_impl.lazy import lazy_names
+
+_HOMES = {
+    "look": "look",
+    "write_comparison": "comparison",
+    "write_report": "run_report",
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,189 @@
+"""Charts: curves, points, bars and a matrix of counts, as `Drawing`s."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.reports.drawing import Drawing
+from keras_bert_impl.reports.text import number
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 42, 44
+_MOST_POINTS = 400  # of a line: more than the pixels of a chart
+SERIES = ("s0", "s1", "s2", "s3", "s4", "s5")
+
+
+class Series(NamedTuple):
+    """Points of a curve, or of a cloud.
+
+    Attributes:
+        label: name in the legend; "" for none.
+        xs, ys: coordinates; points that are not finite are left out.
+        color: key of `drawing.COLORS`.
+        hints: what each point is, for `points`.
+    """
+
+    label: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    color: str = "s0"
+    hints: Sequence[str] = ()
+
+
+class Axis(NamedTuple):
+    """An axis: its label, and its range or None for that of the data."""
+
+    label: str
+    limits: tuple[float, float] | None = None
+
+
+def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
+    """Draws lines, with a circle for the only point of a short one."""
+    drawing, place = _frame(name, title, series, x, y)
+    for one in series:
+        points = [place(*point) for point in _finite(one)]
+        if len(points) > _MOST_POINTS:
+            points = points[:: -(-len(points) // _MOST_POINTS)] + points[-1:]
+        if len(points) > 1:
+            drawing.line(points, one.color, 2)
+        for point in points if len(points) <= 12 else ():
+            drawing.circle(*point, 2.5, one.color)
+    return drawing
+
+
+def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
+    """Draws clouds of points."""
+    drawing, place = _frame(name, title, series, x, y)
+    for one in series:
+        hints = list(one.hints) or [""] * len(one.xs)
+        for (point_x, point_y), hint in zip(zip(one.xs, one.ys), hints):
+            drawing.circle(*place(point_x, point_y), 3.2, one.color, hint)
+    return drawing
+
+
+def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawing:
+    """Draws the accuracy of bins of confidence against the diagonal of a calibrated model.
+
+    Args:
+        bins: `statistics.Bin`s.
+        label: of the bars, in the legend.
+    """
+    diagonal = Series("calibrated", (0, 1), (0, 1), "muted")
+    axes = Axis("confidence", (0, 1)), Axis("accuracy", (0, 1))
+    drawing, place = _frame(name, title, [Series(label, (), ()), diagonal], *axes)
+    for one in bins:
+        left, top = place(one.low, one.accuracy)
+        right, bottom = place(one.high, 0)
+        hint = f"{one.size:,} examples, confidence {one.confidence:.3f}, right {one.accuracy:.3f}"
+        size = right - left - 2, max(bottom - top, 1)
+        drawing.rectangle(left + 1, bottom - size[1], *size, "s0", 0.6, hint)
+    drawing.line([place(0, 0), place(1, 1)], "muted", 1.5)
+    return drawing
+
+
+def bars(
+    name: str, title: str, labels: Sequence[str], values: Sequence[float], unit: str
+) -> Drawing:
+    """Draws a horizontal bar for each label."""
+    drawing = Drawing(name, title, 340, 40 + 24 * len(labels))
+    drawing.write(8, 18, title, size=13)
+    most = max(values, default=0) or 1
+    for row, (label, value) in enumerate(zip(labels, values)):
+        y = 30 + 24 * row
+        drawing.write(120, y + 14, _short(label, 17), "end")
+        drawing.rectangle(126, y + 2, max(150 * value / most, 1), 16, "s0", 0.7)
+        drawing.write(130 + 150 * value / most, y + 14, f"{number(value)}{unit}", color="muted")
+    return drawing
+
+
+def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> Drawing:
+    """Draws counts `[true, predicted]`, shaded by their share of the row."""
+    side, left, top = 44, 110, 120
+    size = len(labels) * side
+    drawing = Drawing(name, title, left + size + 16, top + size + 16)
+    drawing.write(8, 18, title, size=13)
+    drawing.write(left + size / 2, 36, "predicted", "middle", "muted")
+    drawing.write(14, top + size / 2, "true", "middle", "muted", upright=True)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    for row, label in enumerate(labels):
+        drawing.write(left - 6, top + side * (row + 0.6), _short(label, 13), "end")
+        drawing.write(left + side * (row + 0.6), top - 6, _short(label, 11), upright=True)
+        for column in range(len(labels)):
+            x, y = left + side * column, top + side * row
+            color = "s0" if row == column else "s1"
+            drawing.rectangle(x + 1, y + 1, side - 2, side - 2, "grid", 0.4)
+            drawing.rectangle(x + 1, y + 1, side - 2, side - 2, color, 0.55 * shares[row, column])
+            drawing.write(x + side / 2, y + side * 0.6, f"{counts[row, column]:,}", "middle")
+    return drawing
+
+
+# === Axes ===
+
+
+def _frame(name, title, series, x, y):
+    """Draws axes, grid and legend; returns the drawing and the function from data to pixels."""
+    drawing = Drawing(name, title)
+    known = [point for one in series for point in _finite(one)]
+    low_x, high_x, x_ticks = _scale([point[0] for point in known], x.limits)
+    low_y, high_y, y_ticks = _scale([point[1] for point in known], y.limits)
+    width, height = drawing.width - _LEFT - _RIGHT, drawing.height - _TOP - _BOTTOM
+
+    def place(at_x, at_y):
+        right = (at_x - low_x) / (high_x - low_x)
+        up = (at_y - low_y) / (high_y - low_y)
+        return _LEFT + width * right, _TOP + height * (1 - up)
+
+    for tick in y_ticks:
+        across = [place(low_x, tick), place(high_x, tick)]
+        drawing.line(across, "grid")
+        drawing.write(_LEFT - 6, across[0][1] + 4, _tick(tick), "end", "muted", 11)
+    for tick in x_ticks:
+        at = place(tick, low_y)
+        drawing.line([at, (at[0], at[1] + 4)], "muted")
+        drawing.write(at[0], at[1] + 16, _tick(tick), "middle", "muted", 11)
+    drawing.line([place(low_x, high_y), place(low_x, low_y), place(high_x, low_y)], "ink")
+    drawing.write(_LEFT + width / 2, drawing.height - 8, x.label, "middle", "muted", 11)
+    drawing.write(12, _TOP + height / 2, y.label, "middle", "muted", 11, upright=True)
+    drawing.write(8, 15, _short(title, 48), size=13)
+    _legend(drawing, [one for one in series if one.label])
+    return drawing, place
+
+
+def _legend(drawing, series):
+    x = _LEFT
+    room = (drawing.width - _LEFT) / max(len(series), 1) - 26
+    for one in series:
+        label = _short(one.label, max(int(room / 6), 3))
+        drawing.line([(x, 28), (x + 16, 28)], one.color, 2.5)
+        drawing.write(x + 20, 32, label, color="muted", size=11)
+        x += 34 + 6.2 * len(label)
+
+
+def _finite(series):
+    return [(x, y) for x, y in zip(series.xs, series.ys) if math.isfinite(x) and math.isfinite(y)]
+
+
+def _scale(values, limits):
+    """Returns (low, high, ticks) at round numbers around the values."""
+    low, high = limits or (min(values, default=0.0), max(values, default=1.0))
+    if low == high:
+        low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
+    if limits is None:
+        low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    first = math.ceil(low / step - 1e-9)
+    ticks = [step * n for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    return low, high, ticks
+
+
+def _tick(value):
+    if abs(value) >= 10_000:
+        return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k"
+    return f"{round(value, 10):g}"
+
+
+def _short(text, most):
+    text = str(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,181 @@
+"""`look`: an interactive page about what a model does with one text."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.attribution import attribute
+from keras_bert_impl.attribution.methods import METHODS
+from keras_bert_impl.attribution.targets import MODELS
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.attention import TextAttention, rollout, text_attention
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.text import Html, escape, user_text
+from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.training.cross_entropy import cross_entropy
+
+_ROWS = 16  # of a batch
+_CONTROLS = """
+<p class="note">Choose a word: the others are shaded by the attention between them. Arrow keys move
+from word to word.</p>
+<div class="controls">
+<label>Show <select id="view"><option value="weights">attention of a head</option>
+<option value="mean">mean of a layer's heads</option>
+<option value="rollout">rollout up to a layer</option></select></label>
+<label>Layer <select id="layer"></select></label>
+<label>Head <select id="head"></select></label>
+<label>Words that it <select id="side"><option value="row">attends to</option>
+<option value="column">is attended by</option></select></label>
+</div>
+<div class="tokens" id="tokens" role="group" aria-label="Words of the text" dir="auto"></div>
+<p id="said" role="status"></p>
+<div class="scroll" tabindex="0" role="region" aria-label="Map of all words">
+<canvas id="map" role="img" aria-label="Attention of all words: rows attend to columns"></canvas></div>
+<h3>All heads</h3><p class="note">A row for each layer, a column for each head; choose one to see it
+above. Square-root scale: many weights are tiny, and a few are large.</p>
+<div class="scroll" tabindex="0" role="region" aria-label="All heads"><div id="heads"></div></div>
+<noscript><p>The attention is drawn by a script, and this browser runs none.</p></noscript>
+"""
+_STYLE = """<style>
+.controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem;margin:.6rem 0}
+.tokens{line-height:2.1}
+.tokens button{border:1px solid transparent;background:rgba(var(--for),var(--a,0));padding:.05rem .25rem;margin:0 .1rem;font-size:1rem}
+.tokens button[aria-pressed=true]{border-color:var(--s1);font-weight:700}
+#map{display:block;image-rendering:pixelated}
+#heads{display:grid;gap:4px;padding:4px;width:max-content}
+#heads button{padding:2px;line-height:0}
+#heads button[aria-pressed=true]{outline:3px solid var(--s1)}
+#said{min-height:1.6em}
+</style>"""
+
+
+def look(model: Any, text: str | tuple[str, str], path: str | Path) -> Path:
+    """Writes a page about what a model does with a text; it needs no network.
+
+    It shows attention by layer and head and its rollout; for the models that `attribute` takes, the
+    words that speak for the prediction; for a `MaskedLM`, the loss of each token if it is masked.
+    Attention and losses are those of the first 64 tokens.
+
+    Args:
+        model: a task model.
+        text: a text, or a (first, second) pair.
+        path: the page to write.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: the text is empty, or the model does not take such a text.
+
+    Example:
+        look(classifier, "a good film", "look.html")
+    """
+    if not "".join(text).strip():
+        raise InputError("the text is empty: give a text to look at.")
+    found = text_attention(model, text)
+    sections = []
+    if isinstance(model, MODELS):
+        sections.append(_saliency(model, text))
+    sections.append(Section("Attention", _cut(found) + _CONTROLS + _STYLE))
+    if isinstance(model, MaskedLM):
+        sections.append(_losses(model, found))
+    lead = f"{escape(type(model).__name__)} · {user_text(_joined(text), 300)}"
+    script = page.script_of("look.js")
+    html = page.page("A look into the model", lead, sections, script=script, data=_data(found))
+    page.save_page(path, html)
+    return Path(path)
+
+
+def _joined(text):
+    return text if isinstance(text, str) else " | ".join(text)
+
+
+def _cut(found):
+    if not found.is_cut:
+        return ""
+    text = f"The text is longer: these are its first {len(found.tokens)} tokens, special ones included."
+    return page.paragraph(text)
+
+
+def _data(found: TextAttention) -> dict[str, Any]:
+    layers, heads, length, _ = found.weights.shape
+    return {
+        "tokens": found.tokens,
+        "sizes": [layers, heads, length],
+        "weights": _bytes(found.weights),
+        "rollout": _bytes(rollout(found.weights)),
+    }
+
+
+def _bytes(weights):
+    """Encodes weights in [0, 1] as one byte each, in base64; the square root keeps small ones."""
+    rounded = np.round(np.sqrt(np.clip(weights, 0, 1)) * 255).astype("uint8")
+    return base64.b64encode(rounded.tobytes()).decode()
+
+
+def _saliency(model, text):
+    html, names = "", dict(zip(METHODS, ("Integrated gradients", "Occlusion")))
+    for method, name in names.items():
+        try:
+            found = attribute(model, text, method=method)
+        except InputError as error:
+            return Section("Attribution", page.paragraph(f"{error}"))
+        rows = [[word.text[:80], round(word.score, 4)] for word in found.words]
+        table = page.details("as a table", page.table(["word", "share"], rows))
+        html += f"<h3>{name}</h3>{page.shaded_words(found.words)}{table}"
+    cut = " The text is longer than a row of the model: its end is not seen." * found.is_cut
+    first = page.paragraph(
+        f"Target: {found.target}, log-odds or value {found.output:.3f}, and {found.baseline:.3f} if "
+        "every word is masked. Blue and solid speaks for the target, orange and dashed against "
+        f"it.{cut}"
+    )
+    return Section("Attribution", first + html)
+
+
+# === Losses ===
+
+
+def token_losses(model: MaskedLM, token_ids: np.ndarray) -> np.ndarray:
+    """Computes the loss of each token if it alone is masked.
+
+    Args:
+        token_ids: int32 `[length]`, a row with its special tokens.
+
+    Returns:
+        float32 `[length]`, in nats; NaN for special tokens.
+    """
+    ids, tokenizer = np.asarray(token_ids), model.tokenizer
+    special = [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id]
+    losses = np.full(len(ids), np.nan, "float32")
+    places = np.flatnonzero(~np.isin(ids, special))
+    for start in range(0, len(places), _ROWS):
+        chosen = places[start : start + _ROWS]
+        rows = np.repeat(ids[None], len(chosen), axis=0)
+        rows[np.arange(len(chosen)), chosen] = tokenizer.mask_id
+        features = {"token_ids": rows, "masked_positions": chosen[:, None].astype("int32")}
+        logits = model(features, training=False)[:, 0]
+        losses[chosen] = np.asarray(cross_entropy(ids[chosen], logits))
+    return losses
+
+
+def _losses(model, found):
+    losses = token_losses(model, found.token_ids)
+    known = losses[np.isfinite(losses)]
+    if not len(known):
+        return Section("Losses", page.paragraph("There are no tokens to predict."))
+    largest = max(float(known.max()), 1e-9)
+    words = "".join(
+        f'<span class="w against" style="--a:{loss / largest:.2f}" title="{loss:.2f} nats">'
+        f"{escape(token)}</span> "
+        for token, loss in zip(found.tokens, np.nan_to_num(losses))
+    )
+    rows = [[t, float(loss)] for t, loss in zip(found.tokens, losses) if np.isfinite(loss)]
+    first = page.paragraph(
+        f"The loss of each token if it alone is masked: {known.mean():.3f} nats on average, "
+        f"perplexity {np.exp(known.mean()):.1f}. Darker: harder to predict."
+    )
+    table = page.details("as a table", page.table(["token", "loss (nats)"], rows))
+    return Section("Losses", first + Html(f'<div class="words" dir="auto">{words}</div>') + table)

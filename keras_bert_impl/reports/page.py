@@ -1,0 +1,203 @@
+"""Pages of HTML without any other file: sections, tables, charts and lines to copy."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.reports.drawing import Drawing
+from keras_bert_impl.reports.statistics import Interval
+from keras_bert_impl.reports.text import Html, escape, number, script_json
+from keras_bert_impl.version import __version__
+
+
+class Section(NamedTuple):
+    """A part of a page under a heading.
+
+    Attributes:
+        title: the heading.
+        html: its contents.
+        drawings: the pictures in it, for files.
+    """
+
+    title: str
+    html: str
+    drawings: Sequence[Drawing] = ()
+
+
+def page(
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    tiles: Sequence[tuple[str, str]] = (),
+    script: str = "",
+    data: Any = None,
+) -> str:
+    """Returns a whole page.
+
+    Args:
+        title, lead: the heading, and a line of HTML below it.
+        sections: the contents.
+        tiles: (label, value) of a few headline numbers.
+        script: JavaScript that runs after that of every page.
+        data: for the script: JSON in the element `#data`.
+    """
+    code = _asset("page.js") + script
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    links = "".join(
+        f'<li><a href="#{_anchor(one.title)}">{escape(one.title)}</a></li>' for one in sections
+    )
+    boxes = "".join(f"<li><b>{escape(v)}</b><span>{escape(k)}</span></li>" for k, v in tiles)
+    body = "".join(
+        f'<section aria-labelledby="{_anchor(one.title)}"><h2 id="{_anchor(one.title)}">'
+        f"{escape(one.title)}</h2>{one.html}</section>"
+        for one in sections
+    )
+    json = f'<script type="application/json" id="data">{script_json(data)}</script>' if data else ""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'">
+<title>{escape(title)}</title><style>{_asset("page.css")}</style></head>
+<body><a class="skip" href="#main">Skip to the contents</a>
+<header><h1>{escape(title)}</h1><p class="lead">{lead}</p>
+{f'<ul class="tiles">{boxes}</ul>' if boxes else ""}
+{f'<nav aria-label="Sections"><ul>{links}</ul></nav>' if len(sections) > 1 else ""}</header>
+<main id="main">{body}</main>
+<footer>Written by keras_bert_impl {__version__}. This page loads nothing from elsewhere.</footer>
+{json}<script>{code}</script></body></html>
+"""
+
+
+def save_page(path: str | Path, html: str) -> None:
+    """Writes a page atomically."""
+    with replace_file(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+
+
+@cache
+def _asset(name):
+    return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
+
+
+def script_of(name: str) -> str:
+    """Returns a script of `assets/`."""
+    return _asset(name)
+
+
+def _anchor(title):
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+# === Parts ===
+
+
+def paragraph(text: str, kind: str = "note") -> str:
+    """Returns a paragraph of plain text."""
+    return f'<p class="{kind}">{escape(text)}</p>'
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", first: str = "row"
+) -> str:
+    """Returns a table that scrolls sideways where it is wider than the page.
+
+    Args:
+        rows: cells are plain values, of which numbers are aligned right, or `Html`.
+        first: `"row"` if the first column names the rows, else `"cell"`.
+    """
+    rows = [list(row) for row in rows]
+    is_number = [
+        bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
+    ]
+    head = "".join(
+        f'<th scope="col"{_class(right)}>{escape(text)}</th>'
+        for text, right in zip(headings, is_number, strict=True)
+    )
+    lines = []
+    for row in rows:
+        cells = [_cell(value, right) for value, right in zip(row, is_number, strict=True)]
+        if first == "row":
+            cells[0] = f'<th scope="row">{_shown(row[0])}</th>'
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    label = escape(caption or ", ".join(headings))
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>{title}<thead>'
+        f"<tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _is_number(value):
+    return isinstance(value, (int, float, Interval)) and not isinstance(value, bool)
+
+
+def _class(is_right):
+    return ' class="n"' if is_right else ""
+
+
+def _cell(value, right):
+    kind = ' class="t"' if isinstance(value, Html) and 'class="text"' in value else _class(right)
+    return f"<td{kind}>{_shown(value)}</td>"
+
+
+def _shown(value):
+    if isinstance(value, Interval):
+        return interval(value)
+    return number(value) if _is_number(value) else escape(value)
+
+
+def interval(value: Interval) -> str:
+    """Returns a score with its bounds: 0.8312 [0.801, 0.862]."""
+    return f"{value.value:.4f} [{value.low:.3f}, {value.high:.3f}]"
+
+
+def charts(drawings: Sequence[Drawing]) -> str:
+    """Returns pictures side by side, one below the other on a phone."""
+    figures = "".join(f"<figure>{drawing.svg()}</figure>" for drawing in drawings)
+    return f'<div class="charts">{figures}</div>' if drawings else ""
+
+
+def code(text: str) -> str:
+    """Returns lines to copy."""
+    return f'<div class="code"><pre tabindex="0"><code>{escape(text)}</code></pre></div>'
+
+
+def details(summary: str, html: str) -> str:
+    """Returns contents that are hidden until they are asked for."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
+
+
+def example(pairs: Iterable[tuple[str, Any]]) -> str:
+    """Returns a box of (name, value) lines about one example."""
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
+    return f'<div class="example"><dl>{lines}</dl></div>'
+
+
+def shaded_words(words: Sequence[Any], most: int = 120) -> Html:
+    """Returns the words of an `Attribution`, shaded by their score.
+
+    Args:
+        words: `AttributedWord`s.
+        most: words beyond this number are left out, and counted.
+    """
+    largest = max((abs(word.score) for word in words), default=0.0) or 1.0
+    shown = []
+    for before, word in zip([None, *words], words[:most]):
+        if before is not None and before.segment != word.segment:
+            shown.append(" <small>|</small> ")
+        elif before is not None and word.start > before.end:
+            shown.append(" ")
+        share = abs(word.score) / largest
+        kind = "for" if word.score >= 0 else "against"
+        shown.append(
+            f'<span class="w {kind}" style="--a:{share:.2f}" title="{word.score:+.3f}">'
+            f"{escape(word.text[:200])}</span>"
+        )
+    rest = f"<small> … {len(words) - most:,} more words</small>" if len(words) > most else ""
+    return Html(f'<div class="words" dir="auto">{"".join(shown)}{rest}</div>')

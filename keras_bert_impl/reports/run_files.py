@@ -1,0 +1,97 @@
+"""The files of a run directory, as a report needs them."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json, read_text, read_yaml
+from keras_bert_impl.training.runs.reports import read_metrics
+
+_NO_LIMIT = 1 << 60
+
+
+class Run(NamedTuple):
+    """What a run directory contains; empty where a file is missing or damaged.
+
+    Attributes:
+        name: of the directory.
+        settings: `recipe.yaml`.
+        data: `data.json`.
+        metrics: lines of `metrics.jsonl`.
+        scores: `scores.json`.
+        model_class: name of the class of `model/`; None if unknown.
+        problems: a message for each damaged file.
+    """
+
+    name: str
+    path: Path
+    settings: dict[str, Any]
+    data: dict[str, Any]
+    metrics: list[dict[str, Any]]
+    scores: dict[str, Any]
+    model_class: str | None
+    problems: list[str]
+
+
+def read_run(path: str | Path) -> Run:
+    """Reads the small files of a run.
+
+    Raises:
+        InputError: the directory does not exist or has none of them.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise InputError(f"{path} is not a directory: name a run, the --out of a training command.")
+    problems: list[str] = []
+
+    def read(reader, name, default):
+        try:
+            return reader(path / name) if (path / name).exists() else default
+        except InputError as error:
+            problems.append(str(error))
+            return default
+
+    run = Run(
+        path.resolve().name,
+        path,
+        dict(read(read_yaml, "recipe.yaml", {})),
+        dict(read(read_json, "data.json", {})),
+        read(lambda file: read_metrics(file, _NO_LIMIT), "metrics.jsonl", []),
+        dict(read(read_json, "scores.json", {})),
+        read(_model_class, "model/config.json", None),
+        problems,
+    )
+    if not (run.settings or run.metrics or run.scores):
+        raise InputError(
+            f"{path} has no recipe.yaml, metrics.jsonl or scores.json: it is not a run directory."
+        )
+    return run
+
+
+def _model_class(path):
+    return read_json(path).mapping(OWN_SETTINGS).get("model_class")
+
+
+def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
+    """Reads `predictions.tsv` of a run on one example a line.
+
+    Returns:
+        (headings without the index, rows without the index); None if the file is missing or
+        damaged, which is added to the problems of the run.
+    """
+    path = run.path / "predictions.tsv"
+    if not path.exists():
+        return None
+    try:
+        lines = list(csv.reader(io.StringIO(read_text(path), newline=""), delimiter="\t"))
+    except (InputError, csv.Error) as error:
+        run.problems.append(f"{path}: {error}")
+        return None
+    headings, *rows = lines or [[]]
+    if headings[:1] != ["index"] or any(len(row) != len(headings) for row in rows):
+        run.problems.append(f"{path} is not a table of predictions.")
+        return None
+    return headings[1:], [row[1:] for row in rows]

@@ -1,0 +1,1 @@
+"""The sections of a report: those of every run, and those of each task."""

@@ -1,0 +1,287 @@
+"""Sections of a classifier: scores, classes, confusion, calibration, thresholds and errors."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.reports import charts, page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.run_files import read_predictions
+from keras_bert_impl.reports.statistics import (
+    SAMPLES,
+    bootstrap,
+    by_threshold,
+    calibration,
+    class_scores,
+    confusion,
+    ratios,
+)
+from keras_bert_impl.reports.subject import MOST_EXPLAINED, Subject, check_count, explanation
+from keras_bert_impl.reports.text import Html, escape, number, user_text
+from keras_bert_impl.tasks.scores.metrics import METRICS
+
+_MOST_CELLS = 20  # classes of a confusion matrix
+_MOST_ERRORS = 20
+HOW = f"In brackets: 95 % percentile bootstrap interval, {SAMPLES:,} resamples of the examples, seed 0."
+
+
+def predicted_scores(subject: Subject) -> tuple[list[str], np.ndarray] | None:
+    """Returns (class names, float `[examples, classes]`) of the run's file or of its model."""
+    found = read_predictions(subject.run)
+    if found is None:
+        if subject.model is None:
+            return None
+        labels = [str(name) for name in subject.model.labels]
+        return labels, np.asarray(subject.model.predict(subject.examples.texts, verbose=0))
+    headings, rows = found
+    first = 1 if headings[:1] == ["label"] else 0
+    check_count(subject, len(rows))
+    cells = [row[first:] for row in rows]
+    return headings[first:], np.array(cells, "float64").reshape(len(rows), -1)
+
+
+class Outcome(NamedTuple):
+    """True and predicted labels of examples, with the metrics of the task.
+
+    Attributes:
+        labels, predictions: class numbers, numbers, or bool `[examples, labels]`.
+        metrics: name -> function of labels and predictions.
+    """
+
+    labels: np.ndarray
+    predictions: np.ndarray
+    metrics: dict[str, Callable[..., float]]
+
+
+def outcome(subject: Subject) -> Outcome | None:
+    """Returns labels and predictions of `Examples`; None without predictions."""
+    found = predicted_scores(subject)
+    return None if found is None else _outcome(subject, *found)
+
+
+def _outcome(subject, names, scores):
+    examples = subject.examples
+    if examples.is_multi_label:
+        metrics = {"micro F1": _micro_f1, "all labels right": _all_right}
+        return Outcome(examples.multi_hot(names) > 0.5, scores >= 0.5, metrics)
+    default: tuple[str, ...] = ("accuracy", "macro_f1")
+    if examples.is_numeric:
+        default = ("pearson", "spearman", "mean_squared_error")
+        labels, predictions = np.array(examples.labels, "float64"), scores[:, 0]
+    else:
+        labels, predictions = examples.class_numbers(names), scores.argmax(axis=1)
+    in_run = [name for name in subject.run.scores if name in METRICS]
+    chosen = in_run or examples.metrics or default
+    return Outcome(labels, predictions, {n.replace("_", " "): METRICS[n] for n in chosen})
+
+
+def sections(subject: Subject) -> list[Section]:
+    """Returns the sections for `Examples`; none without predictions."""
+    found = predicted_scores(subject)
+    if found is None:
+        return []
+    names, scores = found
+    if np.isnan(scores).any():
+        text = "Some scores are NaN: the training diverged. Lower the learning rate."
+        return [Section("Scores", page.paragraph(text))]
+    result = _outcome(subject, names, scores)
+    first = _scores(subject, result)
+    if subject.examples.is_numeric:
+        return [first, *_regression(subject, result)]
+    if subject.examples.is_multi_label:
+        return [first, *_multi_label(subject, names, scores, result)]
+    labels, predictions = result.labels, result.predictions
+    counts = confusion(labels, predictions, len(names))
+    parts = [
+        first,
+        _classes(class_scores(names, counts)),
+        confusion_section(names, counts),
+        _reliability(scores.max(axis=1), labels == predictions),
+    ]
+    if len(names) == 2:
+        parts.append(_thresholds(names[1], labels == 1, scores[:, 1]))
+    loss = -np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-30))
+    wrong = np.flatnonzero(labels != predictions)
+    order = wrong[np.argsort(-loss[wrong], kind="stable")]
+    return [*parts, _errors(subject, names, scores, labels, order)]
+
+
+def _scores(subject, result):
+    rows = [
+        [name, bootstrap(metric, result.labels, result.predictions)]
+        for name, metric in result.metrics.items()
+    ]
+    caption = f"{len(result.labels):,} examples of {subject.examples.source}"
+    html = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
+    return Section("Scores", html)
+
+
+def _classes(scores):
+    rows = [[one.name, one.precision, one.recall, one.f1, one.support] for one in scores]
+    headings = ["class", "precision", "recall", "F1", "examples"]
+    return Section("Classes", page.table(headings, rows))
+
+
+def confusion_section(names: list[str], counts: np.ndarray) -> Section:
+    """Returns the confusion matrix, or for many classes the most frequent confusions."""
+    if len(names) > _MOST_CELLS:
+        return Section("Confusion", _confused_pairs(names, counts))
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    lines = []
+    for row, name in enumerate(names):
+        cells = "".join(
+            f'<td class="cell" style="background:rgba(var(--{"for" if row == column else "against"})'
+            f',{0.5 * shares[row, column]:.3f})">{counts[row, column]:,}</td>'
+            for column in range(len(names))
+        )
+        lines.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
+    html = (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Confusion matrix"><table>'
+        "<caption>Rows are true classes, columns predicted ones; shaded by the share of the row."
+        f"</caption><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        "</table></div>"
+    )
+    picture = charts.matrix("confusion", "Confusion matrix", names, counts)
+    return Section("Confusion", html, [picture])
+
+
+def _confused_pairs(names, counts):
+    """Returns the most frequent confusions of many classes."""
+    wrong = counts - np.diag(np.diag(counts))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CELLS]
+    pairs = [divmod(int(place), len(names)) for place in order]
+    rows = [[names[t], names[p], int(wrong[t, p])] for t, p in pairs if wrong[t, p]]
+    return page.table(["true", "predicted", "examples"], rows, "The most frequent confusions")
+
+
+def _reliability(confidences, is_right):
+    bins, error = calibration(confidences, is_right)
+    picture = charts.reliability("reliability", "Reliability", bins, "accuracy")
+    rows = [[f"{b.low:.1f} to {b.high:.1f}", b.size, b.confidence, b.accuracy] for b in bins]
+    headings = ["confidence", "examples", "mean confidence", "accuracy"]
+    html = page.paragraph(
+        f"Expected calibration error {error:.4f}: the mean distance of the bars from the diagonal, "
+        "weighted by their examples (10 bins of equal width). Bars below it: overconfident."
+    )
+    html += page.charts([picture]) + page.details("as a table", page.table(headings, rows))
+    return Section("Reliability", html, [picture])
+
+
+def _thresholds(name, is_positive, scores):
+    found = by_threshold(is_positive, scores)
+    xs = [one.threshold for one in found]
+    columns = {"precision": "s0", "recall": "s1", "f1": "s2"}
+    series = [
+        charts.Series(key.replace("f1", "F1"), xs, [getattr(one, key) for one in found], color)
+        for key, color in columns.items()
+    ]
+    axes = charts.Axis(f"threshold of {name}", (0, 1)), charts.Axis("score", (0, 1))
+    picture = charts.curves("thresholds", "Precision and recall by threshold", series, *axes)
+    best = max(found, key=lambda one: one.f1)
+    html = page.paragraph(
+        f"{name} is predicted if its probability is at least the threshold. The best F1 on these "
+        f"examples, {best.f1:.4f}, is at {best.threshold:.2f}; chosen here, it is optimistic."
+    )
+    rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in found[::10]]
+    table = page.table(["threshold", "precision", "recall", "F1"], rows)
+    return Section("Thresholds", html + page.charts([picture]) + page.details("as a table", table),
+                   [picture])  # fmt: skip
+
+
+def _errors(subject, names, scores, labels, order):
+    examples, boxes = subject.examples, []
+    for place, row in enumerate(order[:_MOST_ERRORS]):
+        true, predicted = labels[row], int(scores[row].argmax())
+        lines: list[tuple[str, Any]] = [
+            ("text", shown_text(examples.texts[row])),
+            ("true", f"{names[true]} ({scores[row, true]:.1%})"),
+            ("predicted", f"{names[predicted]} ({scores[row, predicted]:.1%})"),
+            ("from", examples.where(int(row))),
+        ]
+        if subject.model is not None and place < MOST_EXPLAINED:
+            lines.append(
+                ("words", explanation(subject.model, examples.texts[row], names[predicted]))
+            )
+        boxes.append(page.example(lines))
+    return Section("Worst errors", errors_html(len(order), len(labels), boxes, subject.model))
+
+
+def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
+    """Returns the boxes of errors below a line that counts them."""
+    text = f"{wrong:,} of {count:,} examples are wrong; the farthest from the truth first."
+    if boxes and model is not None:
+        text += (
+            " Words: blue and solid speaks for the predicted label, orange and dashed against it "
+            "(integrated gradients)."
+        )
+    return page.paragraph(text if wrong else f"None of {count:,} examples is wrong.") + "".join(
+        boxes
+    )
+
+
+def shown_text(text: Any) -> Html:
+    """Returns a text, or the texts of a pair one below the other."""
+    parts = text if isinstance(text, (tuple, list)) else (text,)
+    return Html("<br>".join(map(user_text, parts)))
+
+
+# === Several labels, and numbers ===
+
+
+def _multi_label(subject, names, scores, result):
+    labels, chosen = result.labels, result.predictions
+    columns = zip(*(x.sum(axis=0).tolist() for x in (labels & chosen, labels, chosen)), strict=True)
+    rows = [
+        [name, *ratios(hits, wanted, found), wanted]
+        for name, (hits, wanted, found) in zip(names, columns, strict=True)
+    ]
+    distance = np.abs(labels - scores).sum(axis=1)
+    wrong = np.flatnonzero((labels != chosen).any(axis=1))
+    boxes = []
+    for row in wrong[np.argsort(-distance[wrong], kind="stable")][:_MOST_ERRORS]:
+        sets = ([name for name, is_in in zip(names, of[row]) if is_in] for of in (labels, chosen))
+        true, predicted = (", ".join(one) or "none" for one in sets)
+        text = shown_text(subject.examples.texts[row])
+        boxes.append(page.example([("text", text), ("true", true), ("predicted", predicted)]))
+    headings = ["label", "precision", "recall", "F1", "examples"]
+    caption = "A label is predicted if its probability is at least 0.5."
+    return [
+        Section("Classes", page.table(headings, rows, caption)),
+        Section("Worst errors", errors_html(len(wrong), len(labels), boxes, None)),
+    ]
+
+
+def _micro_f1(labels, chosen):
+    both = labels.sum() + chosen.sum()
+    return 2 * (labels & chosen).sum() / both if both else 0.0
+
+
+def _all_right(labels, chosen):
+    return np.all(labels == chosen, axis=1).mean()
+
+
+def _regression(subject, result):
+    labels, predictions = result.labels, result.predictions
+    both = np.concatenate([labels, predictions])
+    margin = 0.05 * (np.ptp(both) or 1.0)
+    limits = float(both.min() - margin), float(both.max() + margin)
+    axes = charts.Axis("true", limits), charts.Axis("predicted", limits)
+    cloud = charts.Series("", labels, predictions)
+    picture = charts.points("predicted", "Predicted against true", [cloud], *axes)
+    worst = np.argsort(-np.abs(labels - predictions), kind="stable")[:_MOST_ERRORS]
+    boxes = [
+        page.example(
+            [
+                ("text", shown_text(subject.examples.texts[row])),
+                ("true", number(float(labels[row]))),
+                ("predicted", number(float(predictions[row]))),
+            ]
+        )
+        for row in worst
+    ]
+    return [
+        Section("Predictions", page.charts([picture]), [picture]),
+        Section("Largest errors", "".join(boxes)),
+    ]

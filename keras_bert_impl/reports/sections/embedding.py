@@ -1,0 +1,91 @@
+"""Sections of an embedder: similarities, a map of the texts, and nearest neighbors."""
+
+import numpy as np
+
+from keras_bert_impl.reports import charts, page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.sections.classification import HOW, shown_text
+from keras_bert_impl.reports.statistics import bootstrap
+from keras_bert_impl.reports.subject import Subject
+from keras_bert_impl.reports.text import user_text
+from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
+from keras_bert_impl.tasks.scores.metrics import METRICS
+
+_MOST_TEXTS = 400
+_MOST_ROWS = 15
+
+
+def sections(subject: Subject) -> list[Section]:
+    """Returns the sections for pairs or triplets of texts; none without the model."""
+    if subject.model is None:
+        return []
+    examples, found = subject.examples, []
+    if examples.labels is not None:
+        found = _similarities(subject)
+    texts = list(dict.fromkeys(text for row in examples.texts for text in row))[:_MOST_TEXTS]
+    vectors = unit_length(subject.model.predict(texts, verbose=0))
+    return [*found, _map(texts, vectors), _neighbors(texts, vectors)]
+
+
+def _similarities(subject):
+    labels = np.array(subject.examples.labels, "float64")
+    cosines = np.asarray(subject.model.similarities(subject.examples.texts), "float64")
+    rows = [[name, bootstrap(METRICS[name], labels, cosines)] for name in ("spearman", "pearson")]
+    caption = f"{len(labels):,} pairs of {subject.examples.source}"
+    cloud = charts.Series("", labels, cosines)
+    axes = charts.Axis("label"), charts.Axis("cosine")
+    picture = charts.points("similarity", "Cosine against label", [cloud], *axes)
+    ranks = [np.argsort(np.argsort(values)) for values in (labels, cosines)]
+    worst = np.argsort(-np.abs(ranks[0] - ranks[1]), kind="stable")[:_MOST_ROWS]
+    pairs = [
+        [shown_text(subject.examples.texts[row]), float(labels[row]), float(cosines[row])]
+        for row in worst
+    ]
+    table = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
+    headings = ["pair", "label", "cosine"]
+    return [
+        Section("Scores", table + page.charts([picture]), [picture]),
+        Section(
+            "Worst errors", page.table(headings, pairs, "Ranks that differ most", first="cell")
+        ),
+    ]
+
+
+def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Projects vectors onto the directions of their largest variance.
+
+    Returns:
+        (float `[texts, count]`, share of the variance of each direction).
+    """
+    centered = np.asarray(vectors, "float64") - np.mean(vectors, axis=0)
+    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    total = max(float(np.sum(sizes**2)), 1e-30)
+    return left[:, :count] * sizes[:count], sizes[:count] ** 2 / total
+
+
+def _map(texts, vectors):
+    if min(vectors.shape) < 2:
+        return Section("Map", page.paragraph("There are too few texts for a map."))
+    places, shares = principal_components(vectors)
+    hints = [text[:100] for text in texts]
+    cloud = charts.Series("", places[:, 0], places[:, 1], hints=hints)
+    axes = [charts.Axis(f"component {n + 1} ({share:.1%})") for n, share in enumerate(shares)]
+    picture = charts.points("map", "Map of the texts", [cloud], *axes)
+    text = (
+        f"{len(texts):,} texts, placed by the two principal components of their vectors, which hold "
+        f"{shares.sum():.1%} of the variance. Point at one to read it."
+    )
+    return Section("Map", page.paragraph(text) + page.charts([picture]), [picture])
+
+
+def _neighbors(texts, vectors):
+    cosines = vectors @ vectors.T - 2 * np.eye(len(texts))
+    rows = []
+    for row in range(min(_MOST_ROWS, len(texts))):
+        nearest = int(cosines[row].argmax())
+        shown = user_text(texts[row], 200), user_text(texts[nearest], 200)
+        rows.append([*shown, float(cosines[row, nearest])])
+    if len(texts) < 2:
+        return Section("Nearest neighbors", page.paragraph("There is only one text."))
+    table = page.table(["text", "nearest of the others", "cosine"], rows, first="cell")
+    return Section("Nearest neighbors", table)

@@ -1,0 +1,83 @@
+"""Sections of a pre-training run: its records, and masked tokens with predictions."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.pretraining.examples.records import MANIFEST
+from keras_bert_impl.reports import charts, page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.run_files import Run
+from keras_bert_impl.reports.subject import Subject
+from keras_bert_impl.reports.text import Html, user_text
+
+_EVERY = 6  # one of six tokens is masked
+_MOST_TEXTS = 5
+_MOST_CHARACTERS = 400
+
+
+def records_section(run: Run) -> Section | None:
+    """Returns the rows, tokens and fill of the records; None if their manifest is not here."""
+    folder = run.settings.get("records")
+    if not isinstance(folder, str) or not (Path(folder) / MANIFEST).exists():
+        return None
+    try:
+        manifest = read_json(Path(folder) / MANIFEST)
+    except InputError as error:
+        run.problems.append(str(error))
+        return None
+    length = manifest.get("settings", {}).get("length")
+    splits = {k: v for k, v in manifest.get("splits", {}).items() if isinstance(v, dict)}
+    keys = dict.fromkeys(k for v in splits.values() for k in v if isinstance(v[k], (int, float)))
+    rows = [[key.replace("_", " "), *(s.get(key, "") for s in splits.values())] for key in keys]
+    html = page.table(["", *splits], rows, f"Records in {folder}, rows of {length} tokens")
+    fills = {n: _fill(split, length) for n, split in splits.items()}
+    fills = {name: fill for name, fill in fills.items() if fill is not None}
+    drawings = []
+    if fills:
+        title = "Real tokens in a row, in percent"
+        drawings = [charts.bars("fill", title, [*fills], [100 * f for f in fills.values()], " %")]
+    return Section("Records", html + page.charts(drawings), drawings)
+
+
+def _fill(split: dict[str, Any], length: Any) -> float | None:
+    rows, tokens = split.get("rows"), split.get("tokens")
+    if not rows or not tokens or not length:
+        return None
+    return tokens / (rows * length)
+
+
+def sections(subject: Subject) -> list[Section]:
+    """Returns masked texts with a `MaskedLM`'s predictions; `examples` is a list of texts."""
+    model = subject.model
+    boxes = []
+    for text in subject.examples[:_MOST_TEXTS]:
+        masked, words = _masked(model.tokenizer, text[:_MOST_CHARACTERS])
+        if not words:
+            continue
+        fillings = model.fill([masked], top_k=3)[0]
+        rows = [
+            [word, ", ".join(f"{f.token} {f.score:.1%}" for f in found)]
+            for word, found in zip(words, fillings)
+        ]
+        lines = [
+            ("text", user_text(masked)),
+            ("masks", Html(page.table(["word", "predicted"], rows))),
+        ]
+        boxes.append(page.example(lines))
+    text = f"One of {_EVERY} words is masked; the three most likely tokens for each."
+    return [Section("Masked words", page.paragraph(text) + "".join(boxes))] if boxes else []
+
+
+def _masked(tokenizer, text):
+    """Replaces every sixth word by the mask token; returns the text and the words."""
+    words = text.split()
+    places = np.arange(_EVERY // 2, len(words), _EVERY)
+    hidden = [words[place] for place in places]
+    mask = tokenizer.id_to_token(tokenizer.mask_id)
+    for place in places:
+        words[place] = mask
+    return " ".join(words), hidden

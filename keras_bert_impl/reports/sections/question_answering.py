@@ -1,0 +1,126 @@
+"""Sections of question answering: scores, and questions with wrong answers in their contexts."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.reports import charts, page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.sections.classification import HOW
+from keras_bert_impl.reports.statistics import bootstrap
+from keras_bert_impl.reports.subject import MOST_EXPLAINED, Subject, explanation
+from keras_bert_impl.reports.text import Html, escape, user_text
+from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
+
+_MOST_ERRORS = 20
+_WINDOW = 160  # characters on each side of an answer
+
+
+def sections(subject: Subject) -> list[Section]:
+    """Returns the sections for `QuestionExamples`; none without predictions."""
+    answers = _predictions(subject)
+    if answers is None:
+        return []
+    examples = subject.examples
+    scores = np.array([_score(examples, row, answers[row]) for row in range(len(examples))])
+    rows = [
+        ["exact match", bootstrap(np.mean, scores[:, 0])],
+        ["F1", bootstrap(np.mean, scores[:, 1])],
+    ]
+    caption = f"{len(examples):,} questions of {examples.source}, in percent"
+    html = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
+    return [Section("Scores", html), _by_kind(examples, scores), _errors(subject, answers, scores)]
+
+
+def _predictions(subject):
+    """Returns the answer to each question, of the run's file or of its model."""
+    path, examples = subject.run.path / "predictions.json", subject.examples
+    if not path.exists():
+        return None if subject.model is None else subject.model.answer(examples.pairs)
+    texts = read_json(path)
+    missing = [name for name in examples.ids if not isinstance(texts.get(name), str)]
+    if missing:
+        raise InputError(
+            f"{path} has no answer to question {missing[0]!r} of {examples.source}: give the "
+            "questions that the run was scored on."
+        )
+    return [texts[name] for name in examples.ids]
+
+
+def _score(examples, row, answer):
+    """Returns (exact match, F1) of one question, in percent."""
+    columns = {
+        field.name: getattr(examples, field.name)[row : row + 1]
+        for field in dataclasses.fields(examples)
+        if isinstance(getattr(examples, field.name), list)
+    }
+    scores = squad_v2_scores(dataclasses.replace(examples, **columns), {examples.ids[row]: answer})
+    return scores["exact"], scores["f1"]
+
+
+def _by_kind(examples, scores):
+    """Returns the F1 by the first word of the question."""
+    kinds: dict[str, list[int]] = {}
+    for row, question in enumerate(examples.questions):
+        kinds.setdefault(question.split()[0].lower() if question.split() else "", []).append(row)
+    largest = sorted(kinds.items(), key=lambda item: -len(item[1]))[:10]
+    rows = [[kind, len(of), float(scores[of, 0].mean()), float(scores[of, 1].mean())]
+            for kind, of in largest]  # fmt: skip
+    headings = ["first word", "questions", "exact match", "F1"]
+    values = [row[3] for row in rows]
+    picture = charts.bars("questions", "F1 by first word", [r[0] for r in rows], values, "")
+    html = page.table(headings, rows) + page.charts([picture])
+    return Section("Questions", html, [picture])
+
+
+def _errors(subject, answers, scores):
+    examples, boxes = subject.examples, []
+    wrong = np.flatnonzero(scores[:, 0] == 0)
+    order = wrong[np.argsort(scores[wrong, 1], kind="stable")]
+    for place, row in enumerate(order[:_MOST_ERRORS]):
+        lines: list[tuple[str, Any]] = [
+            ("question", user_text(examples.questions[row])),
+            ("context", window(examples.contexts[row], examples.answers[row], answers[row])),
+            ("true", " / ".join(dict.fromkeys(t for t, _ in examples.answers[row])) or "no answer"),
+            ("predicted", answers[row] or "no answer"),
+        ]
+        if subject.model is not None and place < MOST_EXPLAINED:
+            lines.append(("words", explanation(subject.model, examples.pairs[row])))
+        boxes.append(page.example(lines))
+    text = (
+        f"{len(wrong):,} of {len(scores):,} answers are not an exact match; the lowest F1 first. "
+        "Marked in the context: solid, the true answer; dashed, the predicted one."
+    )
+    return Section("Worst errors", page.paragraph(text) + "".join(boxes))
+
+
+def window(context: str, answers: list[tuple[str, int]], predicted: str) -> Html:
+    """Returns the part of a context around the answers, with both marked.
+
+    Args:
+        answers: (text, start) of true answers; the first is marked.
+        predicted: the predicted text; its occurrence nearest to the true answer is marked.
+    """
+    spans = [(start, start + len(text), False) for text, start in answers[:1]]
+    middle = spans[0][0] if spans else 0
+    starts = [n for n in range(len(context)) if predicted and context.startswith(predicted, n)]
+    if starts:
+        start = min(starts, key=lambda n: abs(n - middle))
+        spans.append((start, start + len(predicted), True))
+    low = max(0, min((span[0] for span in spans), default=0) - _WINDOW)
+    high = max((span[1] for span in spans), default=0) + _WINDOW
+    # Cut at every border, so that answers may overlap.
+    inside = (place for span in spans for place in span[:2])
+    borders = sorted({low, min(high, len(context)), *inside})
+    parts = []
+    for start, end in zip(borders, borders[1:]):
+        text = escape(context[start:end])
+        kinds = {wrong for first, last, wrong in spans if first <= start and end <= last}
+        for wrong in sorted(kinds):
+            text = f'<mark class="wrong">{text}</mark>' if wrong else f"<mark>{text}</mark>"
+        parts.append(text)
+    before, after = "… " * (low > 0), " …" * (high < len(context))
+    return Html(f'<bdi class="text">{before}{"".join(parts)}{after}</bdi>')

@@ -1,0 +1,137 @@
+"""Sections of a tagger: scores, types of entities or labels, and sentences with errors."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_text
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.sections.classification import HOW, confusion_section
+from keras_bert_impl.reports.statistics import (
+    bootstrap,
+    class_scores,
+    confusion,
+    ratios,
+)
+from keras_bert_impl.reports.subject import MOST_EXPLAINED, Subject, check_count, explanation
+from keras_bert_impl.reports.text import Html, escape
+from keras_bert_impl.tasks.tagging.entity_labels import read_labels
+from keras_bert_impl.tasks.tagging.spans import Span, spans_of
+
+_MOST_ERRORS = 20
+_MOST_WORDS = 150  # of a sentence
+
+
+def sections(subject: Subject) -> list[Section]:
+    """Returns the sections for `TaggedExamples`; none without predictions."""
+    predictions = _predictions(subject)
+    if predictions is None:
+        return []
+    gold, texts = subject.examples.labels, subject.examples.texts
+    for words, labels in zip(texts, predictions):
+        if len(words) != len(labels):
+            raise InputError(f"{subject.run.path} has predictions of other sentences.")
+    names = sorted({label for rows in (gold, predictions) for row in rows for label in row})
+    right = [np.mean(np.array(a) == np.array(b)) * len(a) for a, b in zip(gold, predictions) if a]
+    words = np.array([[count, len(a)] for count, a in zip(right, filter(None, gold))])
+    accuracy = ["accuracy of words", bootstrap(_share, words)]
+    if read_labels(names) is None:
+        return [_scores(subject, [accuracy]), *_labels(names, gold, predictions)]
+    wanted, found = ([set(spans_of(row)) for row in rows] for rows in (gold, predictions))
+    counts = np.array([[len(w & f), len(w), len(f)] for w, f in zip(wanted, found)])
+    parts = {"entity F1": 2, "precision": 0, "recall": 1}
+    rows = [
+        [name, bootstrap(lambda c, part=part: ratios(*c.sum(axis=0))[part], counts)]
+        for name, part in parts.items()
+    ]
+    return [
+        _scores(subject, [*rows, accuracy]),
+        _types(wanted, found),
+        _errors(subject, wanted, found),
+    ]
+
+
+def _predictions(subject):
+    """Returns the predicted labels of each sentence, of the run's file or of its model."""
+    path = subject.run.path / "predictions.tsv"
+    if path.exists():
+        blocks = read_text(path).rstrip("\n").split("\n\n")
+        rows = [[line.split("\t")[-1] for line in block.split("\n")] for block in blocks]
+        check_count(subject, len(rows))
+        return rows
+    return None if subject.model is None else subject.model.tag(subject.examples.texts)
+
+
+def _share(counts):
+    return counts[:, 0].sum() / max(counts[:, 1].sum(), 1)
+
+
+def _scores(subject: Subject, rows: list[list[Any]]) -> Section:
+    examples = subject.examples
+    caption = f"{len(examples):,} sentences of {examples.source}"
+    how = page.paragraph(f"{HOW} Sentences are resampled, not words.")
+    return Section("Scores", page.table(["score", "value"], rows, caption) + how)
+
+
+def _labels(names, gold, predictions):
+    """Sections of labels that mark no entities, such as parts of speech."""
+    places = {name: number for number, name in enumerate(names)}
+    true, predicted = ([places[x] for row in rows for x in row] for rows in (gold, predictions))
+    counts = confusion(np.array(true), np.array(predicted), len(names))
+    headings = ["label", "precision", "recall", "F1", "words"]
+    rows = [list(one) for one in class_scores(names, counts)]
+    return [Section("Labels", page.table(headings, rows)), confusion_section(names, counts)]
+
+
+def _types(wanted, found):
+    counts = [Counter(span.type for row in rows for span in row) for rows in (wanted, found)]
+    hits = Counter(span.type for w, f in zip(wanted, found) for span in w & f)
+    rows = [
+        [name, *ratios(hits[name], counts[0][name], counts[1][name]), counts[0][name]]
+        for name in sorted(counts[0] | counts[1])
+    ]
+    headings = ["type", "precision", "recall", "F1", "entities"]
+    return Section("Types", page.table(headings, rows))
+
+
+def _errors(subject, wanted, found):
+    differing = np.array([len(w ^ f) for w, f in zip(wanted, found)])
+    order = [row for row in np.argsort(-differing, kind="stable") if differing[row]]
+    boxes = []
+    for place, row in enumerate(order[:_MOST_ERRORS]):
+        words = subject.examples.texts[row]
+        lines: list[tuple[str, Any]] = [
+            ("true", marked(words, wanted[row], wanted[row] - found[row])),
+            ("predicted", marked(words, found[row], found[row] - wanted[row])),
+            ("from", subject.examples.where(int(row))),
+        ]
+        wrong = sorted(found[row] - wanted[row], key=lambda span: span.start)
+        if subject.model is not None and place < MOST_EXPLAINED and wrong:
+            lines.append(("words", explanation(subject.model, words, (wrong[0].start, None))))
+        boxes.append(page.example(lines))
+    text = (
+        f"{len(order):,} of {len(wanted):,} sentences have an entity that is missed or wrong; those "
+        "with most first. Orange and dashed: missed above, wrong below."
+    )
+    return Section("Worst errors", page.paragraph(text) + "".join(boxes))
+
+
+def marked(words: Sequence[str], spans: set[Span], wrong: set[Span]) -> Html:
+    """Returns the words of a sentence with entities marked; those in `wrong` stand out."""
+    parts, position = [], 0
+    for span in sorted(spans, key=lambda span: span.start):
+        if span.end > _MOST_WORDS:
+            break
+        parts += [escape(word) for word in words[position : span.start]]
+        kind = ' class="wrong"' if span in wrong else ""
+        inside = escape(" ".join(words[span.start : span.end]))
+        parts.append(f"<mark{kind}>{inside}<small>{escape(span.type)}</small></mark>")
+        position = span.end
+    parts += [escape(word) for word in words[position:_MOST_WORDS]]
+    rest = len(words) - max(position, _MOST_WORDS)
+    more = f"<small> … {rest:,} more words</small>" if rest > 0 else ""
+    return Html(f'<bdi class="text">{" ".join(parts)}</bdi>{more}')

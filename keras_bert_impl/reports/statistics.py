@@ -1,0 +1,180 @@
+"""Uncertainty and calibration of scores, computed with NumPy."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SAMPLES = 1000
+_SEED = 0
+_LEVEL = 0.95
+
+
+class Interval(NamedTuple):
+    """A score and the bounds of its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Difference(NamedTuple):
+    """The difference of two scores on the same examples.
+
+    Attributes:
+        interval: second score minus the first.
+        p: two-sided bootstrap p-value of no difference; at least 2 / (samples + 1).
+    """
+
+    interval: Interval
+    p: float
+
+
+def bootstrap(
+    metric: Callable[..., float], *columns: Any, samples: int = SAMPLES, seed: int = _SEED
+) -> Interval:
+    """Computes a score and its percentile interval over resampled examples.
+
+    Args:
+        metric: function of the columns.
+        *columns: arrays `[examples, ...]`, resampled together, with replacement.
+        samples: number of resamples. Default 1000.
+        seed: of the resamples.
+
+    Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
+
+    Example:
+        from keras_bert_impl.reports.statistics import bootstrap
+        bootstrap(lambda right: right.mean(), np.array([1, 1, 0, 1])).value  # 0.75
+    """
+    columns = tuple(map(np.asarray, columns))
+    scores = np.array(
+        [metric(*(c[rows] for c in columns)) for rows in _rows(columns, samples, seed)]
+    )
+    return Interval(float(metric(*columns)), *_bounds(scores))
+
+
+def paired_difference(
+    metric: Callable[..., float],
+    labels: Any,
+    first: Any,
+    second: Any,
+    samples: int = SAMPLES,
+    seed: int = _SEED,
+) -> Difference:
+    """Computes the difference of two models' scores; both see the same resampled examples.
+
+    Args:
+        metric: function of labels and predictions.
+        labels, first, second: arrays `[examples, ...]`: labels, and predictions of both.
+    """
+    columns = tuple(map(np.asarray, (labels, first, second)))
+
+    def difference(labels, first, second):
+        return metric(labels, second) - metric(labels, first)
+
+    found = np.array([difference(*(c[r] for c in columns)) for r in _rows(columns, samples, seed)])
+    tail = min(np.sum(found <= 0), np.sum(found >= 0))
+    p = min(1.0, 2 * (tail + 1) / (samples + 1))
+    return Difference(Interval(float(difference(*columns)), *_bounds(found)), float(p))
+
+
+def _rows(columns, samples, seed):
+    random = np.random.default_rng(seed)
+    count = len(columns[0])
+    return (random.integers(0, count, count) for _ in range(samples))
+
+
+def _bounds(scores):
+    tail = 100 * (1 - _LEVEL) / 2
+    return tuple(map(float, np.percentile(scores, [tail, 100 - tail])))
+
+
+# === Classes ===
+
+
+class ClassScores(NamedTuple):
+    """Scores of one class; 0 where a ratio is undefined, as in scikit-learn."""
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+def confusion(labels: np.ndarray, predictions: np.ndarray, count: int) -> np.ndarray:
+    """Counts `[true, predicted]`, int64 `[count, count]`, of class numbers."""
+    pairs = np.asarray(labels, int) * count + np.asarray(predictions, int)
+    return np.bincount(pairs, minlength=count * count).reshape(count, count)
+
+
+def class_scores(names: list[str], counts: np.ndarray) -> list[ClassScores]:
+    """Computes precision, recall and F1 of each class from its confusion matrix."""
+    hits, wanted, found = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
+    return [
+        ClassScores(name, *ratios(int(h), int(w), int(f)), int(w))
+        for name, h, w, f in zip(names, hits, wanted, found, strict=True)
+    ]
+
+
+def ratios(hits: int, wanted: int, found: int) -> tuple[float, float, float]:
+    """Returns (precision, recall, F1) of counts; 0 where a ratio is undefined."""
+    precision, recall = hits / found if found else 0.0, hits / wanted if wanted else 0.0
+    return precision, recall, 2 * hits / (wanted + found) if wanted + found else 0.0
+
+
+# === Probabilities ===
+
+
+class Bin(NamedTuple):
+    """Examples whose confidence lies in a range."""
+
+    low: float
+    high: float
+    size: int
+    confidence: float
+    accuracy: float
+
+
+def calibration(
+    confidences: np.ndarray, is_right: np.ndarray, count: int = 10
+) -> tuple[list[Bin], float]:
+    """Returns the bins of equal width that hold examples, and the expected calibration error.
+
+    Args:
+        confidences: float `[examples]`, in [0, 1].
+        is_right: bool `[examples]`.
+        count: number of bins. Default 10.
+
+    Source: Guo et al. 2017 (arXiv:1706.04599), equation 3.
+    """
+    place = np.minimum((np.asarray(confidences) * count).astype(int), count - 1)
+    bins = []
+    for number in np.unique(place):
+        inside = place == number
+        mean = float(np.mean(confidences[inside])), float(np.mean(is_right[inside]))
+        bins.append(Bin(number / count, (number + 1) / count, int(inside.sum()), *mean))
+    error = sum(one.size * abs(one.accuracy - one.confidence) for one in bins)
+    return bins, error / max(len(confidences), 1)
+
+
+class ThresholdScores(NamedTuple):
+    """Scores of the positive class if a probability of at least `threshold` means it."""
+
+    threshold: float
+    precision: float  # NaN where nothing is found
+    recall: float
+    f1: float
+
+
+def by_threshold(is_positive: np.ndarray, scores: np.ndarray) -> list[ThresholdScores]:
+    """Computes precision, recall and F1 of the positive class at 0.00, 0.01, ..., 1.00."""
+    is_positive, found = np.asarray(is_positive, bool), []
+    for threshold in np.arange(101) / 100:
+        chosen = scores >= threshold
+        hits, wanted, picked = (int(np.sum(x)) for x in (chosen & is_positive, is_positive, chosen))
+        precision, recall, f1 = ratios(hits, wanted, picked)
+        precision = precision if picked else float("nan")
+        found.append(ThresholdScores(float(threshold), precision, recall, f1))
+    return found

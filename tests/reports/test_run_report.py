@@ -1,0 +1,204 @@
+"""The page of a run: sections, numbers, damaged files, and hostile texts."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from sklearn import metrics as sklearn
+
+from keras_bert_impl import InputError, load_tuned, write_report
+from keras_bert_impl.reports import write_comparison
+from tests.docs.blocks import check_command, commands
+from tests.reports import pages
+from tests.reports.conftest import LABELS
+
+
+@pytest.fixture(scope="module")
+def page(run, dev, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    path = write_report(run, load_tuned(run), dev, folder / "report.html", folder / "pictures")
+    return pages.read(path)
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    """A copy of the run without its model."""
+    shutil.copytree(run, tmp_path / "copy", ignore=shutil.ignore_patterns("model", "checkpoints"))
+    return tmp_path / "copy"
+
+
+def predicted(run):
+    lines = (run / "predictions.tsv").read_text().splitlines()[1:]
+    return np.array([[float(cell) for cell in line.split("\t")[-2:]] for line in lines])
+
+
+def test_sections_and_their_order(page):
+    titles = "Scores, Learning curves, Classes, Confusion, Reliability, Thresholds, Worst errors, "
+    assert [title for title in page.sections if title] == [*titles.split(", ")[:-1], "Data",
+                                                          "Settings", "Use it"]  # fmt: skip
+
+
+def test_scores_are_those_of_the_run(page, run):
+    scores = json.loads((run / "scores.json").read_text())
+    rows = dict(page.tables["Scores"][1:])
+    for name, value in scores.items():
+        shown, low, high = map(float, re.findall(r"[\d.]+", rows[name.replace("_", " ")]))
+        assert shown == pytest.approx(value, abs=5e-5)
+        assert low <= shown <= high and high - low > 0.01
+
+
+def test_classes_are_those_of_scikit_learn(page, run, dev):
+    found = predicted(run).argmax(axis=1)
+    true = dev.class_numbers(LABELS)
+    expected = np.transpose(sklearn.precision_recall_fscore_support(true, found, zero_division=0))
+    rows = page.tables["Classes"][1:]
+    assert [row[0] for row in rows] == LABELS
+    numbers = [[float(cell) for cell in row[1:]] for row in rows]
+    np.testing.assert_allclose(numbers, expected, atol=5e-5)
+    counts = [[int(cell) for cell in row[1:]] for row in page.tables["Confusion"][1:]]
+    np.testing.assert_array_equal(counts, sklearn.confusion_matrix(true, found))
+
+
+def test_errors_are_listed_by_their_loss(page, run, dev):
+    scores, true = predicted(run), dev.class_numbers(LABELS)
+    of_truth = scores[np.arange(len(true)), true]
+    wrong = np.flatnonzero(scores.argmax(axis=1) != true)
+    assert f"{len(wrong)} of {len(true)} examples are wrong" in page.sections["Worst errors"]
+    shown = re.findall(r"true.*? \(([\d.]+)%\)", page.sections["Worst errors"])
+    expected = np.sort(of_truth[wrong])[:20] * 100
+    np.testing.assert_allclose([float(one) for one in shown], expected, atol=0.051)
+
+
+def test_lines_to_use_the_model_are_accepted(page):
+    use = page.sections["Use it"]
+    found = [words for line in use.split("\n") for words in commands(line)]
+    assert [words[0] for words in found] == ["predict", "export", "serve", "finetune"]
+    for words in found:
+        if words[0] == "finetune":
+            words += ["--text", "a", "--label", "b"]
+        check_command(words)
+
+
+def test_nothing_in_a_text_becomes_an_element(page):
+    assert page.tags.count("script") == 1 and "img" not in page.tags and page.tags.count("h1") == 1
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert "10,000 characters" in page.sections["Worst errors"] or "x" * 50 not in str(
+        page.sections
+    )
+
+
+def test_the_page_needs_no_network(page):
+    values = [
+        value or "" for _, name, value in page.attributes if name in ("src", "href", "srcset")
+    ]
+    assert values and all(value.startswith("#") for value in values)
+
+
+def test_structure_for_assistive_technology(page):
+    headings = [tag for tag in page.tags if tag in ("h1", "h2", "h3")]
+    assert headings[0] == "h1" and headings.count("h1") == 1
+    assert page.tags.count("svg") == sum(
+        tag == "svg" and name == "aria-label" and bool(value)
+        for tag, name, value in page.attributes
+    )
+    scopes = [value for tag, name, value in page.attributes if tag == "th" and name == "scope"]
+    assert len(scopes) == page.tags.count("th")
+    assert ("html", "lang", "en") in page.attributes
+
+
+def test_pictures_are_written_as_svg_and_png(run, dev, tmp_path):
+    write_report(run, examples=dev, path=tmp_path / "r.html", pictures=tmp_path / "pictures")
+    names = {path.name for path in (tmp_path / "pictures").iterdir()}
+    for name in ("confusion", "reliability", "thresholds", "curve-loss"):
+        assert {f"{name}.svg", f"{name}.png"} <= names
+
+
+def test_without_examples_the_files_are_enough(copy):
+    page = pages.read(write_report(copy))
+    assert list(page.sections)[1:] == ["Scores", "Learning curves", "Data", "Settings"]
+    assert (copy / "report.html").exists()
+
+
+def test_data_that_the_run_describes(copy):
+    data = json.loads((copy / "data.json").read_text())
+    data["train"] |= {
+        "rows": 1234,
+        "classes": {"<b>": 1000, "good": 234},
+        "lengths": {"50": 12, "95": 80},
+        "truncated": 0.125,
+    }
+    (copy / "data.json").write_text(json.dumps(data))
+    text = pages.read(write_report(copy)).sections["Data"]
+    for part in ("1,234", "12.5%", "p50 12, p95 80", "<b>"):
+        assert part in text
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", "data.json", "metrics.jsonl", "scores.json"])
+@pytest.mark.parametrize("content", [b"\x00\xff", b"[1, 2", b"null", b""])
+def test_a_damaged_file_is_named_on_the_page(copy, name, content):
+    (copy / name).write_bytes(content)
+    page = pages.read(write_report(copy))
+    if name != "metrics.jsonl" and content:  # lines that are damaged are dropped
+        expected = name == "recipe.yaml" and content == b"null"  # an empty mapping
+        assert (name in page.sections.get("What could not be read", "")) != expected
+
+
+def test_data_of_unexpected_types(copy):
+    odd = {"train": {"classes": {"a": "many"}, "lengths": [1], "rows": None, "truncated": "few"}}
+    (copy / "data.json").write_text(json.dumps(odd | {"dev": 3, "model": []}))
+    (copy / "scores.json").write_text(json.dumps({"accuracy": None, "f1": float("nan"), "g": {}}))
+    page = pages.read(write_report(copy))
+    assert page.tables["Scores"][1:] == [["f1", "nan"]]
+    assert "few" in page.sections["Data"]
+
+
+def test_what_is_no_run(tmp_path, copy, dev):
+    with pytest.raises(InputError, match="is not a directory"):
+        write_report(tmp_path / "missing")
+    with pytest.raises(InputError, match="is not a run directory"):
+        write_report(tmp_path)
+    few = type(dev)(dev.texts[:3], dev.labels[:3], source="few.csv")
+    with pytest.raises(InputError, match="37 examples, but few.csv has 3"):
+        write_report(copy, examples=few)
+    assert not (copy / "report.html").exists()
+
+
+# === Several runs ===
+
+
+def test_comparison(run, copy, dev, tmp_path):
+    text = (copy / "recipe.yaml").read_text()
+    (copy / "recipe.yaml").write_text(text.replace("epochs: 2", "epochs: 3"))
+    lines = (copy / "predictions.tsv").read_text().splitlines()
+    better = [lines[0]]
+    for number, label in enumerate(dev.class_numbers(LABELS)):
+        better.append(f"{number}\t{LABELS[label]}\t{1 - label}\t{label}")
+    (copy / "predictions.tsv").write_text("\n".join(better) + "\n")
+    page = pages.read(write_comparison([run, copy], tmp_path / "c.html", dev))
+    assert page.tables["Settings that differ"] == [["setting", "run", "copy"], ["epochs", "2", "3"]]
+    rows = [row for row in page.tables["On the same examples"] if row[0] == "accuracy"]
+    right = np.mean(predicted(run).argmax(axis=1) == dev.class_numbers(LABELS))
+    assert rows[0][2].startswith(f"{right:.4f}") and rows[1][2].startswith("1.0000")
+    assert rows[1][3].startswith(f"{1 - right:.4f}") and rows[1][4] == "0.002"
+    assert "Learning curves" in page.sections
+
+
+def test_a_run_beside_itself(run, dev, tmp_path):
+    page = pages.read(write_comparison([run, run], tmp_path / "c.html", dev))
+    assert page.tables["Scores"][0][1:] == [f"1: {run}", f"2: {run}"]
+    assert page.tables["On the same examples"][2][3:] == ["0.0000 [0.000, 0.000]", "1.000"]
+    assert "All settings are the same." in page.sections["Settings"]
+
+
+def test_what_cannot_be_compared(run, copy, dev, tmp_path):
+    with pytest.raises(InputError, match="at least two"):
+        write_comparison([run], tmp_path / "c.html")
+    with pytest.raises(InputError, match="at least two"):
+        write_comparison(run, tmp_path / "c.html")
+    (copy / "predictions.tsv").unlink()
+    with pytest.raises(InputError, match="has no predictions.tsv"):
+        write_comparison([run, copy], tmp_path / "c.html", dev)
+    with pytest.raises(InputError, match="labelled texts, not on list"):
+        write_comparison([run, copy], tmp_path / "c.html", ["a"])
