@@ -81,7 +81,7 @@ def called(monkeypatch):
     """The arguments with which commands call `finetune` and `adapt`."""
     calls = []
 
-    def finetune(train, dev, output_directory, callbacks, **settings):
+    def finetune(train, dev, output_directory, **settings):
         calls.append({"train": train, "dev": dev, **settings})
         output_directory.mkdir(exist_ok=True)
         (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
