@@ -78,7 +78,9 @@ def with_data(
 
 
 def _completed(arguments, options):
-    given = {name: value for name, value in vars(arguments).items() if value not in (None, "", False)}
+    given = {
+        name: value for name, value in vars(arguments).items() if value not in (None, "", False)
+    }
     return argparse.Namespace(**vars(arguments) | options | given)
 
 

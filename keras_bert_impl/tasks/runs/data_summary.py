@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -230,7 +229,10 @@ def _warnings(summary, model, has_classes):
 
 
 def _of_length(summary, model):
-    cut, most = f"{summary.truncated:.1%} of the texts are truncated", model.encoder.config.max_length
+    cut, most = (
+        f"{summary.truncated:.1%} of the texts are truncated",
+        model.encoder.config.max_length,
+    )
     if summary.max_length >= most:
         return f"{cut}, the model takes no more than {most} tokens. Try long_texts=mean."
     wanted = min(-(-summary.lengths["99"] // 8) * 8, most)
