@@ -150,10 +150,10 @@ def _lengths(model, examples):
 
 def _rows_of(model, text):
     """Returns the segments of each row that a text becomes; of a choice, only the longest row."""
-    if isinstance(text, str):
-        return [(text,)]
     if isinstance(text, list):
         return [(" ".join(text),)]
+    if not isinstance(text, tuple):  # a registered task may have texts of any form
+        return [(str(text),)]
     if isinstance(model, TextEmbedder):
         return [(segment,) for segment in text]
     prompt, other = text
