@@ -29,7 +29,12 @@ from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from keras_bert_impl.training.runs.progress import TrainingProgress
 from keras_bert_impl.training.runs.reports import MetricsLog
 from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
-from keras_bert_impl.training.strategy import device_names, get_strategy, is_chief
+from keras_bert_impl.training.strategy import (
+    device_names,
+    get_strategy,
+    is_chief,
+    mean_of_workers,
+)
 from keras_bert_impl.training.workers import reports_lost_workers
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
@@ -338,6 +343,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             )
     if best is not None:
         checkpoint.restore_best()
+        mean_of_workers(strategy, 0.0)  # all have read it before the chief removes it
 
 
 def _compile(model, settings, steps, phase):
