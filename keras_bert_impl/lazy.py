@@ -1,11 +1,21 @@
-"""Lazy imports, and importing TensorFlow without optional dependencies."""
+"""Lazy imports, and importing TensorFlow quietly or without optional dependencies."""
 
+import functools
 import importlib
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
+# What TensorFlow writes about the machine when it starts, and as an error where there is no GPU.
+_NOTICES = re.compile(
+    rb"^(I0000 |WARNING: All log messages before absl::|To enable the following instructions: |"
+    rb"E0000 .*failed call to cuInit).*\n",
+    re.MULTILINE,
+)
+_GPU_DRIVER = "/proc/driver/nvidia/version"
 _OPTIONAL = ("jax", "matplotlib", "scipy")  # optional dependencies of TensorFlow and Keras
 
 
@@ -28,13 +38,60 @@ def lazy_names(
 
     def get(name):
         if name in homes:
-            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+            return getattr(_imported(f"{package}.{homes[name]}"), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_names():
         return sorted([*vars(importlib.import_module(package)), *names])
 
     return get, list_names, names
+
+
+def _imported(name):
+    """Imports a module, and TensorFlow with it without its notices if nobody asked for its log."""
+    if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return importlib.import_module(name)
+    return without_lines(_NOTICES, functools.partial(_import_and_find_devices, name))
+
+
+def _import_and_find_devices(name):
+    module = importlib.import_module(name)
+    if "tensorflow" in sys.modules and not os.path.exists(_GPU_DRIVER):
+        sys.modules["tensorflow"].config.list_physical_devices()
+    return module
+
+
+def without_lines(pattern: re.Pattern[bytes], function: Callable[[], Any]) -> Any:
+    """Calls a function, and removes what matches from what it writes to stderr.
+
+    Unlike `contextlib.redirect_stderr`, this also sees what C++ code writes. What remains is
+    written when the function ends.
+
+    Example:
+        import re
+        from keras_bert_impl.lazy import without_lines
+        without_lines(re.compile(rb"^I0000 .*\\n", re.MULTILINE), lambda: 5)  # 5
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed
+        return function()
+    with tempfile.TemporaryFile() as written:
+        _flush_stderr()
+        os.dup2(written.fileno(), 2)
+        try:
+            return function()
+        finally:
+            _flush_stderr()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            written.seek(0)
+            os.write(2, pattern.sub(b"", written.read()))
+
+
+def _flush_stderr():
+    if sys.stderr is not None:
+        sys.stderr.flush()
 
 
 def import_tensorflow_alone() -> None:

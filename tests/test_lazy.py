@@ -1,10 +1,14 @@
 """What is loaded late or not at all."""
 
+import os
+import re
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+from keras_bert_impl.lazy import without_lines
 
 TEXT = "One sentence. And two.\n\nA second document. It goes on.\n\nA third one. It ends here.\n\n"
 
@@ -14,6 +18,26 @@ def _run(code, *arguments):
     done = subprocess.run(command, capture_output=True, text=True)
     assert not done.returncode, done.stderr[-800:]
     return done.stdout.split()
+
+
+def test_start_of_tensorflow_is_quiet():
+    """In a process without a log level, as in a notebook."""
+    code = "from keras_bert_impl import TextClassifier; import tensorflow as tf; tf.constant(1)"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TF_")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_only_matching_lines_are_left_out(capfd):
+    def function():
+        os.write(2, b"I0000 a notice\nW0000 a warning\nI0000 another\n")
+        return 5
+
+    assert without_lines(re.compile(rb"^I0000 .*\n", re.MULTILINE), function) == 5
+    with pytest.raises(KeyError):
+        without_lines(re.compile(rb"a"), lambda: {}["b"])
+    assert capfd.readouterr().err == "W0000 a warning\n"
 
 
 @pytest.mark.slow

@@ -1,20 +1,19 @@
-"""Shared parts of commands: output, progress and arguments."""
+"""Shared parts of commands: output and arguments."""
 
 import argparse
 import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
 
 ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of arguments
 
-# === Results and progress ===
+# === Results ===
 
 
 def import_tensorflow_quietly(alone: bool) -> None:
@@ -68,54 +67,6 @@ def print_json(value: Any) -> None:
 def print_scores(scores: Mapping[str, float]) -> None:
     """Prints metrics and their values on one line."""
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
-
-
-class Progress:
-    """Shows the progress of a long job: one redrawn line on a terminal, plain lines when piped.
-
-    Args:
-        label: such as `"reading"`.
-        total: number of units; None if unknown.
-        unit: such as `"documents"`.
-        stream: where to write. None for stderr, so that results can be piped.
-
-    Example:
-        from keras_bert_impl.cli.common import Progress
-        with Progress("reading", total=10, unit="files") as progress:
-            progress.update(3)
-    """
-
-    def __init__(
-        self, label: str, total: int | None = None, unit: str = "", stream: TextIO | None = None
-    ) -> None:
-        self.label, self.total, self.unit = label, total, unit
-        self.stream = stream or sys.stderr
-        self.is_terminal = self.stream.isatty()
-        self.seconds_between = 0.1 if self.is_terminal else 10.0
-        self.last = time.monotonic() if not self.is_terminal else 0.0
-        self.done = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if kind is None:
-            self._draw()
-        if self.is_terminal:
-            self.stream.write("\n")
-
-    def update(self, done: int, note: str = "") -> None:
-        """Reports that `done` units are finished; draws at most ten times a second."""
-        self.done = done
-        if time.monotonic() - self.last >= self.seconds_between:
-            self._draw(note)
-
-    def _draw(self, note=""):
-        self.last = time.monotonic()
-        total = f" of {self.total:,}" if self.total else ""
-        line = f"{self.label}: {self.done:,}{total} {self.unit} {note}".rstrip()
-        self.stream.write(f"\r\033[K{line}" if self.is_terminal else f"{line}\n")
-        self.stream.flush()
 
 
 def _cell(value):

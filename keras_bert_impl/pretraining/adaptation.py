@@ -20,7 +20,7 @@ from keras_bert_impl.pretraining.examples.records import MANIFEST, read_manifest
 from keras_bert_impl.pretraining.run import made_of, pretrain
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.runs.run_directory import RunDirectory
+from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
 from keras_bert_impl.training.strategy import check_strategy, num_workers
 
 
@@ -116,6 +116,7 @@ def adapt(
             verbose=verbose,
             **dataclasses.asdict(run_settings),
         )
+    remove_checkpoints(adapted.parent)
     of_sentences = read_sentence_settings(source.task_path)
     if of_sentences:  # pooling and normalization of a text embedder
         of_sentences.setdefault("max_length", config.max_length)

@@ -35,6 +35,7 @@ from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from keras_bert_impl.training.runs.flops import matmul_peak
 from keras_bert_impl.training.runs.preemption import EndsOnSigterm
+from keras_bert_impl.training.runs.progress import TrainingProgress
 from keras_bert_impl.training.runs.reports import MetricsLog
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.runs.spikes import Spike, SpikeGuard
@@ -68,7 +69,9 @@ def pretrain(
         output_directory: the run directory.
         strategy: see `get_strategy`.
         resume: whether to continue if the directory holds a run.
-        callbacks, verbose: see `fit`.
+        callbacks: see `fit`.
+        verbose: what is shown on stderr: 0 nothing, 1 (or `"auto"`) a bar and a line per report, 2
+            lines.
         **fields: fields of `PretrainSettings`.
 
     Raises:
@@ -189,6 +192,17 @@ class _Training:
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
         """Trains to the end and leaves the model with the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
+        shown = TrainingProgress(
+            self._stages[-1].end,
+            self._step_of,
+            finished,
+            verbose=verbose if is_chief() else 0,
+        )
+        with shown:
+            self._train(finished, [*callbacks, shown])
+        use_averages(self._pretrainer)
+
+    def _train(self, finished, callbacks):
         if not finished and self._settings.on_spike == "skip":
             self._checkpoint.save(0)  # to roll back to
         callbacks = self._callbacks(finished) + callbacks
@@ -202,7 +216,7 @@ class _Training:
                 self._guard.skipped_rows.assign(0)  # none in the new records yet
             watch = InputWorkerWatch(self._settings.input_workers)
             with clear_read_errors(stage.records), self._preemption, watch:
-                skipped_rows = self._fit(stage, finished, callbacks, verbose)
+                skipped_rows = self._fit(stage, finished, callbacks)
             if self._preemption.has_ended:
                 raise SystemExit(128 + signal.SIGTERM)
             seconds_used = self._budget and self._budget.used.numpy()
@@ -211,7 +225,6 @@ class _Training:
             self._guard.skipped_rows.assign(skipped_rows)
             if self._budget:
                 self._budget.used.assign(seconds_used)
-        use_averages(self._pretrainer)
 
     def _callbacks(self, finished):
         settings = self._settings
@@ -233,7 +246,7 @@ class _Training:
             callbacks.append(EvaluatesAverages())
         return callbacks
 
-    def _fit(self, stage, finished, callbacks, verbose):
+    def _fit(self, stage, finished, callbacks):
         """Trains to the end of a stage or to a spike; returns the number of skipped rows."""
         settings = self._settings
         manifest = self._manifests[stage.records]
@@ -258,7 +271,7 @@ class _Training:
                 validation_freq=evaluations,
                 callbacks=callbacks,
                 shuffle=False,  # the dataset is shuffled
-                verbose=verbose,
+                verbose=0,  # `TrainingProgress` shows it
             )
         except Spike as spike:
             if settings.on_spike == "stop":

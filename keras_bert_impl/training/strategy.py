@@ -104,6 +104,21 @@ def use_cpu_devices(count: int) -> None:
         ) from error
 
 
+def device_names(strategy: Strategy) -> str:
+    """Describes the devices of a strategy, such as `"1 CPU"` or `"4 GPUs (NVIDIA H100)"`."""
+    count, name = strategy.num_replicas_in_sync, ""
+    if isinstance(strategy, JaxDevices):
+        kind = keras.distribution.list_devices()[0].partition(":")[0].upper()
+    else:
+        import tensorflow as tf
+
+        kind = next(kind for kind in ("TPU", "GPU", "CPU") if tf.config.list_logical_devices(kind))
+        if kind == "GPU":
+            first = tf.config.list_physical_devices("GPU")[0]
+            name = tf.config.experimental.get_device_details(first).get("device_name", "")
+    return f"{count} {kind}{'s' * (count > 1)}" + (f" ({name})" if name else "")
+
+
 def mean_of_workers(strategy: Strategy, value: float) -> Any:
     """Averages a number over all workers: float32 scalar. Blocks until all have called it."""
     if isinstance(strategy, JaxDevices):

@@ -1,7 +1,6 @@
 """`keras-bert adapt`: continues masked LM pre-training on text of a domain."""
 
 import dataclasses
-import sys
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_run, prepared_strategy, say
@@ -47,7 +46,6 @@ def run(arguments: Namespace) -> None:
         arguments.out,
         strategy=prepared_strategy(arguments),
         resume=arguments.resume,
-        verbose=1 if sys.stdout.isatty() else 2,
         progress=say,
         **dataclasses.asdict(settings),
     )

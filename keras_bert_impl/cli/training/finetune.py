@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.examples import add_examples, read_more, read_train_and_dev
+from keras_bert_impl.cli.remembered import options_of
 from keras_bert_impl.cli.settings import add_settings, given_settings, overrides_of, read_grid
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
@@ -72,6 +72,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         + ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items()),
     )
     add_run(parser)
+    parser.add_argument(
+        "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
+    )
     parser.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_settings(parser, _Settings)
 
@@ -84,21 +87,16 @@ def run(arguments: Namespace) -> None:
     from keras_bert_impl.tasks.runs.run import finetune, task_with
     from keras_bert_impl.tasks.runs.run_set import combinations, finetune_set
     from keras_bert_impl.training.strategy import is_chief
-    from keras_bert_impl.tuning.choice import ParameterReport
 
     out = Path(arguments.out)
-    # Keras draws its progress on stdout, which is reserved for the result.
-    how = {
-        "strategy": prepared_strategy(arguments),
-        "resume": arguments.resume,
-        "verbose": 0 if arguments.json else 1 if sys.stdout.isatty() else 2,
-    }
+    how = {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
     if arguments.adapt:
         # Reject settings that fine-tuning cannot use before spending time on adaptation.
         for _, of_run in combinations(grid, settings).values():
             task_with(of_run, train, dev)
         settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
-    how["callbacks"] = [ParameterReport()] if is_chief() else []
+    how["keep_checkpoints"] = arguments.keep_checkpoints
+    how["read_with"] = options_of(arguments, settings.get("seed", FinetuneSettings.seed))
     if grid:
         finetune_set(
             train=train,

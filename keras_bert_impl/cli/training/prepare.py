@@ -2,7 +2,8 @@
 
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import add_documents, positive_int, print_json, say
+from keras_bert_impl.cli.common import add_documents, positive_int, print_json
+from keras_bert_impl.io.progress import Progress
 
 EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
 TENSORFLOW_ALONE = True
@@ -69,23 +70,24 @@ def run(arguments: Namespace) -> None:
     from keras_bert_impl.tokenizers import Tokenizer
 
     keep_freed_memory()
-    manifest = prepare(
-        arguments.text,
-        arguments.out,
-        Tokenizer.from_pretrained(arguments.tokenizer),
-        length=arguments.length,
-        objective=arguments.objective,
-        passes=arguments.passes,
-        pack=not arguments.no_packing,
-        held_out=arguments.held_out,
-        input_format=arguments.format,
-        text_field=arguments.text_field,
-        num_workers=arguments.workers,
-        seed=arguments.seed,
-        progress=say,
-        runner=arguments.runner,
-        runner_options=arguments.runner_option,
-    )
+    with Progress("preparing", unit="documents") as shown:
+        manifest = prepare(
+            arguments.text,
+            arguments.out,
+            Tokenizer.from_pretrained(arguments.tokenizer),
+            length=arguments.length,
+            objective=arguments.objective,
+            passes=arguments.passes,
+            pack=not arguments.no_packing,
+            held_out=arguments.held_out,
+            input_format=arguments.format,
+            text_field=arguments.text_field,
+            num_workers=arguments.workers,
+            seed=arguments.seed,
+            progress=lambda counts: shown.update(counts.documents, f"{counts.tokens:,} tokens"),
+            runner=arguments.runner,
+            runner_options=arguments.runner_option,
+        )
     if arguments.json:
         print_json(manifest)
         return

@@ -1,7 +1,6 @@
 """`keras-bert pretrain`: pre-trains a model on records."""
 
 import dataclasses
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -37,7 +36,6 @@ def run(arguments: Namespace) -> None:
         arguments.out,
         strategy=prepared_strategy(arguments),
         resume=arguments.resume,
-        verbose=1 if sys.stdout.isatty() else 2,
         **dataclasses.asdict(settings),
     )
     if not is_chief():

@@ -2,8 +2,9 @@
 
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import Progress, add_documents, positive_int
+from keras_bert_impl.cli.common import add_documents, positive_int
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.progress import Progress
 
 EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
   keras-bert vocab abstracts.txt --extend bert-base-uncased --add 1000 --out bert-medical"""

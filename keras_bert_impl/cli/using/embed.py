@@ -2,7 +2,8 @@
 
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import Progress, add_dtype, positive_int, say
+from keras_bert_impl.cli.common import add_dtype, positive_int, say
+from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
 EXAMPLE = (

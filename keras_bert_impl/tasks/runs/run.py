@@ -1,6 +1,9 @@
 """A resumable fine-tuning run: takes labelled examples and writes a run directory."""
 
+import dataclasses
 import functools
+import operator
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,17 +18,23 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabelledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
+from keras_bert_impl.tasks.runs.data_summary import summarize
 from keras_bert_impl.tasks.runs.distillation import IntermediateLayers, RDrop, SoftTargets
 from keras_bert_impl.tasks.runs.held_examples import as_examples
+from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
 from keras_bert_impl.tasks.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
-from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
-from keras_bert_impl.training.runs.best_epoch import KEY, BestEpoch
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
-from keras_bert_impl.training.runs.reports import MetricsLog, read_metrics
-from keras_bert_impl.training.runs.run_directory import RunDirectory
-from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers, number_of_chief
+from keras_bert_impl.training.runs.progress import TrainingProgress
+from keras_bert_impl.training.runs.reports import MetricsLog
+from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
+from keras_bert_impl.training.strategy import (
+    device_names,
+    get_strategy,
+    is_chief,
+    mean_of_workers,
+)
 from keras_bert_impl.training.workers import reports_lost_workers
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
@@ -33,6 +42,7 @@ from keras_bert_impl.tuning import (
     learning_rates,
     save_tuned,
 )
+from keras_bert_impl.tuning.choice import count_parameters
 
 
 @reports_lost_workers
@@ -46,17 +56,22 @@ def finetune(
     callbacks: Iterable[keras.callbacks.Callback] = (),
     verbose: int | str = "auto",
     more_dev: dict[str, LabelledExamples | tuple] | None = None,
+    keep_checkpoints: bool = False,
+    read_with: dict[str, Any] | None = None,
     **settings: Any,
 ) -> TaskModel:
     """Fine-tunes a model on a task and writes a run directory.
 
     The directory contains `model/`, which `from_pretrained` and `transformers` load (if only a
     small part of the weights is saved, see `TuningSettings`: `from_pretrained`, and `peft` for
-    LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/` and `checkpoints/`. It also
-    contains the results of the saved model on `dev`: `scores.json` and predictions, which are
-    `predictions.tsv`, or for questions the three files of SQuAD. An interrupted run resumes from
-    its newest checkpoint, the end of an epoch, with the batches and the dropout of the
-    uninterrupted run. A teacher, see `ObjectiveSettings`, is in none of these files.
+    LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl` and `tensorboard/`. It also contains the
+    results of the saved model on `dev`: `scores.json` and predictions, which are `predictions.tsv`,
+    or for questions the three files of SQuAD. A teacher, see `ObjectiveSettings`, is in none of
+    these files.
+
+    An interrupted run resumes from the newest of its `checkpoints/`, the end of an epoch, with the
+    batches and the dropout of the uninterrupted run. They are removed when the run is finished,
+    with the state of the optimizer. A finished run is not trained again.
 
     Args:
         model: a model directory.
@@ -70,9 +85,13 @@ def finetune(
         output_directory: the run directory.
         strategy: see `get_strategy`.
         resume: whether to resume if the directory contains a run.
-        callbacks, verbose: see `fit` of Keras.
+        callbacks: see `fit` of Keras.
+        verbose: what is shown on stderr: 0 nothing; 1 (or `"auto"`) a summary of the data, a bar
+            and a line per epoch; 2 the same without the bar.
         more_dev: name -> further examples to score the model on, such as MNLI's mismatched set.
             Their scores are named `NAME/...`; their predictions are in a folder of that name.
+        keep_checkpoints: whether a finished run keeps its checkpoints.
+        read_with: how a command read the examples, which `predict` and `evaluate` read again.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
@@ -111,18 +130,28 @@ def finetune(
         if config.teacher is not None:
             teacher = load_tuned(config.teacher, config.dtype)
         phases = phases_of(config, tuned, teacher)
-    best = _best_epoch(config, task, tuned, dev, phases[-1])
+    best = best_epoch(config, task, tuned, dev, phases[-1].start)
     data = task.inputs(train), task.inputs(dev)
     # Created after all checks, so that a refused run leaves nothing.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, made_of=read)
-    callbacks = list(callbacks)
-    if config.unfreeze_gradually:
-        callbacks.append(GradualUnfreezing(config.frozen_layers))
-    of_fit |= {"callbacks": callbacks, "verbose": verbose}
-    _train(tuned, run, config, strategy, phases, best, *data, **of_fit)
-    if is_chief():
-        _save_and_score(tuned, run, config, task, dev, more_dev)
+    verbose = verbose if is_chief() else 0
+    if run.is_finished:
+        _show(verbose, f"{run.path} is finished; its model is in {run.model}")
+        tuned = load_tuned(run.path, config.dtype)
+    else:
+        if is_chief():
+            summary = summarize(tuned, train, dev)
+            run.note({"summary": dataclasses.asdict(summary), "read_with": read_with})
+            _show(verbose, *summary.lines(), *_plan(tuned, config, data[0]), *summary.advice())
+        callbacks = list(callbacks)
+        if config.unfreeze_gradually:
+            callbacks.append(GradualUnfreezing(config.frozen_layers))
+        _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
+        if is_chief():
+            _save_and_score(tuned, run, config, task, dev, more_dev)
+    if is_chief() and not keep_checkpoints:
+        remove_checkpoints(run.path)  # last: from here on the run needs none
     return tuned
 
 
@@ -257,7 +286,23 @@ def _build(settings, task, model_class, own):
     return model
 
 
-def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, **of_fit):
+def _plan(model, settings, train):
+    """Describes the training in lines: epochs, steps, devices and parameters."""
+    steps = model.steps_per_epoch(train[0], settings.batch_size)
+    total, trained = count_parameters(model)
+    return (
+        f"training: {settings.epochs} epochs of {steps:,} steps of {settings.batch_size} examples, "
+        f"on {device_names(model.distribute_strategy)}, {settings.dtype}",
+        f"parameters: {total:,}, of which {trained:,} ({trained / total:.2%}) are trained",
+    )
+
+
+def _show(verbose, *lines):
+    if verbose != 0:
+        print("\n".join(lines), file=sys.stderr)
+
+
+def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, **of_fit):
     """Trains the remaining epochs of each phase and leaves the weights to save in the model.
 
     Args:
@@ -266,6 +311,8 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         callbacks, **of_fit: arguments of `fit`.
     """
     steps = model.steps_per_epoch(train[0], settings.batch_size)
+    end = phases[-1].end
+    step_of = functools.partial(operator.mul, steps)
     log = []
     for phase in phases:
         best_here = best if phase.is_scored else None
@@ -275,24 +322,28 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         checkpoint = RunCheckpoint(model, directory, seed=settings.seed, best=best_here)
         finished = max(checkpoint.restore(), phase.start)  # epochs
         if best_here:
-            best.scores = _scores_of(run.metrics, phase.start, finished, steps)
+            best.scores = read_scores(run.metrics, phase.start, finished, steps)
         if finished == phase.end or (best_here and best.is_over):
             continue
         if is_chief() and not log:
-            log = [MetricsLog(run, steps, phases[-1].end * steps, finished * steps)]
+            log = [MetricsLog(run, steps, end * steps, finished * steps)]
+            log[0].examples_per_step = settings.batch_size
         # The score runs first: the log writes it, and the checkpoint keeps the best epoch.
         of_score = [best] if best_here else []
-        model.fit(
-            *train,
-            batch_size=settings.batch_size,
-            epochs=phase.end,
-            initial_epoch=finished,
-            validation_data=dev if phase.is_scored else None,
-            callbacks=[*of_score, *log, checkpoint, *callbacks],
-            **of_fit,
-        )
+        with TrainingProgress(end, step_of, finished, "epoch", verbose) as shown:
+            model.fit(
+                *train,
+                batch_size=settings.batch_size,
+                epochs=phase.end,
+                initial_epoch=finished,
+                validation_data=dev if phase.is_scored else None,
+                callbacks=[*of_score, *log, checkpoint, *callbacks, shown],
+                verbose=0,  # `TrainingProgress` shows it
+                **of_fit,
+            )
     if best is not None:
         checkpoint.restore_best()
+        mean_of_workers(strategy, 0.0)  # all have read it before the chief removes it
 
 
 def _compile(model, settings, steps, phase):
@@ -325,50 +376,6 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
     scores = task.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
     warn_of_nan(scores, run.path)
     run.write_scores(scores)
-
-
-def _best_epoch(settings, task, model, dev, phase):
-    """Returns the `BestEpoch` of a phase, by the first of the scores on `dev`, or None."""
-    if not settings.keep_best:
-        return None
-
-    def score(scored):
-        return comparable(*next(iter(task.finish(scored, dev).items())))
-
-    if num_workers() < 2:
-        first_score = functools.partial(score, model)
-    else:
-        first_score = _score_of_chief(score, model)
-    return BestEpoch(first_score, settings.patience, start=phase.start)
-
-
-def _score_of_chief(score, model):
-    """Creates a function that scores a model on the chief and returns its score on all workers.
-
-    Workers whose scores differed in the last digit could stop at different epochs.
-    """
-    # Built outside the strategy, in which the chief cannot predict while the others wait.
-    alone = type(model).from_config(model.get_config()) if is_chief() else None
-
-    def of_chief():
-        value = 0.0
-        if alone is not None:
-            alone.set_weights(model.get_weights())
-            value = score(alone)
-        return number_of_chief(model.distribute_strategy, value)
-
-    return of_chief
-
-
-def _scores_of(metrics, start, finished, steps):
-    """Reads the scores of epochs `start` to `finished` from `metrics.jsonl`: list of float."""
-    scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
-    if len(scores) != finished - start:
-        raise InputError(
-            f"{metrics} has the scores of {len(scores)} epochs, but {finished - start} are done. "
-            f"Remove {metrics.parent} to start over."
-        )
-    return scores
 
 
 def made_of(

@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.runs.run import finetune, made_of, task_with
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
-from keras_bert_impl.training.runs.run_directory import RunDirectory
+from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
 from keras_bert_impl.training.strategy import num_workers
 
 
@@ -35,21 +35,24 @@ def finetune_set(
     callbacks: Iterable = (),
     verbose: int | str = "auto",
     more_dev: dict[str, LabelledExamples | tuple] | None = None,
+    keep_checkpoints: bool = False,
+    read_with: dict[str, Any] | None = None,
     say: Callable[[str], Any] = lambda text: None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Fine-tunes once for each combination of settings and compares the runs.
 
     The directory contains `runs/NAME`, one run directory each, named after its settings of the
-    grid; `scores.json`, the return value of this function; and `model/` and `recipe.yaml`, copies
-    of those of the best run, so that the directory can be used like that of a single run. An
+    grid; `scores.json`, the return value of this function; and `model/`, `recipe.yaml` and
+    `data.json`, copies of those of the best run, so that the directory can be used like that of a single run. An
     interrupted set resumes: finished runs are kept, even if the grid has grown.
 
     Settings are selected on `dev`, and the best of many runs is partly the best by chance. Use
     examples that were not used for selection to measure it.
 
     Args:
-        model, train, dev, strategy, resume, callbacks, verbose, more_dev: see `finetune`.
+        model, train, dev, strategy, resume, callbacks, verbose, more_dev, keep_checkpoints,
+            read_with: see `finetune`.
         output_directory: directory of the set.
         grid: setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; one run per
             combination. Runs that differ only in `seed` form a group.
@@ -93,9 +96,13 @@ def finetune_set(
                 callbacks=callbacks,
                 verbose=verbose,
                 more_dev=more_dev,
+                keep_checkpoints=keep_checkpoints,
+                read_with=read_with,
                 **dataclasses.asdict(run_settings),
             )
             gc.collect()
+        elif not keep_checkpoints:
+            remove_checkpoints(directory / path)  # the process may have been killed before
         scores[path] = read_json(directory / path / "scores.json")
     summary = _summary({path: chosen for path, (chosen, _) in runs.items()}, scores)
     warn_of_nan(scores[summary["best"]], directory / summary["best"])
@@ -203,4 +210,5 @@ def _spread(values):
 def _copy_best(directory, best):
     with replace_directory(directory) as temporary:
         shutil.copytree(best / "model", temporary / "model")
-        shutil.copyfile(best / "recipe.yaml", temporary / "recipe.yaml")
+        for name in ("recipe.yaml", "data.json"):
+            shutil.copyfile(best / name, temporary / name)

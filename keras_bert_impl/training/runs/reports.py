@@ -22,12 +22,13 @@ class MetricsLog(keras.callbacks.Callback):
     """Reports the metrics of every Keras epoch, which in a run is an interval between reports.
 
     A report is a line of `metrics.jsonl` and points for TensorBoard under `tensorboard/`. It is
-    also added to Keras's logs, which `fit` shows and returns. It contains `step` (optimizer steps
+    also added to Keras's logs, which `fit` returns and later callbacks get. It contains `step` (optimizer steps
     done), `seconds` (of this process) and every metric by name (prefixed with `val_` for held-out
     data). For the interval, without evaluation, it also contains:
 
     - `learning_rate`: at the end of the interval;
     - `tokens_per_second`: real tokens, not padding, based on the mean row of the records;
+    - `examples_per_second`: instead, if `examples_per_step` is known;
     - `model_flops_utilization`: model FLOPs per second as a fraction of `peak_flops`; the forward
       pass plus twice that for the backward pass, for real tokens, without recomputation;
     - `input_wait`: fraction of the time that the step waited for data;
@@ -43,6 +44,7 @@ class MetricsLog(keras.callbacks.Callback):
     Attributes:
         steps_per_epoch: May change between calls of `fit`.
         tokens_per_step: Real tokens in a global batch.
+        examples_per_step: Examples in a global batch.
         flops_per_token: FLOPs per token of the forward pass.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
@@ -58,7 +60,7 @@ class MetricsLog(keras.callbacks.Callback):
         budget: TimeBudget | None = None,
     ) -> None:
         super().__init__()
-        self.tokens_per_step = self.flops_per_token = None
+        self.tokens_per_step = self.flops_per_token = self.examples_per_step = None
         self._path = run.metrics
         self.steps_per_epoch = steps_per_epoch
         self._total_steps = total_steps
@@ -108,6 +110,9 @@ class MetricsLog(keras.callbacks.Callback):
             if self._peak_flops is not None:
                 share = 3 * self.flops_per_token * tokens / self._peak_flops
                 speed["model_flops_utilization"] = round(share, 4)
+        if self.examples_per_step is not None:
+            examples = self.examples_per_step * self.steps_per_epoch / seconds
+            speed["examples_per_second"] = round(examples, 1)
         if self.model.step_watch is not None:
             waited = self._input_wait() - self._waited_before
             speed["input_wait"] = round(min(waited / seconds, 1.0), 4)

@@ -61,7 +61,17 @@ class RunDirectory:
             recover(self.path)
             self._begin(to_yaml(settings), resume, may_change, made_of)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has written its scores, which it does last."""
+        return self.scores.exists() and self.model.is_dir()
+
+    def note(self, notes: dict[str, Any]) -> None:
+        """Adds entries to `data.json`, which later runs of the directory do not compare."""
+        write_json(self._data, read_json(self._data) | notes)
+
     def _begin(self, text, resume, may_change, made_of):
+        notes = {}
         if self._has_begun():
             if not resume:
                 raise InputError(
@@ -70,9 +80,10 @@ class RunDirectory:
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
                 self._check_same_data(made_of)
+                notes = read_json(self._data)
         files = {self._recipe: text}
         if made_of is not None:
-            files[self._data] = json.dumps(made_of, indent=2, ensure_ascii=False) + "\n"
+            files[self._data] = json.dumps(notes | made_of, indent=2, ensure_ascii=False) + "\n"
         with replace_files(*files) as temporary:
             for path, content in zip(temporary, files.values()):
                 path.write_text(content, encoding="utf-8")
@@ -101,6 +112,11 @@ class RunDirectory:
         changed = [key for key in now if before.get(key) != now[key] and key not in may_change]
         if changed:
             differences = ", ".join(f"{key} was {shown(before.get(key))}" for key in changed)
+            if self.is_finished:
+                raise InputError(
+                    f"{self.path} holds a finished run with other settings ({differences}). To train "
+                    f"further, start a new run in another directory from {self.model}."
+                )
             raise InputError(
                 f"{self.path} holds a run with other settings ({differences}). Resume it with "
                 "these, or choose another directory for a new run."
@@ -133,6 +149,19 @@ class RunDirectory:
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Writes `scores.json`."""
         write_json(self.scores, scores)
+
+
+def remove_checkpoints(path: str | Path) -> None:
+    """Removes the checkpoints of a finished run; if interrupted, the next call does the rest.
+
+    Args:
+        path: the run directory, which holds its model and scores.
+    """
+    for file in sorted((Path(path) / "checkpoints").rglob("*"), reverse=True):
+        if file.is_dir():
+            file.rmdir()
+        elif not file.name.startswith("."):  # the lock
+            file.unlink()
 
 
 def to_yaml(settings: Any) -> str:

@@ -55,6 +55,7 @@ def test_finetune_writes_a_run(folder):
         "model", "checkpoints", "recipe.yaml", "data.json", "metrics.jsonl", "scores.json",
         "predictions.tsv", "tensorboard",
     }  # fmt: skip
+    assert [path.name for path in (folder / "run" / "checkpoints").iterdir()] == [".lock"]
     assert load_tuned(folder / "run").labels == ["negative", "positive"]
 
 
@@ -81,7 +82,7 @@ def called(monkeypatch):
     """The arguments with which commands call `finetune` and `adapt`."""
     calls = []
 
-    def finetune(train, dev, output_directory, callbacks, **settings):
+    def finetune(train, dev, output_directory, **settings):
         calls.append({"train": train, "dev": dev, **settings})
         output_directory.mkdir(exist_ok=True)
         (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
@@ -180,6 +181,76 @@ def test_standard_input_splits_lines_like_files(predicted, monkeypatch, tmp_path
     assert len(answers) == 4 and answers == predicted(tmp_path / "a.txt")
 
 
+def test_the_columns_of_the_run_are_remembered(folder, capsys, tmp_path):
+    texts, labels = examples(count=16, seed=1)
+    command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "dev.csv")]
+    assert main([*command, "--json"]) == 0
+    expected = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["label"] for answer in expected] == load_tuned(folder / "run").classify(texts)
+    assert main([*command, "--out", str(tmp_path / "out.jsonl")]) == 0
+    assert capsys.readouterr().out == ""
+    rows = [{"review": text, "sentiment": label} for text, label in zip(texts, labels)]
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").open()]
+    assert written == [row | answer for row, answer in zip(rows, expected)]
+    assert main([*command, "--id", "sentiment"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[:2] for line in lines] == [[a, b["label"]] for a, b in zip(labels, expected)]
+
+
+def test_evaluate_reads_the_data_of_the_run_again(folder, capsys):
+    command = ["evaluate", "--model", str(folder / "run"), "--json"]
+    expected = json.loads((folder / "run" / "scores.json").read_text())
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == expected
+    before = (folder / "dev.csv").read_text()
+    (folder / "dev.csv").write_text(before.replace("positive", "negative", 1))
+    assert main(command) == 2
+    assert "dev.csv has changed since" in capsys.readouterr().err.splitlines()[-1]
+    (folder / "dev.csv").unlink()
+    assert main(command) == 2
+    assert "dev.csv, which" in (error := capsys.readouterr().err.splitlines()[-1])
+    assert "does not exist. Pass the data to score on with --dev FILE" in error
+    (folder / "dev.csv").write_text(before)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--out", "out.xlsx"], "out.xlsx: the name must end in .csv, .tsv, .jsonl or .parquet"),
+        (["--out", "{0}/dev.csv"], "dev.csv is the input; give another name"),
+        (["--id", "key"], "no column named 'key'. Found: 'review', 'sentiment'"),
+        (["--input", "{0}/texts.txt", "--id", "key"], "--id needs a table"),
+        (["--input", "{0}/empty.txt", "--out", "{0}/out.csv"], "empty.txt has no texts"),
+    ],
+)
+def test_predict_rejects_invalid_options(folder, capsys, options, message):
+    (folder / "texts.txt").write_text("good\n")
+    (folder / "empty.txt").write_text("")
+    command = ["predict", "--model", str(folder / "run"), "--input", str(folder / "dev.csv")]
+    assert main([*command, *(option.format(folder) for option in options)]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_predict_writes_tables_in_blocks(predicted, tmp_path, name):
+    peaks = []
+    for count in (2_000, 10_000):
+        rows = [f"{number},{number} is a joy to the end of it\n" for number in range(count)]
+        (tmp_path / "in.csv").write_text("key,text\n" + "".join(rows))
+        del rows
+        tracemalloc.start()
+        options = ["--text", "text", "--out", str(tmp_path / name)]
+        assert predicted(tmp_path / "in.csv", *options) == []
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 0.5e6  # 8,000 rows and their answers would take some 8 MB
+    if name == "out.parquet":
+        assert pyarrow.parquet.read_table(tmp_path / name).num_rows == 10_000
+    else:
+        assert (tmp_path / name).read_text().count("\n") == 10_000 + (name == "out.csv")
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.json", "a.parquet"])
 def test_predict_reads_texts_in_blocks(predicted, tmp_path, monkeypatch, name):
     peaks = []
@@ -249,7 +320,7 @@ def test_predict_rejects_invalid_texts(folder, capsys):
 
 @pytest.mark.slow
 def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
-    settings = ["epochs=2", "max_length=16"]
+    settings = ["epochs=2", "max_length=16", "--keep-checkpoints"]
     assert main([*finetune(folder, out="cut"), *settings]) == 0
     shutil.rmtree(folder / "cut" / "model")
     newest, *_ = sorted((folder / "cut" / "checkpoints").glob("*.data-*"), reverse=True)

@@ -52,7 +52,8 @@ def teacher(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(base, teacher, tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs") / "run"
-    finetune(base, TRAIN, DEV, directory, teacher=str(teacher), verbose=0, **TINYBERT)
+    settings = TINYBERT | {"teacher": str(teacher), "keep_checkpoints": True}
+    finetune(base, TRAIN, DEV, directory, verbose=0, **settings)
     return directory
 
 

@@ -56,7 +56,15 @@ def tune(base, tmp_path, monkeypatch):
         settings = {"epochs": 8, "batch_size": 8, "learning_rate": 1e-3, "max_length": 16}
         out = tmp_path / name
         return finetune(
-            base, TRAIN, DEV, out, patience=3, callbacks=callbacks, verbose=0, **settings
+            base,
+            TRAIN,
+            DEV,
+            out,
+            patience=3,
+            callbacks=callbacks,
+            keep_checkpoints=True,
+            verbose=0,
+            **settings,
         )
 
     return run
@@ -88,7 +96,8 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
     nothing = Interrupt()
     tune("interrupted", nothing)
     assert not nothing.weights  # already finished
-    (tmp_path / "whole" / "metrics.jsonl").unlink()
+    for name in ("metrics.jsonl", "scores.json"):
+        (tmp_path / "whole" / name).unlink()
     with pytest.raises(InputError, match="has the scores of 0 epochs, but 5 are done"):
         tune("whole")
 
@@ -96,7 +105,7 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
 @pytest.mark.slow
 def test_only_the_chief_of_several_workers_scores(base, tmp_path, monkeypatch):
     """Simulates a second worker; `tests/cli/test_workers.py` runs two real ones."""
-    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.num_workers", lambda: 2)
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.scored_epochs.num_workers", lambda: 2)
     settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
     out = tmp_path / "run"
     finetune(base, TRAIN, DEV, out, "one_device", keep_best=True, verbose=0, **settings)

@@ -29,7 +29,9 @@ def test_run_directory_has_all_files(run):
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in metrics] == [3, 6]
     assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= set(metrics[0])
+    assert not list((run / "checkpoints").glob("ckpt*"))
     data = json.loads((run / "data.json").read_text())
+    assert data["summary"]["train_rows"] == 24
     assert data["train"]["examples"] == 24 and data["dev"]["sha256"] == DEV.fingerprint
 
 
@@ -63,9 +65,15 @@ def test_four_replicas_give_the_model_of_one_device(base, tmp_path):
             assert b[name] == pytest.approx(a[name], rel=1e-5), name
 
 
-def test_finished_run_is_not_trained_again(run, base):
+def test_finished_run_is_not_trained_again(run, base, capsys):
     before = saved_weights(run)
-    finetune(base, TRAIN, DEV, run, verbose=0, **SETTINGS)
+    files = sorted(run.rglob("*"))
+    left = run / "checkpoints" / "ckpt-2.data-00000-of-00001"
+    left.write_text("by a process that was killed while it removed the checkpoints")
+    again = finetune(base, TRAIN, DEV, run, **SETTINGS)
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"{run} is finished; its model is")
+    assert again.classify(DEV.texts) == load_tuned(run).classify(DEV.texts)
+    assert sorted(run.rglob("*")) == files
     for name, tensor in saved_weights(run).items():
         np.testing.assert_array_equal(tensor, before[name])
 
@@ -104,6 +112,20 @@ def test_killed_run_gives_the_same_result(base, tmp_path):
 
 
 @pytest.mark.slow
+def test_run_that_is_killed_while_it_removes_checkpoints_is_finished(base, tmp_path):
+    def start(*moment):
+        return run_script("tests/tasks/run_and_be_killed.py", base, tmp_path / "run", *moment)
+
+    assert start("checkpoints").returncode == -signal.SIGKILL
+    left = {path.name for path in (tmp_path / "run" / "checkpoints").glob("ckpt-*")}
+    assert left and "ckpt-4.index" not in left
+    before = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert start().returncode == 0
+    assert not list((tmp_path / "run" / "checkpoints").glob("ckpt-*"))
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == before  # nothing was trained
+
+
+@pytest.mark.slow
 def test_finetunes_a_regression(base, tmp_path):
     sets = [
         Examples(data.texts, [float(len(text.split())) for text in data.texts])
@@ -118,7 +140,7 @@ def test_finetunes_a_regression(base, tmp_path):
 @pytest.mark.parametrize(
     "train, dev, settings, message",
     [
-        (TRAIN, DEV, {"epochs": 3}, "other settings"),
+        (TRAIN, DEV, {"epochs": 3}, "finished run with other settings.*To train further, start a"),
         (DEV, DEV, {}, "other train texts than set 1"),
     ],
 )

@@ -27,7 +27,7 @@ def runs(monkeypatch):
     done = []
 
     def fake(train, dev, output_directory, model, resume, **given):
-        of_runs = {"more_dev", "callbacks", "strategy", "verbose"}
+        of_runs = {"more_dev", "callbacks", "strategy", "verbose", "keep_checkpoints", "read_with"}
         settings = {name: value for name, value in given.items() if name not in of_runs}
         settings = FinetuneSettings(model=model, **settings)
         read = made_of(settings, train, dev)
@@ -85,9 +85,12 @@ def test_keeps_finished_runs_when_a_grid_grows(runs, tmp_path):
     (tmp_path / "runs" / "seed=2" / "scores.json").unlink()  # as after an interruption
     (tmp_path / "runs" / "seed=2" / "model" / "seed2").unlink()
     (tmp_path / "runs" / "seed=2" / "model").rmdir()
+    left = tmp_path / "runs" / "seed=1" / "checkpoints" / "ckpt-3.index"
+    left.touch()  # by a process that was killed while it removed them
     runs.done.clear()
     runs.scores = {(3e-5, 3): 0.5}
     summary = tune(tmp_path, {"seed": [1, 2, 3]})
+    assert not left.exists() and (tmp_path / "data.json").exists()
     assert runs.done == [(3e-5, 2), (3e-5, 3)]
     assert summary["best"] == "runs/seed=3"
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["seed3"]
@@ -130,7 +133,7 @@ def test_rejects_invalid_grids_before_the_first_run(runs, tmp_path, grid, settin
 
 def test_rejects_a_directory_of_other_settings_or_texts(runs, tmp_path):
     tune(tmp_path, {"seed": [1]})
-    with pytest.raises(InputError, match="seed=1 holds a run with other settings .epochs was 3"):
+    with pytest.raises(InputError, match="seed=1 holds a finished run with other settings .epochs"):
         tune(tmp_path, {"seed": [0, 1]}, epochs=4)
     with pytest.raises(InputError, match="holds a run on other train texts"):
         finetune_set("base", DEV, DEV, tmp_path, {"seed": [0, 1]})

@@ -1,0 +1,94 @@
+"""How a run read its examples, remembered for `predict` and `evaluate`."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tasks.data.source import ExampleSource
+
+_PLACES = ("train", "dev", "data", "tfds")
+# Columns and the like, which also hold for other files.
+_COLUMNS = ("text", "pair", "negative", "label", "label_separator", "word_prefix", "regression")
+
+
+def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """Returns the options with which a command reads examples, for `data.json`.
+
+    Args:
+        arguments: parsed arguments of `keras-bert finetune`.
+        seed: seed of `--dev-split`.
+    """
+    given = vars(arguments) | {"seed": seed}
+    names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
+    options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
+    for name in _PLACES:
+        if options[name] and Path(options[name]).exists():
+            options[name] = str(Path(options[name]).absolute())
+    return options
+
+
+def read_options(run: str | Path) -> dict[str, Any]:
+    """Returns the options with which a run was made; empty for a model of another origin."""
+    path = Path(run) / "data.json"
+    return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
+
+
+def has_data(arguments: argparse.Namespace) -> bool:
+    """Returns whether the arguments of `keras-bert evaluate` name any data."""
+    return any(vars(arguments).get(name) for name in _PLACES)
+
+
+def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
+    """Returns the arguments of a command with the columns of a run that they do not name."""
+    names = list(_COLUMNS)
+    before = options.get("dev") or options.get("train")
+    if before and arguments.dev and suffix_of(before) == suffix_of(arguments.dev):
+        names.append("delimiter")  # belongs to a kind of file
+    return _completed(arguments, {name: options[name] for name in names if name in options})
+
+
+def with_data(
+    arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
+) -> argparse.Namespace:
+    """Returns the arguments of a command with the data that a run was scored on.
+
+    With `--dev-split`, `dev` is the file to split.
+
+    Raises:
+        InputError: the data is not there.
+    """
+    found = dict(options)
+    train = found.pop("train", None)
+    if found.get("dev_split"):
+        found["dev"] = train
+    for name in ("dev", "data"):
+        path = found.get(name)
+        if path and Path(path).is_absolute() and not Path(path).exists():
+            raise InputError(
+                f"{path}, which {run} was scored on, does not exist. Pass the data to score on with "
+                "--dev FILE."
+            )
+    if arguments.language == ExampleSource.language:
+        arguments = argparse.Namespace(**vars(arguments) | {"language": None})
+    return _completed(arguments, found)
+
+
+def _completed(arguments, options):
+    given = {
+        name: value for name, value in vars(arguments).items() if value not in (None, "", False)
+    }
+    return argparse.Namespace(**vars(arguments) | options | given)
+
+
+def check_unchanged(run: str | Path, examples: Any) -> None:
+    """Raises `InputError` if examples differ from those that a run was scored on."""
+    before = read_json(Path(run) / "data.json").mapping("dev")
+    if before.text("sha256") != examples.fingerprint:
+        raise InputError(
+            f"{examples.source} has changed since {run} was scored on it. Pass --dev FILE to score "
+            "on the file of today."
+        )

@@ -1,0 +1,120 @@
+"""`Progress`: how far a long job is, its rate and the time left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import rich.progress
+
+_SHORT = 2.0  # seconds; a job that is over before is not reported in a pipe
+_SECONDS_BETWEEN = 10.0  # between two lines in a pipe
+
+
+class Progress:
+    """Shows the progress of a long job, with its rate and the time left.
+
+    On a terminal this is a bar. In a pipe or a file it is a line every ten seconds and one at the
+    end, and nothing for a job of less than two seconds.
+
+    Args:
+        label: name of the job, such as `"reading"`; may be changed.
+        total: number of units; None if unknown.
+        unit: plural name of the units, such as `"documents"`.
+        stream: where to write. Default: stderr, so that results on stdout can be piped.
+        done: units that were finished before; they do not count for the rate.
+
+    Example:
+        from keras_bert_impl.io.progress import Progress
+        with Progress("reading", total=10, unit="files") as progress:
+            progress.update(3)
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        unit: str = "",
+        stream: TextIO | None = None,
+        done: int = 0,
+    ) -> None:
+        self.label = label
+        self._total, self._unit = total, unit
+        self._stream = stream or sys.stderr
+        self._begun_at = self._done = done
+        self._start = self._last = time.monotonic()
+        self._note = ""
+        self._bar: rich.progress.Progress | None = None
+
+    def __enter__(self) -> Progress:
+        if self._stream.isatty():
+            self._bar = _bar(self._stream)
+            self._task = self._bar.add_task(self.label, total=self._total, state="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._bar is not None:
+            self._draw()
+            self._bar.stop()
+        elif kind is None and time.monotonic() - self._start >= _SHORT:
+            self.say(self._line())
+
+    def update(self, done: int, note: str = "") -> None:
+        """Reports that `done` units are finished; `note` is added to what is shown."""
+        self._done, self._note = done, note
+        seconds = time.monotonic() - self._last
+        if seconds >= (0.1 if self._bar is not None else _SECONDS_BETWEEN):
+            self._last = time.monotonic()
+            if self._bar is not None:
+                self._draw()
+            else:
+                self.say(self._line())
+
+    def say(self, line: str) -> None:
+        """Prints a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=self._stream, flush=True)
+
+    def _draw(self):
+        self._bar.update(
+            self._task, description=self.label, completed=self._done, state=self._state()
+        )
+
+    def _line(self):
+        return f"{self.label}: {self._state()}"
+
+    def _state(self):
+        """Describes the progress: `3 of 10 files, 0:00:06, 0.5/s, 0:00:14 left`."""
+        seconds = time.monotonic() - self._start
+        rate = (self._done - self._begun_at) / seconds if seconds else 0.0
+        total = "" if self._total is None else f" of {self._total:,}"
+        parts = [f"{self._done:,}{total} {self._unit}".rstrip(), clock(seconds)]
+        if rate:
+            parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s")
+            if self._total is not None and self._done < self._total:
+                parts.append(f"{clock((self._total - self._done) / rate)} left")
+        return ", ".join([*parts, self._note] if self._note else parts)
+
+
+def clock(seconds: float) -> str:
+    """Formats a duration in seconds as `0:01:30`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _bar(stream):
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[state]}"),
+        console=Console(file=stream),
+        redirect_stdout=False,  # for results
+    )

@@ -1,0 +1,264 @@
+"""What a run is about to train on: counts, lengths and warnings, before the first step."""
+
+import collections
+import dataclasses
+
+import numpy as np
+
+from keras_bert_impl.io.errors import listed
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.examples import Examples, LabelledExamples
+from keras_bert_impl.tasks.embedding.model import TextEmbedder
+from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.tagging.entity_labels import read_labels
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.tasks.tagging.spans import spans_of
+
+_SAMPLE = 10_000  # rows that are tokenized
+_SAMPLE_CHARACTERS = 2_000_000  # about half a second
+_PERCENTILES = (50, 90, 99)
+_CUT = 0.01  # share of truncated texts that is worth a warning
+_UNBALANCED = 20  # ratio of the largest class to the smallest
+_SHOWN_CLASSES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSummary:
+    """Numbers about the examples of a run, of which `data.json` keeps a copy.
+
+    Attributes:
+        train_rows, dev_rows: number of examples.
+        labels: what `train_labels` and `dev_labels` count: `"classes"`, `"entities"`, `"tags"`,
+            `"questions"` or `"endings"`, or `"numbers"`, which have `min`, `mean` and `max`; None
+            without labels.
+        train_labels, dev_labels: name -> count.
+        lengths: tokens of a row of the training examples: percentiles `"50"`, `"90"` and `"99"`,
+            and `"max"`, in a sample of 10,000 rows.
+        max_length: longest row of the model, in tokens.
+        truncated: share of the rows that are truncated; None if they are split into windows.
+        in_both: number of examples of dev with a text that is also in train.
+        empty: number of examples of both with an empty text.
+        warnings: what may spoil the result, and what to do about it; a sentence each.
+    """
+
+    train_rows: int
+    dev_rows: int
+    labels: str | None
+    train_labels: dict[str, float]
+    dev_labels: dict[str, float]
+    lengths: dict[str, int]
+    max_length: int
+    truncated: float | None
+    in_both: int
+    empty: int
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Returns the numbers in at most four lines, without the warnings."""
+        lines = [f"data: {self.train_rows:,} examples to train on, {self.dev_rows:,} to score on"]
+        if self.labels == "numbers":
+            shown = ", ".join(f"{name} {value:g}" for name, value in self.train_labels.items())
+            lines.append(f"numbers: {shown}")
+        elif self.labels is not None:
+            lines.append(f"{self.labels}: {_counts(self.train_labels)}")
+        percentiles = ", ".join(f"{n} % up to {self.lengths[str(n)]}" for n in _PERCENTILES)
+        long = "longer texts are split into windows"
+        if self.truncated is not None:
+            long = f"{self.truncated:.1%} are truncated"
+        lines.append(
+            f"tokens: {percentiles}, longest {self.lengths['max']:,}; "
+            f"max_length is {self.max_length}, {long}"
+        )
+        return lines
+
+    def advice(self) -> list[str]:
+        """Returns the warnings as lines."""
+        return [f"warning: {warning}" for warning in self.warnings]
+
+
+def summarize(model: TaskModel, train: LabelledExamples, dev: LabelledExamples) -> DataSummary:
+    """Counts labels, measures texts in tokens and looks for what may spoil a run.
+
+    Args:
+        model: the task model, for its tokenizer and its `max_length`.
+        train, dev: examples of the same type.
+
+    Example:
+        from keras_bert_impl.tasks import Examples
+        from keras_bert_impl.tasks.runs.data_summary import summarize
+        examples = Examples(["a joy", "a bore"], ["good", "bad"])
+        summarize(classifier, examples, examples).in_both  # 2
+    """
+    labels, of_train = _label_counts(train)
+    _, of_dev = _label_counts(dev)
+    lengths = _lengths(model, train)
+    percentiles = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
+    known = set(map(_key, _texts(train)))
+    windows = model.long_texts.has_windows or isinstance(train, (TaggedExamples, QuestionExamples))
+    summary = DataSummary(
+        len(train),
+        len(dev),
+        labels,
+        of_train,
+        of_dev,
+        {**percentiles, "max": int(lengths.max())},
+        model.max_length,
+        None if windows else float((lengths > model.max_length).mean()),
+        sum(_key(text) in known for text in _texts(dev)),
+        sum(_is_empty(text) for examples in (train, dev) for text in _texts(examples)),
+    )
+    warnings = _warnings(summary, model, isinstance(train, Examples) and not train.is_multi_label)
+    return dataclasses.replace(summary, warnings=warnings)
+
+
+# === Texts ===
+
+
+def _texts(examples):
+    return examples.pairs if isinstance(examples, QuestionExamples) else examples.texts
+
+
+def _key(text):
+    """Returns a text, its segments, or its prompt and endings, as something that can be hashed."""
+    return text if isinstance(text, str) else tuple(map(_key, text))
+
+
+def _is_empty(text):
+    """Returns whether a text, or a part of it, has no characters but white space."""
+    return not text.strip() if isinstance(text, str) else not text or any(map(_is_empty, text))
+
+
+def _lengths(model, examples):
+    """Measures rows of a sample of the examples, in tokens, with special tokens: int [rows]."""
+    texts = _texts(examples)
+    sample = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), _SAMPLE)).astype(int))
+    rows, characters = [], 0
+    # In an order that leaves any beginning of it spread over the file.
+    for number in np.random.default_rng(0).permutation(sample):
+        rows += _rows_of(model, texts[number])
+        characters += sum(map(len, rows[-1]))
+        if characters > _SAMPLE_CHARACTERS:
+            break
+    tokenizer = model.tokenizer
+    segments = [segment for row in rows for segment in row]
+    lengths = tokenizer.tokenize(segments).row_lengths().numpy()
+    starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
+    special = [2 + tokenizer.num_separators * (len(row) - 1) for row in rows]
+    return np.add.reduceat(lengths, starts) + special
+
+
+def _rows_of(model, text):
+    """Returns the segments of each row that a text becomes; of a choice, only the longest row."""
+    if isinstance(text, list):
+        return [(" ".join(text),)]
+    if not isinstance(text, tuple):  # a registered task may have texts of any form
+        return [(str(text),)]
+    if isinstance(model, TextEmbedder):
+        return [(segment,) for segment in text]
+    prompt, other = text
+    return [(prompt, other if isinstance(other, str) else max(other, key=len))]
+
+
+# === Labels ===
+
+
+def _label_counts(examples):
+    """Returns (what is counted, name -> count); (None, {}) without labels."""
+    if isinstance(examples, TaggedExamples):
+        return _tag_counts(examples)
+    if isinstance(examples, QuestionExamples):
+        count = sum(examples.is_impossible or ())
+        counts = {"with an answer": len(examples) - count, "without": count}
+        return "questions", counts if count else {"with an answer": len(examples)}
+    if isinstance(examples, ChoiceExamples):
+        return "endings", _sorted(f"{len(endings)} each" for _, endings in examples.texts)
+    if not isinstance(examples, Examples) or examples.labels is None:
+        return None, {}
+    if examples.is_numeric:
+        values = np.array(examples.labels)
+        numbers = {"min": values.min(), "mean": values.mean(), "max": values.max()}
+        return "numbers", {name: float(value) for name, value in numbers.items()}
+    names = dict.fromkeys(examples.label_names or (), 0)
+    rows = examples.labels if examples.is_multi_label else [[label] for label in examples.labels]
+    found = (_name(examples, label) for row in rows for label in row)
+    return "classes", names | _sorted(found)
+
+
+def _tag_counts(examples):
+    tags = read_labels(examples.label_names)
+    if tags is None:
+        return "tags", _sorted(label for row in examples.labels for label in row)
+    spans = (span for row in examples.labels for span in spans_of(row))
+    return "entities", _sorted(span.type for span in spans)
+
+
+def _name(examples, label):
+    if isinstance(label, str) or not examples.label_names:
+        return str(label)
+    return examples.label_names[label]
+
+
+def _sorted(names):
+    return dict(collections.Counter(names).most_common())
+
+
+def _counts(counts):
+    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN_CLASSES]]
+    more = len(counts) - len(shown)
+    return ", ".join([*shown, f"and {more:,} more"] if more else shown) or "none"
+
+
+# === Warnings ===
+
+
+def _warnings(summary, model, has_classes):
+    found = []
+    if summary.truncated is not None and summary.truncated > _CUT:
+        found.append(_of_length(summary, model))
+    if summary.labels in ("classes", "entities", "tags"):
+        found += _of_classes(summary, has_classes and summary.labels == "classes")
+    if summary.in_both:
+        found.append(
+            f"{summary.in_both:,} of the {summary.dev_rows:,} texts to score on are also trained "
+            "on, which raises the scores. Remove them from one of the two."
+        )
+    if summary.empty:
+        found.append(f"{summary.empty:,} texts are empty. Remove them, or check the text column.")
+    return found
+
+
+def _of_length(summary, model):
+    cut, most = (
+        f"{summary.truncated:.1%} of the texts are truncated",
+        model.encoder.config.max_length,
+    )
+    if summary.max_length >= most:
+        return f"{cut}, the model takes no more than {most} tokens. Try long_texts=mean."
+    wanted = min(-(-summary.lengths["99"] // 8) * 8, most)
+    return f"{cut}. max_length={wanted} would hold {'99 %' if wanted < most else 'more'} of them."
+
+
+def _of_classes(summary, has_one_each):
+    train, dev = summary.train_labels, summary.dev_labels
+    missing = [name for name, count in dev.items() if count and not train.get(name)]
+    if missing:
+        yield f"{listed(missing)} occur only in the texts to score on. Add examples to train on."
+    single = [name for name, count in train.items() if count == 1]
+    if single:
+        yield f"{_first(single)} {_has(single)} one example to train on. Add some, or merge classes."
+    counts = [count for count in train.values() if count]
+    if has_one_each and len(counts) > 1 and max(counts) >= _UNBALANCED * min(counts):
+        most, least = max(train, key=train.get), min(filter(train.get, train), key=train.get)
+        yield (
+            f"{most!r} has {max(counts):,} examples and {least!r} {min(counts):,}. Compare models "
+            "by macro_f1, and try class_weight=balanced."
+        )
+
+
+def _first(names):
+    return listed(names) if len(names) <= _SHOWN_CLASSES else f"{len(names):,} classes"
+
+
+def _has(names):
+    return "has" if len(names) == 1 else "have"

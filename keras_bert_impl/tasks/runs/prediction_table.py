@@ -1,0 +1,241 @@
+"""Tables of predictions: the rows of the input with the columns of the answers, written as a stream.
+
+The columns of the input come first. An answer's column whose name the input also has is named
+`predicted_NAME`.
+"""
+
+import contextlib
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow
+import pyarrow.parquet
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.tasks.data import typed_rows
+from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data.tables import Table, open_table, table_format
+
+Row = dict[str, Any]
+# The row of the input, or some of its columns; the answer; and its cells in a line of text.
+Predicted = tuple[Row, Row, list[str]]
+_CLASH = "predicted_"
+
+# === Reading ===
+
+
+def read_rows(
+    path: str | Path, layout: Layout, delimiter: str | None = None
+) -> Iterator[tuple[str | tuple[str, ...], Row]]:
+    """Yields the text or pair of each row of a table, and the row with all of its columns.
+
+    Args:
+        path, delimiter: see `read_table`.
+        layout: the columns of the texts, which may be empty.
+
+    Raises:
+        InputError: see `read_table`; raised while iterating.
+    """
+    table = _open(path, layout, delimiter)
+    for number, read in table.rows:
+        try:
+            row = read()
+            yield layout.text_of(typed_rows.cells(row, layout)), row
+        except InputError as error:
+            raise InputError(f"{path}, {table.unit} {number}: {error}") from error
+
+
+def _open(path, layout, delimiter):
+    kind = table_format(path, delimiter)
+    if kind in ("csv", "tsv"):
+        return open_table(path, layout, delimiter)
+    if kind == "arrow":
+        return Table(typed_rows.arrow_rows(path), "row")
+    if kind == "json" and typed_rows.is_json_array(path):
+        return Table(typed_rows.json_array(path), "row")
+    return Table(typed_rows.json_lines(path), "line")
+
+
+def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
+    """Counts the rows of a file that can be read twice, for the time left; None for others.
+
+    Args:
+        path, delimiter: see `read_table`.
+        layout: None for a file with a text on each line.
+    """
+    if not Path(path).is_file():  # a pipe
+        return None
+    if layout is None:
+        return sum(1 for _ in read_lines(path))
+    if Path(path).suffix.lower() in typed_rows.PARQUET:
+        return pyarrow.parquet.read_metadata(path).num_rows
+    if table_format(path, delimiter) in ("csv", "tsv", "jsonl"):
+        return sum(1 for _ in _open(path, layout, delimiter).rows)
+    return None
+
+
+# === Answers ===
+
+
+def joined(row: Row, answer: Row) -> Row:
+    """Returns a row of the input with the columns of its answer.
+
+    Raises:
+        InputError: the input has a column and its `predicted_` form.
+    """
+    names = {name: f"{_CLASH}{name}" if name in row else name for name in answer}
+    taken = [name for name in names.values() if name in row]
+    if taken:
+        raise InputError(
+            f"the input has the columns {listed(taken)}, which are the names of answers. Rename "
+            "them, or name one column to keep with --id."
+        )
+    return row | {names[name]: value for name, value in answer.items()}
+
+
+# === Writing ===
+
+
+@contextlib.contextmanager
+def table_writer(
+    path: str | Path, like: str | Path | None = None
+) -> Iterator[Callable[[Iterable[Predicted]], None]]:
+    """Yields a function that appends predictions to a table, which appears if the block succeeds.
+
+    The first ones determine the columns of a `.csv`, `.tsv` or `.parquet` file. Lists and dicts are
+    JSON text in these; tabs and line ends in cells of a `.tsv` file become spaces.
+
+    Args:
+        path: its suffix is the format: `.csv`, `.tsv`, `.jsonl` or `.parquet`.
+        like: the input. The columns of a Parquet file keep their types in another.
+
+    Raises:
+        InputError: another suffix, the disk is full; or a later row has other columns or types.
+
+    Example:
+        from keras_bert_impl.tasks.runs.prediction_table import table_writer
+        with table_writer("predictions.csv") as write:
+            write([({"id": 1}, {"label": "good"}, ["good"])])
+    """
+    path = Path(path)
+    with replace_file(path) as temporary, contextlib.ExitStack() as stack:
+        if path.suffix == ".parquet":
+            is_parquet = like is not None and Path(like).suffix in typed_rows.PARQUET
+            known = pyarrow.parquet.read_schema(like) if is_parquet else None
+            write = stack.enter_context(_Parquet(temporary, known)).write
+        else:
+            file = stack.enter_context(open(temporary, "w", encoding="utf-8", newline=""))
+            write = _JsonLines(file).write
+            if path.suffix != ".jsonl":
+                write = _Delimited(file, path.suffix).write
+        yield lambda predicted: write([joined(row, answer) for row, answer, _ in predicted])
+
+
+def check_output(path: str | Path, source: str | Path) -> None:
+    """Raises `InputError` if a table of predictions cannot be written, or would replace its input."""
+    if Path(path).suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
+        raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .parquet.")
+    if Path(path).absolute() == Path(source).absolute():
+        raise InputError(f"{path} is the input; give another name to the table to write.")
+
+
+def as_json(value: Any) -> str:
+    """Converts a row or a value to JSON on one line; dates and other types become text."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+class _JsonLines:
+    """A file with a JSON object on each line."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, rows: list[Row]) -> None:
+        self._file.writelines(f"{as_json(row)}\n" for row in rows)
+
+
+class _Delimited:
+    """A CSV file with quotes, or a TSV file without."""
+
+    def __init__(self, file: TextIO, suffix: str) -> None:
+        self._file, self._is_csv = file, suffix == ".csv"
+        self._columns: list[str] | None = None
+
+    def write(self, rows: list[Row]) -> None:
+        if self._columns is None:
+            self._columns = list(rows[0])
+            self._write_cells(self._columns)
+        for row in rows:
+            _check_columns(row, self._columns)
+            self._write_cells([_cell(row.get(name)) for name in self._columns])
+
+    def _write_cells(self, cells):
+        if self._is_csv:
+            csv.writer(self._file, lineterminator="\n").writerow(cells)
+        else:
+            plain = (" ".join(cell.splitlines()).replace("\t", " ") for cell in cells)
+            self._file.write("\t".join(plain) + "\n")
+
+
+class _Parquet:
+    """A Parquet file; the first rows determine the types, unless a schema has the column."""
+
+    def __init__(self, path: Path, known: pyarrow.Schema | None) -> None:
+        self._path, self._known = path, known
+        self._writer: pyarrow.parquet.ParquetWriter | None = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._writer is not None:
+            self._writer.close()
+
+    def write(self, rows: list[Row]) -> None:
+        flat = [{name: _flat(value) for name, value in row.items()} for row in rows]
+        if self._writer is None:
+            self._schema = pyarrow.schema(map(self._field, _arrow_table(flat).schema))
+            self._writer = pyarrow.parquet.ParquetWriter(self._path, self._schema)
+        for row in flat:
+            _check_columns(row, self._schema.names)
+        self._writer.write_table(_arrow_table(flat, self._schema))
+
+    def _field(self, found):
+        if self._known is not None and found.name in self._known.names:
+            known = self._known.field(found.name).type
+            if not pyarrow.types.is_nested(known):
+                return found.name, known
+        is_empty = pyarrow.types.is_null(found.type)
+        return found.name, pyarrow.string() if is_empty else found.type
+
+
+def _arrow_table(rows, schema=None):
+    try:
+        return pyarrow.Table.from_pylist(rows, schema=schema)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+        raise InputError(
+            f"a column has values of different types, which Parquet does not hold ({error}). Write "
+            "a .csv or .jsonl file."
+        ) from error
+
+
+def _flat(value):
+    return as_json(value) if isinstance(value, (list, dict)) else value
+
+
+def _check_columns(row, columns):
+    more = [name for name in row if name not in columns]
+    if more:
+        raise InputError(
+            f"a row has the columns {listed(more)}, which the first row does not have. Write a "
+            ".jsonl file."
+        )
+
+
+def _cell(value):
+    return "" if value is None else str(_flat(value))

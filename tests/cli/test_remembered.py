@@ -1,0 +1,69 @@
+"""Options of a run that later commands need not repeat."""
+
+import argparse
+import json
+
+import pytest
+
+from keras_bert_impl.cli.examples import add_examples
+from keras_bert_impl.cli.remembered import (
+    has_data,
+    options_of,
+    read_options,
+    with_columns,
+    with_data,
+)
+from keras_bert_impl.io.errors import InputError
+
+
+def parsed(*arguments, is_training=False):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training)
+    return parser.parse_args(map(str, arguments))
+
+
+def remembered(*arguments):
+    options = options_of(parsed(*arguments, is_training=True), seed=3)
+    return json.loads(json.dumps(options))  # as in `data.json`
+
+
+TABLE = ["--text", "review", "--label", "stars", "--delimiter", ";"]
+
+
+def test_the_data_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dev.csv").write_text("")
+    options = remembered("--train", "train.csv", "--dev", "dev.csv", *TABLE)
+    monkeypatch.chdir("/")
+    assert not has_data(parsed())
+    found = with_data(parsed(), options, "run")
+    assert found.dev == str(tmp_path / "dev.csv") and not hasattr(found, "train")
+    assert (found.text, found.label, found.delimiter) == ("review", "stars", ";")
+    (tmp_path / "dev.csv").unlink()
+    with pytest.raises(InputError, match="dev.csv, which run was scored on, does not exist"):
+        with_data(parsed(), options, "run")
+
+
+def test_a_held_out_share_of_the_training_file():
+    found = with_data(parsed(), remembered("--train", "all.csv", "--dev-split", "0.25"), "run")
+    assert (found.dev, found.dev_split, found.seed) == ("all.csv", 0.25, 3)
+
+
+def test_a_language_is_remembered():
+    options = remembered("--task", "xnli", "--data", "xnli", "--language", "de")
+    assert with_data(parsed(), options, "run").language == "de"
+    assert with_data(parsed("--language", "fr"), options, "run").language == "fr"
+
+
+def test_columns_for_another_file():
+    options = remembered("--train", "train.csv", "--dev", "dev.csv", *TABLE)
+    found = with_columns(parsed("--dev", "new.csv", "--label", "mood"), options)
+    assert (found.dev, found.text, found.label) == ("new.csv", "review", "mood")
+    assert found.delimiter == ";"
+    # Neither a delimiter nor files for a table of another format.
+    found = with_columns(parsed("--dev", "new.jsonl"), options)
+    assert (found.text, found.delimiter, found.task) == ("review", None, None)
+
+
+def test_a_model_of_another_origin_has_no_options(tmp_path):
+    assert read_options(tmp_path) == {}

@@ -1,0 +1,71 @@
+"""Progress of long jobs: a bar on a terminal, timed lines in a pipe."""
+
+import io
+import re
+import time
+
+import pytest
+
+from keras_bert_impl.io.progress import Progress, clock
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """A clock set by hand, as a list of one number."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_short_jobs_print_nothing_in_a_pipe(seconds):
+    stream = io.StringIO()
+    with Progress("reading", total=2, unit="files", stream=stream) as progress:
+        seconds[0] += 1.9
+        progress.update(2)
+    assert stream.getvalue() == ""
+
+
+def test_lines_in_a_pipe_have_rate_and_time_left(seconds):
+    stream = io.StringIO()
+    with Progress("reading", total=2000, unit="files", stream=stream, done=400) as progress:
+        for done in range(401, 2001):
+            seconds[0] += 0.02 + 1e-9
+            progress.update(done)
+    assert stream.getvalue().splitlines() == [
+        "reading: 900 of 2,000 files, 0:00:10, 50/s, 0:00:22 left",
+        "reading: 1,400 of 2,000 files, 0:00:20, 50/s, 0:00:12 left",
+        "reading: 1,900 of 2,000 files, 0:00:30, 50/s, 0:00:02 left",
+        "reading: 2,000 of 2,000 files, 0:00:32, 50/s",
+    ]
+
+
+def test_a_failed_job_prints_no_last_line(seconds):
+    stream = io.StringIO()
+    with pytest.raises(KeyError), Progress("reading", unit="files", stream=stream) as progress:
+        seconds[0] += 9
+        progress.update(3)
+        raise KeyError
+    assert stream.getvalue() == ""
+
+
+def test_a_bar_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    stream = Terminal()
+    with Progress("reading", total=10, unit="files", stream=stream) as progress:
+        progress.update(5, "[b]now")
+        progress.say("[b]a line, as it is")
+        progress.label = "checking"
+        progress.update(7)
+    text = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert "[b]a line, as it is\n" in text
+    assert re.search("checking ━+.* 7 of 10 files, 0:00:00", text)
+
+
+def test_clock():
+    assert [clock(0.4), clock(61), clock(3600 * 30)] == ["0:00:00", "0:01:01", "30:00:00"]

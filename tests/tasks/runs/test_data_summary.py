@@ -1,0 +1,113 @@
+"""The summary of the data of a run, and its warnings."""
+
+import dataclasses
+import json
+
+import pytest
+
+from keras_bert_impl.tasks import (
+    AnchorExamples,
+    ChoiceExamples,
+    Examples,
+    TaggedExamples,
+    TextEmbedder,
+)
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.tasks.runs import data_summary
+from keras_bert_impl.tasks.runs.data_summary import summarize
+from tests.tasks.helpers import classifier, encoder, tokenizer
+
+TRAIN = Examples(["good film", "bad", "the plot is very awful", "joy"], ["a", "b", "b", "a"])
+DEV = Examples(["joy", "dull film"], ["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return classifier(max_length=6)
+
+
+def test_counts_and_lengths(model):
+    found = summarize(model, TRAIN, DEV)
+    # Tokens of the words, and [CLS] and [SEP].
+    assert found.lengths == {"50": 4, "90": 7, "99": 7, "max": 7}
+    assert (found.max_length, found.truncated, found.in_both) == (6, 0.25, 1)
+    assert found.train_labels == {"a": 2, "b": 2} and found.dev_labels == {"a": 1, "b": 1}
+    assert found.lines() == [
+        "data: 4 examples to train on, 2 to score on",
+        "classes: a 2, b 2",
+        "tokens: 50 % up to 4, 90 % up to 7, 99 % up to 7, longest 7; max_length is 6, "
+        "25.0% are truncated",
+    ]
+    assert json.loads(json.dumps(dataclasses.asdict(found))) == dataclasses.asdict(found)
+
+
+def test_lengths_of_a_sample(model, monkeypatch):
+    monkeypatch.setattr(data_summary, "_SAMPLE", 2)
+    assert summarize(model, TRAIN, DEV).lengths["max"] == 4  # the first and the last
+
+
+@pytest.mark.parametrize(
+    "train, dev, message",
+    [
+        (TRAIN, DEV, "25.0% of the texts are truncated. max_length=8 would hold 99 % of them."),
+        (TRAIN, DEV, "1 of the 2 texts to score on are also trained on"),
+        (Examples(["joy", "bad"], ["a", "b"]), DEV, "'a', 'b' have one example to train on"),
+        (Examples(["joy", " "], ["a", "b"]), DEV, "1 texts are empty."),
+        (
+            Examples(["joy", "bad"], [0, 0], ["a", "b"]),
+            Examples(["a"], [1], ["a", "b"]),
+            "'b' occur only in the texts to score on.",
+        ),
+        (
+            Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2),
+            DEV,
+            "'a' has 40 examples and 'b' 2. Compare models by macro_f1, and try class_weight",
+        ),
+    ],
+)
+def test_warnings(model, train, dev, message):
+    assert message in "\n".join(summarize(model, train, dev).warnings)
+
+
+def test_no_warnings_without_a_reason(model):
+    train = Examples(["good film", "bad", "the plot", "joy"], ["a", "b", "b", "a"])
+    assert summarize(model, train, Examples(["dull"], ["a"])).warnings == []
+
+
+def test_a_model_that_takes_no_more(model):
+    texts = Examples(["good " * 40] * 4, ["a", "a", "b", "b"])
+    whole = classifier(max_length=32)
+    assert "takes no more than 32 tokens. Try long_texts=mean" in str(
+        summarize(whole, texts, DEV).warnings
+    )
+    windows = classifier(max_length=6, long_texts="mean")
+    assert summarize(windows, texts, DEV).truncated is None
+
+
+QUESTIONS = QuestionExamples(
+    ["1", "2"], ["what", "what"], ["a film", "a plot"], [[("film", 2)], []], [False, True], ["", ""]
+)
+
+
+@pytest.mark.parametrize(
+    "examples, labels, counts",
+    [
+        (Examples(["a", "b"], [1.5, 2.5]), "numbers", {"min": 1.5, "mean": 2.0, "max": 2.5}),
+        (Examples(["a", "b"], [["x", "y"], ["x"]]), "classes", {"x": 2, "y": 1}),
+        (TaggedExamples([["a", "b"]], [["B-X", "I-X"]], ["B-X", "I-X"]), "entities", {"X": 1}),
+        (TaggedExamples([["a", "b"]], [["N", "V"]], ["N", "V"]), "tags", {"N": 1, "V": 1}),
+        (QUESTIONS, "questions", {"with an answer": 1, "without": 1}),
+        (ChoiceExamples([("a", ["b", "c"])], [0]), "endings", {"2 each": 1}),
+        (AnchorExamples([("a", "b")]), None, {}),
+    ],
+)
+def test_labels_of_every_task(model, examples, labels, counts):
+    found = summarize(model, examples, examples)
+    assert (found.labels, found.train_labels) == (labels, counts)
+    assert len(found.lines()) <= 3 and found.lengths["max"] >= 3
+
+
+def test_texts_of_an_embedder_have_a_row_each():
+    embedder = TextEmbedder(encoder(), tokenizer(), max_length=16)
+    found = summarize(embedder, *[AnchorExamples([("good", "good film a")])] * 2)
+    assert found.lengths["max"] == 5
