@@ -11,6 +11,7 @@ import pytest
 import settings_page
 
 import keras_bert_impl
+from keras_bert_impl.cli.settings_help import sentences_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tasks import LongTexts
 
@@ -89,19 +90,6 @@ def test_every_settings_class_of_the_package_is_listed():
     assert found <= listed
 
 
-def test_sentences_from_elsewhere_are_needed():
-    """A field that its own docstring describes leaves the table of `ELSEWHERE`."""
-    without = {
-        field.name
-        for _, settings_class, _ in settings_page.CLASSES
-        for field in dataclasses.fields(settings_class)
-        if field.name not in settings_page.sentences_of(settings_class.__doc__)
-    }
-    arguments = set(inspect.signature(prepare).parameters)
-    without |= arguments - settings_page.sentences_of(prepare.__doc__).keys()
-    assert settings_page.ELSEWHERE.keys() <= without
-
-
 def test_sentences_of_arguments():
     docstring = """A class.
 
@@ -113,7 +101,7 @@ def test_sentences_of_arguments():
     Raises:
         InputError: never.
     """
-    assert settings_page.sentences_of(docstring) == {
+    assert sentences_of(docstring) == {
         "first": "One sentence.",
         "second": "Both.",
         "third": "Both.",
