@@ -43,9 +43,10 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
             message names the argument.
     """
     for action in parser._actions:
-        value = getattr(arguments, action.dest, None)
-        if isinstance(action.type, Kind) and value is not action.const:
-            for one in value if isinstance(value, list) else [value]:
+        if isinstance(action.type, Kind):
+            value = getattr(arguments, action.dest)
+            values = value if isinstance(value, list) else [value]
+            for one in (one for one in values if isinstance(one, str)):
                 try:
                     action.type.check(one, arguments)
                 except InputError as error:

@@ -1,5 +1,6 @@
 """The generated reference: every public name has one page, and every setting a sentence."""
 
+import argparse
 import dataclasses
 import importlib
 import inspect
@@ -7,13 +8,17 @@ import re
 from pathlib import Path
 
 import api
+import commands_page
 import pytest
 import settings_page
 
 import keras_bert_impl
+from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.settings_help import sentences_of
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tasks import LongTexts
+from tests.docs import blocks
 
 PAGES = api.pages()
 SECTIONS = settings_page.sections()
@@ -106,6 +111,41 @@ def test_sentences_of_arguments():
         "second": "Both.",
         "third": "Both.",
     }
+
+
+# === Commands ===
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_the_page_of_commands_has_every_argument(command):
+    _, parser = cli.load(command)
+    table = "\n".join(commands_page.section(parser))
+    for action in parser._actions:
+        if action.help is not argparse.SUPPRESS and action.dest not in (
+            "help",
+            "help_all",
+            "debug",
+        ):
+            name = action.option_strings[0] if action.option_strings else action.metavar
+            assert f"| `{name or action.dest}" in table.replace("\\|", "|"), action
+    assert f"```bash\nkeras-bert {command}" in table
+
+
+def test_the_page_of_commands_has_every_command_once():
+    page = commands_page.page()
+    assert re.findall(r"^### (.*)$", page, re.MULTILINE) == list(cli.COMMANDS)
+    assert "argparse" not in page and "%(" not in page and "==SUPPRESS" not in page
+
+
+def test_examples_of_commands_are_accepted():
+    problems = []
+    for _, source in blocks.blocks(commands_page.page(), "bash"):
+        for words in blocks.commands(source):
+            try:
+                blocks.check_command(words)
+            except (InputError, AssertionError, KeyError) as error:
+                problems.append(f"keras-bert {' '.join(words)}: {error}")
+    assert problems == []
 
 
 # === Docstrings ===

@@ -66,6 +66,7 @@ STATIC = [
     ),
 ]
 
+
 class Row(NamedTuple):
     """One setting, in words."""
 

@@ -13,9 +13,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "--host",
-        default=socket.gethostname(),
         metavar="NAME",
-        help="this machine's name, as other machines reach it",
+        help="this machine's name, as other machines reach it; default: its host name",
     )
     parser.add_argument(
         "--port",
@@ -28,8 +27,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Serves until stopped."""
-    server = start(arguments.host, arguments.port)
-    say(f"input_workers=[grpc://{arguments.host}:{arguments.port}]")
+    host = arguments.host or socket.gethostname()
+    server = start(host, arguments.port)
+    say(f"input_workers=[grpc://{host}:{arguments.port}]")
     server.join()
 
 
