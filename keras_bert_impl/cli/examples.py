@@ -161,6 +161,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     """
     from keras_bert_impl.tasks.data.glue import TASKS
 
+    check_examples(arguments)
     source = _source(arguments)
     if arguments.task in (*TASKS, *MULTILINGUAL):
         return source.published(arguments.task, split)
@@ -189,9 +190,11 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     share = arguments.dev_split
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
+    check_examples(arguments)
     from keras_bert_impl.tasks.data.splits import hold_out
 
-    arguments = argparse.Namespace(**vars(arguments) | {"dev": arguments.train})
+    changed = {"dev": arguments.train, "dev_split": None}
+    arguments = argparse.Namespace(**vars(arguments) | changed)
     train, dev = hold_out(read_examples(arguments, "train"), share, seed)
     count = len(train) + len(dev)
     say(f"held out {len(dev):,} of {count:,} examples to score on, seed {seed}")

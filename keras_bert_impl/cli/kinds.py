@@ -24,11 +24,11 @@ class Kind:
     Args:
         completes: what a shell offers: `"file"`, `"directory"`, `"model"` or `"recipe"`.
         check: raises an `InputError` for a value that cannot be used. Takes the value and all
-            arguments.
+            arguments. None for what the command itself checks, without TensorFlow.
     """
 
     completes: str
-    check: Callable[[str, Namespace], None]
+    check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
         """Returns the text; argparse calls it before all arguments are known."""
@@ -43,14 +43,14 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
             message names the argument.
     """
     for action in parser._actions:
-        if isinstance(action.type, Kind):
+        if isinstance(action.type, Kind) and action.type.check:
             value = getattr(arguments, action.dest)
             values = value if isinstance(value, list) else [value]
             for one in (one for one in values if isinstance(one, str)):
                 try:
                     action.type.check(one, arguments)
                 except InputError as error:
-                    name = (action.option_strings or [action.metavar or action.dest])[-1]
+                    name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
                     raise InputError(f"{name}: {error}") from error
 
 
@@ -130,6 +130,7 @@ FILE = Kind("file", _check_file)
 FOLDER = Kind("directory", _check_folder)
 EXAMPLES = Kind("file", _check_examples)  # a file, or with --tfds the name of a split
 MODEL = Kind("model", _check_model)  # a directory, or a name that `hub.local_directory` resolves
-RECIPE = Kind("recipe", lambda value, arguments: None)  # checked when it is read
+RECIPE = Kind("recipe")
+SAVED_MODEL = Kind("directory")
 OUTPUT_DIRECTORY = Kind("directory", _check_output_directory)
 OUTPUT_FILE = Kind("file", _check_output_file)

@@ -100,7 +100,7 @@ class _HelpAll(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
         self.default = argparse.SUPPRESS
 
-    def __call__(self, parser: Any, *ignored: Any) -> NoReturn:
+    def __call__(self, parser: Any, *ignored: Any) -> None:
         parser.shows_all = True
         parser.print_help()
         parser.exit()

@@ -54,7 +54,7 @@ COMMANDS = [
     ("convert --from {}/gone --to {}/model", "--from: "),
     ("convert --from {} --to {}/file.txt/x", "--to: "),
     ("merge --model {}/gone --out {}/merged", "--model: "),
-    ("serve {}/gone", "folder: "),
+    ("serve {}/gone", "there is no folder "),
     ("completion fish", "shell: there is no 'fish'"),
 ]
 _WITHOUT_FILES = {"models", "doctor", "input-worker"}

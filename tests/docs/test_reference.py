@@ -120,14 +120,13 @@ def test_sentences_of_arguments():
 def test_the_page_of_commands_has_every_argument(command):
     _, parser = cli.load(command)
     table = "\n".join(commands_page.section(parser))
-    for action in parser._actions:
-        if action.help is not argparse.SUPPRESS and action.dest not in (
-            "help",
-            "help_all",
-            "debug",
-        ):
+    for group in parser._action_groups:
+        for action in group._group_actions if group.title != "help" else []:
             name = action.option_strings[0] if action.option_strings else action.metavar
-            assert f"| `{name or action.dest}" in table.replace("\\|", "|"), action
+            is_hidden = action.help is argparse.SUPPRESS
+            choices = action.choices and f"{{{','.join(action.choices)}}}"
+            line = f"| `{name or choices or action.dest}".replace("|", "\\|")[1:]
+            assert (line in table) != is_hidden, action
     assert f"```bash\nkeras-bert {command}" in table
 
 

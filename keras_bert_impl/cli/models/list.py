@@ -12,8 +12,10 @@ from keras_bert_impl.published import MODELS
 EXAMPLE = "  keras-bert models uncased bert\n  keras-bert models chinese --json"
 USES_TENSORFLOW = False
 _COLUMNS = ("name", "parameters", "layers", "hidden", "tokenizer", "lowercase")
-_WIDE = ("name", "parameters", "architecture", "layers", "hidden", "heads", "vocabulary")
-_WIDE += ("tokenizer", "lowercase", "hub", "licence", "paper")
+_WIDE = (
+    "name", "parameters", "architecture", "layers", "hidden", "heads", "vocabulary",
+    "tokenizer", "lowercase", "hub", "licence", "paper",
+)  # fmt: skip
 
 
 def add_arguments(parser: ArgumentParser) -> None:

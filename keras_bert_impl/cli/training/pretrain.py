@@ -29,8 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=FOLDER,
         help="the --out of `keras-bert prepare`, or a copy such as gs://bucket/records",
     )
-    group = add_run(parser)
-    group.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_run(parser).add_argument("--json", action="store_true", help="print the scores as JSON")
     add_settings(parser, PretrainSettings, recipes(), _MAIN)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import positive_int, print_json
-from keras_bert_impl.cli.kinds import MODEL
+from keras_bert_impl.cli.kinds import MODEL, check_model
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
@@ -35,7 +35,7 @@ def check(arguments: Namespace) -> None:
     path, texts = _model_and_texts(arguments)
     if not texts:
         raise InputError('there is no text: write keras-bert fill-mask DIR "a [MASK] text".')
-    MODEL.check(path, arguments)
+    check_model("model", path)
 
 
 def _model_and_texts(arguments):

@@ -9,7 +9,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from keras_bert_impl.cli.common import import_tensorflow_quietly, positive_int, say
-from keras_bert_impl.cli.kinds import FOLDER
+from keras_bert_impl.cli.kinds import SAVED_MODEL
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
@@ -23,7 +23,7 @@ _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add = parser.add_argument_group("model and address").add_argument
-    add("folder", type=FOLDER, help="folder that `keras-bert export` wrote, or a SavedModel")
+    add("folder", type=SAVED_MODEL, help="folder that `keras-bert export` wrote, or a SavedModel")
     add("--name", metavar="NAME", help="name of the model in URLs; default: that of the folder")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="address; 0.0.0.0 for all")
     add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free one")
