@@ -7,8 +7,6 @@ import os
 import sys
 from types import ModuleType
 
-from keras_bert_impl.cli.common import import_tensorflow_quietly
-from keras_bert_impl.cli.kinds import check_values
 from keras_bert_impl.cli.parser import CommandParser, suggestion
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.version import __version__
@@ -118,6 +116,9 @@ def _run(arguments):
         _overview().parse_args(rest or ["--help"])
         return
     module, parser = load(command)
+    from keras_bert_impl.cli.common import import_tensorflow_quietly  # not needed for --help
+    from keras_bert_impl.cli.kinds import check_values
+
     parsed = parse(parser, rest)
     if hasattr(module, "check"):
         module.check(parsed)
