@@ -6,11 +6,17 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY, PATH
+from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.lazy import import_tensorflow_alone
+from keras_bert_impl.settings import DType
 
+# Names of strategies, as in `training.strategy`, which imports TensorFlow.
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+DTYPES = get_args(DType)[1].choices
 ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of arguments
 
 # === Results ===
@@ -96,8 +102,7 @@ def add_delimiter(parser: ArgumentsContainer) -> None:
         "--delimiter",
         type=_delimiter,
         metavar="CHAR",
-        help="the character between the cells of a table with quotes, such as ; or tab; default: "
-        "from the file's name",
+        help="character between the cells of a table, such as ; or tab; default: from the file's name",
     )
 
 
@@ -105,68 +110,107 @@ def add_documents(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of text to read as documents."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
-    parser.add_argument("text", nargs="+", help="files, folders, gs:// or tfds:// names")
-    parser.add_argument(
-        "--format", choices=TEXT_FORMATS, default="auto", help="format of the text; default: auto"
+    group = parser.add_argument_group("text")
+    group.add_argument(
+        "text", nargs="+", type=PATH, help="files or folders of text, or gs:// or tfds:// names"
     )
-    parser.add_argument(
-        "--text-field", default="text", help="the field of JSON lines to read; default: text"
+    group.add_argument(
+        "--format", choices=TEXT_FORMATS, default="auto", metavar="NAME", help="format of the text"
+    )
+    group.add_argument(
+        "--text-field", default="text", metavar="KEY", help="field of JSON lines to read"
     )
 
 
-def add_tuned_model(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of a fine-tuned model: its directory, its base model and its dtype."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
-    add_base(parser)
-    add_dtype(parser)
+def add_tuned_model(parser: argparse.ArgumentParser) -> ArgumentsContainer:
+    """Adds and returns the group of a fine-tuned model: its directory, base model and dtype."""
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "--model", required=True, type=MODEL, metavar="DIR", help="run or model directory"
+    )
+    add_base(group)
+    add_dtype(group)
+    return group
 
 
-def add_base(parser: argparse.ArgumentParser) -> None:
+def add_base(parser: ArgumentsContainer) -> None:
     """Adds the model that a model was fine-tuned from."""
     parser.add_argument(
-        "--base", metavar="MODEL", help="the model that it was fine-tuned from, if that has moved"
+        "--base",
+        type=MODEL,
+        metavar="MODEL",
+        help="model that it was fine-tuned from, if that has moved",
     )
 
 
-def add_dtype(parser: argparse.ArgumentParser) -> None:
+def add_dtype(parser: ArgumentsContainer) -> None:
     """Adds the dtype policy of a model."""
-    parser.add_argument("--dtype", help="Keras dtype policy; default: that of the run, or float32")
-
-
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the run arguments shared by training commands: output, devices, and whether to resume."""
-    parser.add_argument("--out", required=True, metavar="DIR", help="the run directory to write")
     parser.add_argument(
-        "--strategy",
-        default="auto",
-        help="how to use devices: auto, one_device, mirrored, multi_worker or tpu; default: auto",
+        "--dtype",
+        choices=DTYPES,
+        metavar="NAME",
+        help="Keras dtype policy, such as mixed_bfloat16; default: that of the run, or float32",
     )
-    parser.add_argument(
+
+
+def add_run(parser: argparse.ArgumentParser, title: str = "output") -> ArgumentsContainer:
+    """Adds the run arguments shared by training commands: output, devices, and whether to resume.
+
+    Args:
+        title: of the group of arguments of the output in help.
+
+    Returns:
+        That group.
+    """
+    output = parser.add_argument_group(title)
+    output.add_argument(
+        "--out",
+        required=True,
+        type=OUTPUT_DIRECTORY,
+        metavar="DIR",
+        help="run directory to write; an unfinished run in it is resumed",
+    )
+    group = parser.add_argument_group(Rare("devices and resuming"))
+    group.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        default="auto",
+        metavar="NAME",
+        help=f"how to use devices: {', '.join(STRATEGIES)}",
+    )
+    group.add_argument(
         "--cpu-devices",
         type=positive_int,
         metavar="N",
         help="try --strategy mirrored on N logical devices of this CPU, without GPUs",
     )
-    parser.add_argument(
+    group.add_argument(
         "--worker-timeout",
         type=positive_int,
         metavar="SECONDS",
         help="how long to wait for the other workers of TF_CONFIG to start; default: 600",
     )
-    parser.add_argument(
+    group.add_argument(
         "--no-resume",
         dest="resume",
         action="store_false",
         help="fail if --out has a run already, instead of resuming it",
     )
+    return output
 
 
-def prepared_strategy(arguments: argparse.Namespace) -> str:
-    """Applies `--cpu-devices` and `--worker-timeout`, and returns the name of the strategy.
+def check_run(arguments: argparse.Namespace) -> None:
+    """Checks the arguments of `add_run`.
 
     Raises:
         InputError: `--cpu-devices` is given with a strategy that cannot use it.
     """
+    if arguments.cpu_devices is not None and arguments.strategy not in ("auto", "mirrored"):
+        raise InputError(f"--cpu-devices needs --strategy mirrored, not {arguments.strategy}.")
+
+
+def prepared_strategy(arguments: argparse.Namespace) -> str:
+    """Applies `--cpu-devices` and `--worker-timeout`, and returns the name of the strategy."""
     from keras_bert_impl.training.strategy import use_cpu_devices
     from keras_bert_impl.training.workers import TIMEOUT
 
@@ -174,7 +218,5 @@ def prepared_strategy(arguments: argparse.Namespace) -> str:
         os.environ[TIMEOUT] = str(arguments.worker_timeout)
     if arguments.cpu_devices is None:
         return arguments.strategy
-    if arguments.strategy not in ("auto", "mirrored"):
-        raise InputError(f"--cpu-devices needs --strategy mirrored, not {arguments.strategy}.")
     use_cpu_devices(arguments.cpu_devices)
     return "mirrored"

@@ -6,113 +6,144 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert_impl.cli.common import ArgumentsContainer, add_delimiter, say
+from keras_bert_impl.cli.common import add_delimiter, say
+from keras_bert_impl.cli.kinds import EXAMPLES, FOLDER
+from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import task_names
 
+_TASKS = """\
+--task tagging reads labels of words in columns or CoNLL-U; squad, questions with answers in a
+context; choice, prompts with endings from SWAG (.csv), CODAH (.tsv), SIQA or any number of
+endings (.jsonl); similarity, pairs in a table (or STS-B in --data) with scores in --label, or
+without labels, texts and similar texts. With --data, it is a task of GLUE, xnli or paws_x.
+For tagging, --text is the number of the column of the words (default: 0) and --label that of
+their labels (default: -1, the last), or upos (the default), xpos, feats or deprel in a .conllu
+file."""
 
-def add_examples(parser: ArgumentsContainer, is_training: bool, is_scored: bool = True) -> None:
+
+def add_examples(
+    parser: argparse.ArgumentParser,
+    is_training: bool,
+    is_scored: bool = True,
+    title: str = "labelled examples",
+) -> None:
     """Adds the arguments of labeled examples to a command.
 
     Args:
         is_training: whether the command reads training examples.
         is_scored: whether it reads examples to score on.
+        title: of the group of arguments in help.
     """
-    _add_sources(parser, is_training, is_scored)
-    _add_columns(parser)
-    parser.add_argument(
+    group = parser.add_argument_group(title)
+    _add_sources(group, is_training, is_scored)
+    _add_columns(group)
+    _add_task(group, is_training)
+    group = parser.add_argument_group(Rare("columns, labels and data sets"), _TASKS)
+    _add_data_sets(group)
+    _add_rare_columns(group)
+
+
+def _add_sources(group, is_training, is_scored):
+    tables = ".csv, .tsv, .jsonl, .json, .parquet, .arrow"
+    if is_training:
+        group.add_argument(
+            "--train", type=EXAMPLES, metavar="FILE", help=f"examples to train on: {tables}"
+        )
+    if is_scored:
+        more = "" if is_training else f": {tables}"
+        group.add_argument(
+            "--dev", type=EXAMPLES, metavar="FILE", help=f"examples to score on{more}"
+        )
+    if is_scored and is_training:
+        group.add_argument(
+            "--dev-split",
+            type=_share,
+            metavar="SHARE",
+            help="share of --train to score on instead of --dev, such as 0.1",
+        )
+
+
+def _add_columns(group):
+    group.add_argument("--text", metavar="COLUMN", help="column of the text")
+    group.add_argument("--pair", metavar="COLUMN", help="column of the second segment, if any")
+    group.add_argument("--label", metavar="COLUMN", help="column of the label")
+
+
+def _add_rare_columns(group):
+    group.add_argument(
         "--labels",
         type=_names,
         metavar="A,B",
-        help="the labels that may occur, in a table or for tagging; default: those of --train",
+        help="labels that may occur, in a table or for tagging; default: those of --train",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--label-separator",
+        metavar="TEXT",
+        help="text between labels, if a text has any number of them",
+    )
+    group.add_argument(
+        "--regression", action="store_true", help="predict the labels as numbers, not classes"
+    )
+    group.add_argument(
+        "--negative",
+        metavar="COLUMN",
+        help="for similarity without labels, column of a dissimilar text, if any",
+    )
+    group.add_argument(
+        "--word-prefix",
+        metavar="TEXT",
+        default="",
+        help="for tagging, prefix of all words to remove, such as en: in WikiANN",
+    )
+    add_delimiter(group)
+    group.add_argument("--id", metavar="COLUMN", help="column whose values must be unique")
+    group.add_argument(
         "--skip-bad-rows",
         action="store_true",
         help="skip, count and list the rows that cannot be used",
     )
-    parser.add_argument(
-        "--regression", action="store_true", help="predict the labels as numbers, not classes"
-    )
 
 
-def _add_sources(parser, is_training, is_scored):
+def _add_task(group, is_training):
     from keras_bert_impl.tasks.data.glue import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
-    files = " and ".join(["--train"] * is_training + ["--dev"] * is_scored)
-    default = "classification of texts in a table" if is_training else "the task of the model"
-    parser.add_argument(
+    default = "classification" if is_training else "that of the model"
+    group.add_argument(
         "--task",
         choices=[*glue, *MULTILINGUAL, *task_names()],
-        help=f"a GLUE task, xnli or paws_x, read from --data; or a kind of file for {files}: "
-        "tagging, labels of words in columns or CoNLL-U; squad, questions with answers in a "
-        "context; choice, prompts with endings from SWAG (.csv), CODAH (.tsv), SIQA or with any "
-        "number of endings (.jsonl); similarity, pairs in a table (or STS-B in --data) with scores "
-        f"in --label, or without labels, texts and similar texts. Default: {default}",
+        metavar="NAME",
+        help=f"{', '.join(task_names())} or one of GLUE; default: {default}",
     )
-    parser.add_argument("--data", metavar="DIR", help="the folder of GLUE, XNLI or PAWS-X")
-    parser.add_argument(
-        "--language", default="en", help="the language of XNLI or PAWS-X; default: en"
-    )
-    parser.add_argument(
+
+
+def _add_data_sets(group):
+    group.add_argument("--data", type=FOLDER, metavar="DIR", help="folder of GLUE, XNLI or PAWS-X")
+    group.add_argument("--language", default="en", metavar="CODE", help="language of XNLI, PAWS-X")
+    group.add_argument(
         "--tfds",
         metavar="NAME",
-        help="the name or directory of a data set of TensorFlow Datasets; name its splits with "
-        + files,
+        help="name or directory of a data set of TensorFlow Datasets; --train and --dev then name "
+        "its splits",
     )
-    if is_training:
-        parser.add_argument(
-            "--train",
-            metavar="FILE",
-            help="the examples to train on; tables are .csv, .tsv, .jsonl, .json, .parquet or "
-            ".arrow; with --data, the .jsonl file that `keras-bert augment` wrote for it",
-        )
-    if is_scored:
-        parser.add_argument("--dev", metavar="FILE", help="the examples to score on")
-    if is_scored and is_training:
-        parser.add_argument(
-            "--dev-split",
-            type=_share,
-            metavar="SHARE",
-            help="the fraction of --train to hold out and score on instead of --dev, such as 0.1; "
-            "it is stratified by class and depends only on the seed",
-        )
 
 
-def _add_columns(parser):
-    parser.add_argument(
-        "--text",
-        metavar="COLUMN",
-        help="the column of the text; for tagging, the number of that of the words, from 0 "
-        "(default: 0)",
-    )
-    parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
-    parser.add_argument(
-        "--negative",
-        metavar="COLUMN",
-        help="for similarity without labels, the column of a dissimilar text, if any",
-    )
-    parser.add_argument(
-        "--label",
-        metavar="COLUMN",
-        help="the column of the label; for tagging, its number (default: -1, the last), or upos "
-        "(the default), xpos, feats or deprel in a .conllu file",
-    )
-    parser.add_argument(
-        "--word-prefix",
-        metavar="TEXT",
-        default="",
-        help="for tagging, a prefix of all words to remove, such as en: in WikiANN",
-    )
-    parser.add_argument(
-        "--label-separator",
-        metavar="TEXT",
-        help="the text between labels, if a text has any number of them",
-    )
-    add_delimiter(parser)
-    parser.add_argument("--id", metavar="COLUMN", help="a column whose values must be unique")
+def check_examples(arguments: argparse.Namespace) -> None:
+    """Checks the combination of the arguments of `add_examples`.
+
+    Raises:
+        InputError: arguments are inconsistent.
+    """
+    if arguments.negative and arguments.task != "similarity":
+        raise InputError("--negative needs --task similarity.")
+    if arguments.labels and (arguments.tfds or arguments.task not in (None, "tagging")):
+        raise InputError("--labels needs a table, or --task tagging; other sources name labels.")
+    if getattr(arguments, "dev_split", None) and (arguments.dev or arguments.data):
+        raise InputError(
+            "--dev-split splits --train: leave out --dev and --data, or leave out --dev-split."
+        )
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
@@ -130,11 +161,8 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     """
     from keras_bert_impl.tasks.data.glue import TASKS
 
+    check_examples(arguments)
     source = _source(arguments)
-    if arguments.negative and arguments.task != "similarity":
-        raise InputError("--negative needs --task similarity.")
-    if arguments.labels and (arguments.tfds or arguments.task not in (None, "tagging")):
-        raise InputError("--labels needs a table, or --task tagging; other sources name labels.")
     if arguments.task in (*TASKS, *MULTILINGUAL):
         return source.published(arguments.task, split)
     from keras_bert_impl.tasks.registry import task_named
@@ -162,13 +190,11 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     share = arguments.dev_split
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
-    if arguments.dev or arguments.data:
-        raise InputError(
-            "--dev-split splits --train: leave out --dev and --data, or leave out --dev-split."
-        )
+    check_examples(arguments)
     from keras_bert_impl.tasks.data.splits import hold_out
 
-    arguments = argparse.Namespace(**vars(arguments) | {"dev": arguments.train})
+    changed = {"dev": arguments.train, "dev_split": None}
+    arguments = argparse.Namespace(**vars(arguments) | changed)
     train, dev = hold_out(read_examples(arguments, "train"), share, seed)
     count = len(train) + len(dev)
     say(f"held out {len(dev):,} of {count:,} examples to score on, seed {seed}")

@@ -1,52 +1,79 @@
 """The `keras-bert` command: command table and error handling."""
 
 import argparse
-import difflib
 import errno
 import importlib
 import os
-import re
 import sys
-from typing import NoReturn
+from types import ModuleType
 
-from keras_bert_impl.cli.common import import_tensorflow_quietly
-from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.cli.parser import CommandParser, suggestion
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.version import __version__
 
-# Command -> its module in `keras_bert_impl.cli`, and a description. A module defines
-# `add_arguments(parser)`, `run(arguments)` and `EXAMPLE`. Only the selected one is imported, and
-# none imports TensorFlow before `run`.
-COMMANDS = {
-    "quickstart": (
-        "quickstart",
-        "run the whole path, from text to a served model, on a small corpus",
-    ),
-    "models": ("models.list", "list the published models and their names"),
-    "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
-    "prepare": ("training.prepare", "turn text into records for pre-training"),
-    "pretrain": ("training.pretrain", "pre-train an encoder on prepared records"),
-    "recipes": ("training.recipes", "list published pre-training recipes"),
-    "input-worker": ("training.input_worker", "serve pre-training batches to other machines"),
-    "student": ("models.student", "create a student model from a teacher's layers"),
-    "augment": ("training.augment", "augment labelled texts by replacing words"),
-    "adapt": ("training.adapt", "continue the pre-training of a model on text of a domain"),
-    "finetune": ("training.finetune", "fine-tune a model on labelled texts"),
-    "evaluate": ("using.evaluate", "score a fine-tuned model on labelled texts"),
-    "predict": ("using.predict", "predict with a fine-tuned model"),
-    "report": ("using.report", "write a page about a run, or one that compares several"),
-    "look": ("using.look", "write a page about what a model does with a text"),
-    "embed": ("using.embed", "write the embeddings of texts"),
-    "search": ("using.search", "find the texts that are closest in meaning to a query"),
-    "convert": (
-        "models.convert",
-        "convert a model between Hugging Face, Google and KerasHub files",
-    ),
-    "merge": ("models.merge", "merge LoRA weights into their base model"),
-    "export": ("models.export", "export a SavedModel that takes raw strings, or another format"),
-    "serve": ("using.serve", "serve an exported model over HTTP, as TensorFlow Serving does"),
-    "fill-mask": ("using.fill_mask", "predict the words that [MASK] stands for"),
+# Group of commands -> command -> its module in `keras_bert_impl.cli`, and a description. A module
+# defines `add_arguments(parser)`, `run(arguments)`, `EXAMPLE` and, to find bad combinations of
+# arguments early, `check(arguments)`. Only the selected one is imported, and none imports
+# TensorFlow before `run`.
+GROUPS = {
+    "start": {
+        "quickstart": (
+            "quickstart",
+            "run the whole path, from text to a served model, on a small corpus",
+        ),
+        "models": ("models.list", "list the published models and their names"),
+        "doctor": (
+            "doctor.command",
+            "check this installation, and say what to do about its problems",
+        ),
+        "completion": ("completion", "print a script that completes commands in bash and zsh"),
+    },
+    "data": {
+        "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
+        "prepare": ("training.prepare", "turn text into records for pre-training"),
+        "augment": ("training.augment", "augment labelled texts by replacing words"),
+    },
+    "train": {
+        "finetune": ("training.finetune", "fine-tune a model on labelled texts"),
+        "pretrain": ("training.pretrain", "pre-train an encoder on prepared records"),
+        "recipes": ("training.recipes", "list published pre-training recipes"),
+        "adapt": (
+            "training.adapt",
+            "continue the pre-training of a model on text of a domain",
+        ),
+        "student": ("models.student", "create a student model from a teacher's layers"),
+        "input-worker": (
+            "training.input_worker",
+            "serve pre-training batches to other machines",
+        ),
+    },
+    "use": {
+        "predict": ("using.predict", "predict with a fine-tuned model"),
+        "evaluate": ("using.evaluate", "score a fine-tuned model on labelled texts"),
+        "report": ("using.report", "write a page about a run, or one that compares several"),
+        "look": ("using.look", "write a page about what a model does with a text"),
+        "drift": ("using.drift", "compare served texts with those of the training set"),
+        "fill-mask": ("using.fill_mask", "predict the words that [MASK] stands for"),
+        "embed": ("using.embed", "write the embeddings of texts"),
+        "search": ("using.search", "find the texts that are closest in meaning to a query"),
+    },
+    "share and serve": {
+        "export": (
+            "models.export",
+            "export a SavedModel that takes raw strings, or another format",
+        ),
+        "serve": (
+            "using.serve",
+            "serve an exported model over HTTP, as TensorFlow Serving does",
+        ),
+        "convert": (
+            "models.convert",
+            "convert a model between Hugging Face, Google and KerasHub files",
+        ),
+        "merge": ("models.merge", "merge LoRA weights into their base model"),
+    },
 }
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
@@ -86,31 +113,60 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments):
     command, rest = _split(arguments)
+    if command == "help":
+        command, rest = _split([*rest, "--help"])
     if command is None:
         _overview().parse_args(rest or ["--help"])
         return
+    module, parser = load(command)
+    from keras_bert_impl.cli.common import import_tensorflow_quietly  # not needed for --help
+    from keras_bert_impl.cli.kinds import check_values
+
+    parsed = parse(parser, rest)
+    if hasattr(module, "check"):
+        module.check(parsed)
+    check_values(parser, parsed)
+    if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
+        import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
+    module.run(parsed)
+
+
+def load(command: str) -> tuple[ModuleType, CommandParser]:
+    """Imports the module of a command.
+
+    Returns:
+        (module, parser of its arguments).
+
+    Raises:
+        InputError: there is no such command.
+    """
     if command not in COMMANDS:
-        near = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`keras-bert --help` lists them."
+        hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
     name, what = COMMANDS[command]
     module = importlib.import_module(f"keras_bert_impl.cli.{name}")
     parser = CommandParser(
         prog=f"keras-bert {command}",
         description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"example:\n{module.EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"examples:\n{module.EXAMPLE}",
+        add_help=False,
     )
     module.add_arguments(parser)
-    _add_debug(parser)
-    # Settings may appear before, between and after options.
-    parsed = parser.parse_intermixed_args(list(map(_dashed, rest)))
+    parser.add_common()
+    return module, parser
+
+
+def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
+    """Parses the arguments of a command; settings may appear before, between and after options.
+
+    Raises:
+        InputError: an argument is missing, unknown, empty or has a value of the wrong type.
+    """
+    parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
     for name, value in vars(parsed).items():
         if value == "" and value != parser.get_default(name):  # as a path, "" is this folder
             parser.error(f"the value of {name} is empty; is a variable of the shell not set?")
-    if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
-        import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
-    module.run(parsed)
+    return parsed
 
 
 def _split(arguments):
@@ -123,47 +179,33 @@ def _split(arguments):
 
 def _overview():
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    lines = []
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:{width}}  {what}" for name, (_, what) in commands.items()]
     parser = CommandParser(
         prog="keras-bert",
         usage="keras-bert COMMAND [arguments]",
-        description="BERT for Keras 3: pre-train on your own text, fine-tune, serve raw strings."
-        "\n\ncommands:\n" + "\n".join(lines),
-        epilog="`keras-bert COMMAND --help` explains one.\n\nexample:\n  keras-bert models",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="BERT for Keras 3: pre-train on your own text, fine-tune, serve raw strings.\n"
+        + "\n".join(lines),
+        epilog="`keras-bert COMMAND --help` explains one; `keras-bert doctor` checks the installation.",
+        add_help=False,
     )
-    parser.add_argument("--version", action="version", version=f"keras-bert {__version__}")
-    _add_debug(parser)
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"keras-bert {__version__}",
+        help=argparse.SUPPRESS,
+    )
     return parser
-
-
-def _add_debug(parser):
-    parser.add_argument("--debug", action="store_true", help="show tracebacks and TensorFlow's log")
 
 
 def _dashed(argument):
     """Replaces underscores in the name of an option with dashes."""
     name, equals, value = argument.partition("=")
     return name.replace("_", "-") + equals + value if argument.startswith("--") else argument
-
-
-class CommandParser(argparse.ArgumentParser):
-    """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
-
-    def error(self, message: str) -> NoReturn:
-        unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
-        if unknown:
-            message = f"there is no option --{unknown[1]}; {self._hint(unknown[1])}"
-        raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
-
-    def _hint(self, name):
-        """Suggests what to write instead of an option that does not exist."""
-        known = [option for option in self._option_string_actions if option.startswith("--")]
-        line = GUESSES["keras-bert"].get(name, "")
-        if line and line.split()[0] in known:
-            return f"write {line}"
-        near = difflib.get_close_matches(f"--{name}", known, n=1)
-        return f"did you mean {near[0]}?" if near else f"there is {', '.join(sorted(known))}"
 
 
 def _report(error):

@@ -4,28 +4,41 @@ import logging
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import print_json, say
+from keras_bert_impl.cli.kinds import OUTPUT_DIRECTORY
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
 
 EXAMPLE = "  keras-bert quickstart --out quickstart-run"
 
+_MAIN = (
+    "num_layers", "hidden_dim", "num_heads", "vocabulary_size", "length", "batch_size",
+    "pretraining_steps", "learning_rate", "finetuning_epochs", "finetuning_rate", "seed",
+)  # fmt: skip
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
+    group = parser.add_argument_group("output")
+    group.add_argument(
         "--out",
+        type=OUTPUT_DIRECTORY,
         default="quickstart-run",
         metavar="DIR",
-        help="the directory to write, where finished steps are kept; default: quickstart-run",
+        help="directory to write, where finished steps are kept",
     )
-    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
-    add_settings(parser, QuickstartSettings)
+    group.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_settings(parser, QuickstartSettings, main=_MAIN)
+
+
+def check(arguments: Namespace) -> None:
+    """Checks the settings, and that all packages are installed."""
+    resolve_settings(arguments, QuickstartSettings)
+    check_installed()
 
 
 def run(arguments: Namespace) -> None:
     """Runs the job and prints its results."""
     settings = resolve_settings(arguments, QuickstartSettings)
-    check_installed()
     from keras_bert_impl.quickstart import show
     from keras_bert_impl.quickstart.main_job import MainJob
 

@@ -5,10 +5,12 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.cli.examples import read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import suffix_of
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.data.splits import hold_out
 
 _PLACES = ("train", "dev", "data", "tfds")
 # Columns and the like, which also hold for other files.
@@ -82,6 +84,28 @@ def _completed(arguments, options):
         name: value for name, value in vars(arguments).items() if value not in (None, "", False)
     }
     return argparse.Namespace(**vars(arguments) | options | given)
+
+
+def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:
+    """Completes the arguments of a command with those of the run.
+
+    Returns:
+        (arguments, whether they now name the data that the run was scored on).
+
+    Raises:
+        InputError: no data is named, and that of the run is not there.
+    """
+    options = read_options(run)
+    if has_data(arguments):
+        return (with_columns(arguments, options) if options else arguments), False
+    return (with_data(arguments, options, run), True) if options else (arguments, False)
+
+
+def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
+    """Reads the examples to score on; those that a run held out of its training file are split."""
+    examples = read_examples_of(model, arguments, split)
+    share = vars(arguments).get("dev_split")
+    return hold_out(examples, share, arguments.seed)[1] if share else examples
 
 
 def check_unchanged(run: str | Path, examples: Any) -> None:

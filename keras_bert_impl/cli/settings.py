@@ -3,13 +3,15 @@
 import argparse
 import contextlib
 import dataclasses
-import difflib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.cli.kinds import FILE, RECIPE
+from keras_bert_impl.cli.parser import Rare, suggestion
+from keras_bert_impl.cli.settings_help import default_of, groups_of
 from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import parse_yaml, read_text
@@ -17,50 +19,71 @@ from keras_bert_impl.io.reading import parse_yaml, read_text
 Recipes = Mapping[str, dict[str, Any]]  # name -> settings
 
 _MISFIT = object()
-_REQUIRED = "(required)"
+_FEW = 4  # choices of a setting that `--help` lists
 
 
 def add_settings(
-    parser: argparse.ArgumentParser, settings_class: type, recipes: Recipes | None = None
+    parser: argparse.ArgumentParser,
+    settings_class: type,
+    recipes: Recipes | None = None,
+    main: Sequence[str] = (),
 ) -> None:
-    """Adds `--recipe NAME|FILE.yaml` and `key=value` overrides to a command.
+    """Adds `--recipe NAME|FILE.yaml`, and every setting as `--key value` and `key=value`.
 
     Args:
         settings_class: a dataclass. Its fields are the keys, with annotations as types (str, int,
-            float, bool, `X | None`, `tuple[X, ...]`) and values as defaults.
+            float, bool, `X | None`, `tuple[X, ...]`) and values as defaults. Its docstring and
+            those of its bases describe them.
         recipes: the recipes that come with the command.
+        main: the settings that `--help` shows; `--help-all` shows all.
     """
-    named = f"one of {', '.join(recipes)}, or " if recipes else ""
-    parser.add_argument("--recipe", metavar="NAME|FILE.yaml", help=f"settings: {named}a YAML file")
-    fields = dataclasses.fields(settings_class)
-    defaults = ", ".join(f"{field.name}={_shown(field)}" for field in fields)
+    groups = groups_of(settings_class)
+    known = {setting.name: setting for settings in groups.values() for setting in settings}
     parser.set_defaults(options=[])
-    for field in fields:
-        _add_option(parser, settings_class, field.name)
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="key=value",
-        help="settings that override the recipe, also written --key value, or --key for true; "
-        f"defaults: {defaults}".replace("%", "%%"),
+    group = parser.add_argument_group("settings, also written key=value")
+    for name in main:
+        _add_option(group, known[name])
+    named = "a name that `keras-bert recipes` lists, or " if recipes else ""
+    group.add_argument(
+        "--recipe",
+        type=RECIPE if recipes else FILE,
+        metavar="FILE.yaml",
+        help=f"{named}a YAML file of settings",
     )
+    for title, settings in groups.items():
+        group = parser.add_argument_group(Rare(f"settings: {title[:1].lower()}{title[1:]}"))
+        for setting in settings:
+            if setting.name not in main:
+                _add_option(group, setting)
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=argparse.SUPPRESS)
 
 
-def _add_option(parser, settings_class, key):
+def _add_option(group, setting):
     """Adds `--key value` for a setting, unless the command has an option of that name."""
-    is_switch = bool in _alternatives(typing.get_type_hints(settings_class)[key])
+    is_rare = isinstance(group.title, Rare)
+    rule = f"; {setting.rule}" if is_rare or 0 < len(setting.choices) <= _FEW else ""
+    sentence = setting.sentence[:1].lower() + setting.sentence[1:]
+    text = f"{sentence}{rule}; default: {setting.shown_default}"
     with contextlib.suppress(argparse.ArgumentError):
-        parser.add_argument(
-            f"--{key.replace('_', '-')}",
-            dest=key,
-            action=_Setting,
-            nargs=0 if is_switch else None,
+        group.add_argument(
+            f"--{setting.name.replace('_', '-')}",
+            dest=setting.name,
+            action=SettingAction,
+            nargs=0 if setting.is_switch else None,
+            metavar=setting.metavar,
+            choices=_choices(setting),
             default=argparse.SUPPRESS,
-            help=argparse.SUPPRESS,  # `overrides` has the help of all settings
+            help=text.replace("%", "%%"),
         )
 
 
-class _Setting(argparse.Action):
+def _choices(setting):
+    """Returns the names that an option accepts, or None for any value."""
+    names = [*setting.choices, "null"] if setting.default is None else setting.choices
+    return names if setting.metavar == "NAME" else None
+
+
+class SettingAction(argparse.Action):
     """Stores `--key value` as the override `key=value`."""
 
     def __call__(
@@ -94,7 +117,7 @@ def resolve_settings(
     """
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
-        if field.name not in values and _shown(field) == _REQUIRED:
+        if field.name not in values and default_of(field) is dataclasses.MISSING:
             raise InputError(f"the setting {field.name!r} is missing; write {field.name}=value.")
     return settings_class(**values)
 
@@ -149,10 +172,11 @@ def _read_recipe(name, settings_class, recipes):
     elif name.endswith((".yaml", ".yml")):
         values, where = _read_yaml(name), name
     else:
-        near = difflib.get_close_matches(name, recipes, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         known = f" named {', '.join(recipes)}" if recipes else ""
-        raise InputError(f"there is no recipe {name!r}{known}, and it is not a YAML file.{hint}")
+        hint = suggestion(name, recipes)
+        raise InputError(
+            f"there is no recipe {name!r}{known}, and it is not a YAML file{hint and f'; {hint}'}"
+        )
     values = {} if values is None else values
     if not isinstance(values, dict):
         raise InputError(f"{where}: a recipe must have a line `key: value` for each setting.")
@@ -178,8 +202,7 @@ def _setting_hint(key, known):
     name = line[0].removeprefix("--").replace("-", "_") if line else None
     if name in known:
         return f"write {name}={line[1] if len(line) > 1 else 'true'}."
-    near = difflib.get_close_matches(str(key), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}."
+    return suggestion(key, known) or f"there is {', '.join(known)}."
 
 
 def _alternatives(kind):
@@ -212,11 +235,3 @@ def _type_name(kind):
     if typing.get_origin(kind) is tuple:
         return f"a list of {typing.get_args(kind)[0].__name__}"
     return "null" if kind is type(None) else kind.__name__
-
-
-def _shown(field):
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return _REQUIRED

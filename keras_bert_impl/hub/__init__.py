@@ -1,8 +1,10 @@
 """Resolves directories, `hf://`, `kaggle://` and published names to a local model directory."""
 
 import difflib
+import functools
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from keras_bert_impl.hub import huggingface, kaggle
@@ -43,6 +45,28 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
         >>> from keras_bert_impl.hub import local_directory
         >>> local_directory("hf://google-bert/bert-base-uncased@main") / "config.json"
     """
+    return _place(name_or_path, revision)()
+
+
+def check_name(name_or_path: str | os.PathLike) -> None:
+    """Checks a name or directory without downloading, and without reading files of the directory.
+
+    Args:
+        name_or_path: See `local_directory`.
+
+    Raises:
+        InputError: the directory or the published name does not exist, or the name of a model on a
+            hub is malformed.
+
+    Example:
+        from keras_bert_impl.hub import check_name
+        check_name("bert-base-uncased")
+    """
+    _place(name_or_path, None)
+
+
+def _place(name_or_path, revision) -> Callable[[], Path]:
+    """Returns a function that returns the directory of a model, after downloading it if needed."""
     if not isinstance(name_or_path, (str, os.PathLike)) or not os.fspath(name_or_path):
         raise InputError(f"A model's name or directory must be a str. Received: {name_or_path!r}")
     name = os.fspath(name_or_path)
@@ -55,8 +79,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
     if os.path.isdir(path):
         if revision is not None:
             raise InputError(f"{name} is a directory; revision is only for models on a hub.")
-        recover(path)
-        return Path(path)
+        return functools.partial(_recovered, path)
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
         is_file = os.path.exists(path)
         what = "is a file; give the directory it is in" if is_file else "does not exist"
@@ -66,6 +89,11 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
     if name in kaggle.PRESETS:
         return _kaggle(kaggle.PRESETS[name], revision)
     raise InputError(f"No model is named {name!r}.{_hint(name)}")
+
+
+def _recovered(path):
+    recover(path)
+    return Path(path)
 
 
 def _looks_local(name, path):
@@ -97,7 +125,7 @@ def _hugging_face(name, revision):
     valid = isinstance(revision, str) and len(revision) <= 200 and _REVISION.fullmatch(revision)
     if not valid or ".." in revision:
         raise InputError(f"revision must be a branch, tag or commit. Received: {revision!r}")
-    return huggingface.download(repository, revision)
+    return functools.partial(huggingface.download, repository, revision)
 
 
 def _kaggle(name, revision):
@@ -112,4 +140,4 @@ def _kaggle(name, revision):
             f"On Kaggle, the version is a number at the end of the name: 'kaggle://{handle[1]}/2'. "
             f"Received: revision={revision!r}"
         )
-    return kaggle.download(*handle.groups())
+    return functools.partial(kaggle.download, *handle.groups())

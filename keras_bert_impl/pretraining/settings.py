@@ -56,65 +56,66 @@ class PretrainSettings:
     The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
-        model: A published name (`keras-bert models`) or a `config.json`: its architecture with
-            newly initialized weights and the vocabulary of the records. Or a model directory, to
-            continue from its weights. Or an `EncoderConfig`, or a dict of its fields, for newly
-            initialized weights.
-        total_steps: Optimizer steps; the maximum if `budget_hours` is set.
+        model: Published name or `config.json` to initialize, or directory to continue from. The
+            names are those of `keras-bert models`; newly initialized weights get the vocabulary of
+            the records. Also an `EncoderConfig`, or a dict of its fields.
+        total_steps: Optimizer steps. The maximum if `budget_hours` is set.
         batch_size: Rows of the global batch.
-        first_batch_size: Rows of the global batch at the start; doubled until it reaches
+        first_batch_size: Rows of the global batch at the start. Doubled until it reaches
             `batch_size`. None for `batch_size`.
         ramp_steps: Steps until `batch_size` is reached.
         long_records: A folder of records with longer rows, for the end of the run.
         long_part: Fraction of the steps on `long_records`.
-        records_length, long_records_length: Required row length, in tokens, of the records and of
-            `long_records`; `long_records_length` requires `long_records`. None for any.
+        records_length: Required row length, in tokens, of the records. None for any.
+        long_records_length: Required row length, in tokens, of `long_records`. None for any.
         records_objective: Required `prepare` objective: `"mlm"`, `"mlm_nsp"` or `"mlm_sop"`. None
             for any.
         records_tokenizer: Required kind of tokenizer: `"wordpiece"`, `"byte-level BPE"`,
             `"SentencePiece"` or `"moses bpe"`. None for any.
-        optimizer: `"adamw"` or `"lamb"`.
+        optimizer: Optimizer.
         learning_rate: Peak learning rate.
-        schedule: Learning-rate schedule: `"linear"` or `"cosine"` decay, `"one_cycle"`, or
+        schedule: Learning-rate schedule. `"linear"` or `"cosine"` decay, `"one_cycle"`, or
             `"budget"`, which rises and falls with elapsed time.
-        warmup_steps: None for a tenth of `total_steps`, three tenths with `one_cycle`. A budget
-            warms up for a tenth of the time.
-        budget_hours: Duration of the run; only with `schedule=budget`.
-        bias_correction: The original BERT used none.
-        global_clipnorm: None for no clipping.
+        warmup_steps: Steps in which the learning rate rises. None for a tenth of `total_steps`,
+            three tenths with `one_cycle`. A budget warms up for a tenth of the time.
+        budget_hours: Duration of the run. Only with `schedule=budget`.
+        weight_decay: Weight decay of the optimizer, decoupled from the gradient.
+        beta_2: Decay rate of the optimizer's second moments.
+        epsilon: Added to the denominator of the optimizer's update.
+        bias_correction: Correct the bias of the optimizer's moments. The original BERT did not.
+        global_clipnorm: Limit of the global gradient norm. None for no clipping.
         ema: Momentum of moving averages of the weights, such as 0.999. The averages are evaluated
             and saved.
-        dropout: None for the model's own.
-        objectives: names among `masked_lm`, `next_sentence`, `sentence_order`, `span_boundary`,
-            `replaced_token`, `left_to_right`, `distillation` and `layer_distillation`; None for
-            those that the records were prepared for.
+        dropout: Dropout rate. None for the model's own.
+        objectives: What is learned. Names among `masked_lm`, `next_sentence`, `sentence_order`,
+            `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
+            `layer_distillation`. None for those that the records were prepared for.
         teacher: Directory or name of the teacher model of the last two objectives.
-        mask_unit: Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
+        mask_unit: Masking unit.
         mask_rate: Fraction of the tokens to predict.
-        mask_split: Fractions of the predicted tokens that become the mask token, become a random
-            token, and stay unchanged.
+        mask_split: Shares of the predicted tokens that are masked, random and unchanged.
         max_predictions: Maximum predictions per example. None for no limit.
-        dupe_factor: Static masking: number of masks per row, used in turn. With records from
+        dupe_factor: Number of static masks per row, used in turn. With records from
             `prepare --passes`, 1 does what BERT's script does. None for new masks in each epoch.
-        generator: A published name or a `config.json`, for the architecture of the generator of
-            `replaced_token`; None for a quarter of the model's width, or for the generator in a
+        generator: Published name or `config.json` of the generator of `replaced_token`. None for a quarter of the model's width, or for the generator in a
             model directory.
         accumulation_steps: Micro-batches per replica and step.
-        remat: Recompute the activations of each layer in the backward pass instead of keeping them
-            (activation checkpointing).
-        steps_per_execution: Steps per call of the graph; divides `total_steps` and `report_every`.
+        remat: Recompute activations in the backward pass instead of keeping them. This is
+            activation checkpointing, layer by layer.
+        steps_per_execution: Steps per call of the graph. Divides `total_steps` and `report_every`.
         report_every: Steps between reports and checkpoints. There is also one at the end of the
             run, and where the records or the batch size change.
         input_workers: Machines running `keras-bert input-worker` that make the batches, such as
-            `grpc://host:5050`; the batches are the same as without them.
-        evaluate_every: Steps between evaluations on the held-out rows; a multiple of
+            `grpc://host:5050`. The batches are the same as without them.
+        evaluate_every: Steps between evaluations on the held-out rows. A multiple of
             `report_every`. None for the end only.
-        on_spike: What to do after a loss that is not finite, or that exceeds `spike_factor` times
-            the mean of the preceding report interval and is at least 1 above it: `"stop"`, or
-            `"skip"`, which rolls back to the last checkpoint and skips the rows of that interval.
-        dtype: Keras dtype policy, such as `"mixed_bfloat16"`, or `"mixed_float16"`, which uses loss
-            scaling.
+        on_spike: What to do after a loss that is not finite or far above the mean. Far is more than
+            `spike_factor` times the mean of the preceding report interval, and at least 1 above it.
+            `"skip"` rolls back to the last checkpoint and skips the rows of that interval.
+        spike_factor: Factor of the mean loss above which a loss is a spike; see `on_spike`.
+        dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`. `"mixed_float16"` uses loss scaling.
         jit_compile: Compile the forward and backward pass with XLA.
+        seed: Seed of all random choices.
 
     Source: Devlin et al., "BERT", appendix A.2, and the published code.
     """

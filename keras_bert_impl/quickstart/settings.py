@@ -16,16 +16,20 @@ class QuickstartSettings:
     """Sizes of the quickstart job, chosen to finish within ten minutes on two cores.
 
     Args:
+        vocabulary_size: Size of the vocabulary to learn.
         num_layers, hidden_dim, num_heads: Size of the encoder.
         length: Tokens of a row of the pre-training data.
         passes: Number of times that sentence pairs are drawn from the corpus.
         batch_size: Rows of a pre-training step.
+        pretraining_steps: Steps of pre-training.
         learning_rate: Peak learning rate of pre-training.
         mask_rate: Fraction of the tokens to predict.
         libraries: Number of classes.
         texts_per_library: Maximum number of labeled texts per library, for training and again for
             scoring.
+        finetuning_epochs: Epochs of fine-tuning.
         finetuning_rate: Peak learning rate of fine-tuning.
+        seed: Seed of all random choices.
     """
 
     vocabulary_size: PositiveInt = 5000

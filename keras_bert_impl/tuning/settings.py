@@ -29,26 +29,31 @@ class TuningSettings:
     as in ALBERT, a shared block counts as one layer.
 
     Args:
-        tuning: `"full"` trains all weights. `"head"` freezes the embeddings and blocks. `"bias"`
+        tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all weights. `"head"` freezes the embeddings and blocks. `"bias"`
             trains only the biases of the encoder. A kind of `Adapter` trains small added weights
             instead of the encoder's. With every option but `"full"`, a run saves only the trained
             weights, to be loaded onto the model it started from.
-        learning_rate: Peak learning rate. None means 3e-5 for `"full"`, and more where few weights
-            are trained: 5e-4 (adapters), 1e-3 (LoRA, head, bias), 5e-3 (prefix), 3e-2 (prompt).
-        head_rate: Peak learning rate above the blocks: the pooler and the head. None means
+        learning_rate: Peak learning rate. Default: 3e-5, or more where few weights are trained. That is
+            5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, 3e-2 for prompt.
+        head_rate: Peak learning rate above the blocks: the pooler and the head. Default:
             `learning_rate`; 1e-3 for prefix and prompt.
         crf_rate: Peak learning rate of the CRF weights. They start at 0 and are added to sums of
             the order of 1, so at an encoder's learning rate they would barely change.
-        layer_decay: The last block's rate is `layer_decay * learning_rate`; the factor applies
-            again at each lower layer, down to the embeddings, in (0, 1]. The pooler and the head
-            use `head_rate`. (In ELECTRA's code the last block has the square.)
+        layer_decay: Factor of the learning rate from each layer to the one below. The last block's
+            rate is `layer_decay * learning_rate`; the factor applies again at each lower layer,
+            down to the embeddings, in (0, 1]. The pooler and the head use `head_rate`. In ELECTRA's code the last block
+            has the square.
         frozen_layers: Freezes the embeddings and this many of the first layers.
         reinitialized_layers: This many of the last layers, and the pooler, start from random
             weights.
         unfreeze_gradually: The first epoch trains only the head; each later epoch trains one more
             layer, from the top.
-        adapter_size, lora_alpha, lora_dropout, lora_projections: see `size`, `alpha`, `dropout` and
-            `projections` of `Adapter`.
+        adapter_size: Rank of LoRA, width of adapters, or length of the prefix or prompt. See `size`
+            of `Adapter`. Default: that of `Adapter`.
+        lora_alpha: Scale of the LoRA update, divided by its rank. See `alpha` of `Adapter`.
+        lora_dropout: Dropout before the LoRA weights. See `dropout` of `Adapter`.
+        lora_projections: Attention projections that get LoRA weights. See `projections` of
+            `Adapter`.
 
     Raises:
         InputError: the settings cannot be combined.

@@ -1,7 +1,6 @@
 """The `keras-bert` command: help, errors, exit statuses."""
 
 import errno
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import pytest
 
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -30,17 +28,49 @@ def failing_command(monkeypatch):
     return errors
 
 
-def test_the_overview_names_every_command(capsys):
-    assert cli.main([]) == 0
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"], ["-h"]])
+def test_the_overview_names_every_command(arguments, capsys):
+    assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert all(f"  {command} " in out for command in cli.COMMANDS)
+    assert [title for title in cli.GROUPS if f"\n\n{title}:\n" in out] == list(cli.GROUPS)
+    assert out.count("\n") < 40 and max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_help_fits_a_screen(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main([command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 40 and max(map(len, lines)) <= 100
+    monkeypatch.setenv("COLUMNS", "70")
+    assert cli.main([command, "--help"]) == 0
+    narrow = capsys.readouterr().out.partition("\nexamples:")[0].splitlines()
+    assert max(len(line) for line in narrow) <= 78  # the longest words are cut nowhere
+
+
+@pytest.mark.parametrize("arguments", [["help", "finetune"], ["finetune", "-h"]])
+def test_help_is_a_command_as_well(arguments, capsys):
+    assert cli.main(["finetune", "--help"]) == 0
+    expected = capsys.readouterr().out
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_every_argument_is_explained(command):
+    _, parser = cli.load(command)
+    for action in parser._actions:
+        assert action.help and len(action.help) > 5, action
+        if action.option_strings and action.nargs != 0:
+            assert action.metavar or action.choices, action
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
 def test_help_has_an_example(command, capsys):
     assert cli.main([command, "--help"]) == 0
     out = capsys.readouterr().out
-    assert f"example:\n  keras-bert {command}" in out and "--debug" in out
+    assert f"examples:\n  keras-bert {command}" in out and "--debug" in out
 
 
 def test_help_imports_no_tensorflow():
@@ -58,6 +88,7 @@ def test_help_imports_no_tensorflow():
     [
         (["modles"], "there is no command 'modles'; did you mean 'models'?"),
         (["convert", "--from", "model", "--to", ""], "the value of to is empty; is a variable"),
+        (["help", "modles"], "there is no command 'modles'; did you mean 'models'?"),
         (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["--unknown"], "there is no option --unknown; there is --debug, --help, --version"),
@@ -73,6 +104,28 @@ def test_help_imports_no_tensorflow():
         (
             ["finetune", "--out=x", "--batchsize=4"],
             "there is no option --batchsize; did you mean --batch",
+        ),
+        (
+            ["finetune", "--out=x", "--task=mrcp"],
+            "--task: there is no 'mrcp'; did you mean 'mrpc'? (`keras-bert finetune --help`",
+        ),
+        (
+            ["export", "--model=x", "--format=onx"],
+            "--format: there is no 'onx'; did you mean 'onnx'",
+        ),
+        (
+            ["pretrain", "x", "--out=x", "--recipe=bert_bse"],
+            "there is no recipe 'bert_bse' named albert_base",
+        ),
+        (["recipes", "bert_bse"], "there is no recipe 'bert_bse'; did you mean 'bert_base'?"),
+        (
+            ["finetune", "--out=x", "--model=bert-base-uncasd"],
+            "model=bert-base-uncasd: No model is named 'bert-base-uncasd'. Did you mean "
+            "'bert-base-uncased'",
+        ),
+        (
+            ["finetune", "--out=x", "--strategy=mirored"],
+            "--strategy: there is no 'mirored'; did you mean 'mirrored'?",
         ),
         (
             ["finetune", "--out=x", "--model=m", "lr=1"],
@@ -141,23 +194,6 @@ def test_full_output_device_is_reported():
         )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "the disk is full" in done.stderr
-
-
-def test_models_json(capsys):
-    assert cli.main(["models", "--json"]) == 0
-    models = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert list(models) == list(MODELS)
-    # Published parameter counts.
-    assert models["bert-base-uncased"]["parameters"] == 109_482_240
-    assert models["bert_uncased_L-2_H-128_A-2"]["parameters"] == 4_385_920
-
-
-def test_models_table(capsys):
-    assert cli.main(["models"]) == 0
-    header, *rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == len(MODELS)
-    assert header.split()[:2] == ["name", "parameters"]
-    assert rows[0].split()[:4] == ["bert-base-uncased", "109,482,240", "bert", "12"]
 
 
 @pytest.mark.parametrize("command", [["adapt", "corpus.txt"], ["pretrain", "records"]])

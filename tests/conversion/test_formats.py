@@ -131,7 +131,7 @@ def test_warns_about_unknown_tensors(theirs, tmp_path, caplog):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--form", "onnx"], "form must be one of huggingface, google, keras_hub"),
+        (["--form", "onnx"], "there is no 'onnx'; choose from huggingface, google, keras_hub"),
         (["--from", "nowhere"], "No model is named 'nowhere'"),
         (["--from", "./nowhere"], "does not exist"),
         (["--from", "hf://a"], "must have the form hf://owner/name"),

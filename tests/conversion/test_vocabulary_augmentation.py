@@ -76,7 +76,7 @@ def test_command_writes_a_trainable_model(theirs, tmp_path, capsys):
     (tmp_path / "domain.txt").write_text("\n".join(TEXTS))
     command = ["vocab", str(tmp_path / "domain.txt"), "--extend", str(theirs), "--add", "1"]
     assert main([*command, "--min-frequency", "2", "--out", str(tmp_path / "more")]) == 0
-    assert "added 1 tokens (big" in capsys.readouterr().out
+    assert "added 1 tokens (big" in capsys.readouterr().err
     model = MaskedLM.from_pretrained(tmp_path / "more")
     assert model.encoder.config.vocabulary_size == 54
     assert main([*command, "--min-frequency", "9", "--out", str(tmp_path / "none")]) == 2

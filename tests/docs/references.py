@@ -99,22 +99,19 @@ def command(name):
         KeyError: there is none.
     """
     module = importlib.import_module(f"keras_bert_impl.cli.{main.COMMANDS[name][0]}")
-    found = Command(main.CommandParser(prog=f"keras-bert {name}"))
-    add_settings = cli_settings.add_settings
+    add_settings, given = getattr(module, "add_settings", None), []
 
-    def add(parser, settings_class, recipes=None):
-        found.settings_class, found.recipes = settings_class, recipes
-        add_settings(parser, settings_class, recipes)
+    def add(parser, *arguments, **options):
+        given.extend(arguments)
+        add_settings(parser, *arguments, **options)
 
-    if hasattr(module, "add_settings"):
+    if add_settings:
         module.add_settings = add
     try:
-        module.add_arguments(found.parser)
-        main._add_debug(found.parser)
+        return Command(main.load(name)[1], *given[:2])
     finally:
-        if hasattr(module, "add_settings"):
+        if add_settings:
             module.add_settings = add_settings
-    return found
 
 
 def parse(words):
@@ -124,13 +121,13 @@ def parse(words):
         InputError: an argument, a setting or its value is not accepted.
     """
     name, rest = main._split(words)
-    if name is None:
+    if name in (None, "help"):
         assert set(rest) <= {"--help", "-h", "--version"}, rest
         return
     found = command(name)
     if "--help" in rest or "-h" in rest:
         return
-    parsed = found.parser.parse_intermixed_args(list(map(main._dashed, rest)))
+    parsed = main.parse(found.parser, rest)
     if found.settings_class is None:
         return
     if parsed.recipe and parsed.recipe not in (found.recipes or {}):

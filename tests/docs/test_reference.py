@@ -1,5 +1,6 @@
 """The generated reference: every public name has one page, and every setting a sentence."""
 
+import argparse
 import dataclasses
 import importlib
 import inspect
@@ -7,12 +8,17 @@ import re
 from pathlib import Path
 
 import api
+import commands_page
 import pytest
 import settings_page
 
 import keras_bert_impl
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.cli.settings_help import sentences_of
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tasks import LongTexts
+from tests.docs import blocks
 
 PAGES = api.pages()
 SECTIONS = settings_page.sections()
@@ -89,19 +95,6 @@ def test_every_settings_class_of_the_package_is_listed():
     assert found <= listed
 
 
-def test_sentences_from_elsewhere_are_needed():
-    """A field that its own docstring describes leaves the table of `ELSEWHERE`."""
-    without = {
-        field.name
-        for _, settings_class, _ in settings_page.CLASSES
-        for field in dataclasses.fields(settings_class)
-        if field.name not in settings_page.sentences_of(settings_class.__doc__)
-    }
-    arguments = set(inspect.signature(prepare).parameters)
-    without |= arguments - settings_page.sentences_of(prepare.__doc__).keys()
-    assert settings_page.ELSEWHERE.keys() <= without
-
-
 def test_sentences_of_arguments():
     docstring = """A class.
 
@@ -113,11 +106,45 @@ def test_sentences_of_arguments():
     Raises:
         InputError: never.
     """
-    assert settings_page.sentences_of(docstring) == {
+    assert sentences_of(docstring) == {
         "first": "One sentence.",
         "second": "Both.",
         "third": "Both.",
     }
+
+
+# === Commands ===
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_the_page_of_commands_has_every_argument(command):
+    _, parser = cli.load(command)
+    table = "\n".join(commands_page.section(parser))
+    for group in parser._action_groups:
+        for action in group._group_actions if group.title != "help" else []:
+            name = action.option_strings[0] if action.option_strings else action.metavar
+            is_hidden = action.help is argparse.SUPPRESS
+            choices = action.choices and f"{{{','.join(action.choices)}}}"
+            line = f"| `{name or choices or action.dest}".replace("|", "\\|")[1:]
+            assert (line in table) != is_hidden, action
+    assert f"```bash\nkeras-bert {command}" in table
+
+
+def test_the_page_of_commands_has_every_command_once():
+    page = commands_page.page()
+    assert re.findall(r"^### (.*)$", page, re.MULTILINE) == list(cli.COMMANDS)
+    assert "argparse" not in page and "%(" not in page and "==SUPPRESS" not in page
+
+
+def test_examples_of_commands_are_accepted():
+    problems = []
+    for _, source in blocks.blocks(commands_page.page(), "bash"):
+        for words in blocks.commands(source):
+            try:
+                blocks.check_command(words)
+            except (InputError, AssertionError, KeyError) as error:
+                problems.append(f"keras-bert {' '.join(words)}: {error}")
+    assert problems == []
 
 
 # === Docstrings ===

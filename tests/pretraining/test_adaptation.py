@@ -142,16 +142,17 @@ def command(folder, tmp_path):
     [
         (["adapt_steps=5"], "adapt_steps needs --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
-        (["--adapt", "gone.txt", "crf=true"], "crf is not a setting of TextClassifier"),
+        (["--adapt", "{0}", "crf=true"], "crf is not a setting of TextClassifier"),
         (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),
         (
-            ["--adapt", "gone.txt", "--seeds", "1,2", "epochs=0"],
+            ["--adapt", "{0}", "--seeds", "1,2", "epochs=0"],
             "epochs must be a positive integer",
         ),
     ],
 )
-def test_command_rejects_invalid_arguments(command, tmp_path, capsys, arguments, message):
-    assert main([*command, *arguments]) == 2
+def test_command_rejects_invalid_arguments(folder, command, tmp_path, capsys, arguments, message):
+    corpus = folder / "corpus.txt"
+    assert main([*command, *(argument.format(corpus) for argument in arguments)]) == 2
     assert message in capsys.readouterr().err.strip().splitlines()[-1]
     assert not (tmp_path / "out").exists()
 

@@ -75,7 +75,7 @@ def test_the_list_and_a_file(capsys, tmp_path):
     assert cli.main(["recipes", "electra_small", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == recipes()["electra_small"]
     assert cli.main(["recipes", "electra"]) == 2
-    assert "there is no recipe 'electra'; choose from albert_base" in capsys.readouterr().err
+    assert "there is no recipe 'electra'; did you mean 'electra_base'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_list_and_a_file(capsys, tmp_path):
                 "records_objective=null",
                 "records_tokenizer=null",
             ],
-            "No published model is named 'MODEL'",
+            "No model is named 'MODEL'",
         ),
     ],
 )

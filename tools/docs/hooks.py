@@ -8,12 +8,16 @@ from mkdocs.structure.files import File, Files
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 import api  # noqa: E402
+import commands_page  # noqa: E402
 import settings_page  # noqa: E402
 
 
 def on_files(files: Files, config) -> Files:
     """Adds the generated pages."""
-    pages = api.pages() | {"reference/settings.md": settings_page.page()}
+    pages = api.pages() | {
+        "reference/commands.md": commands_page.page(),
+        "reference/settings.md": settings_page.page(),
+    }
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

@@ -6,14 +6,12 @@ package checks. `prepare` and `LongTexts` import TensorFlow and are read with `a
 
 import ast
 import dataclasses
-import inspect
-import re
-import typing
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.cli.settings_help import sentences_of, settings_of
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings
@@ -67,18 +65,6 @@ STATIC = [
         "[Prepare records](../pretraining.md#prepare-records).",
     ),
 ]
-# Fields that their class's docstring does not describe, or describes under another field.
-ELSEWHERE = {
-    "weight_decay": "Weight decay of the optimizer, decoupled from the gradient.",
-    "beta_2": "Decay rate of the optimizer's second moments.",
-    "epsilon": "Added to the denominator of the optimizer's update.",
-    "spike_factor": "Factor of the mean loss above which a loss is a spike; see `on_spike`.",
-    "seed": "Seed of all random choices.",
-    "vocabulary_size": "Size of the vocabulary to learn.",
-    "pretraining_steps": "Steps of pre-training.",
-    "finetuning_epochs": "Epochs of fine-tuning.",
-    "max_examples_per_row": "Maximum number of examples packed into a row.",
-}
 
 
 class Row(NamedTuple):
@@ -113,13 +99,9 @@ def sections() -> list[tuple[str, list[Row], str]]:
 
 def class_rows(settings_class: type) -> list[Row]:
     """Returns the rows of the fields that a dataclass itself declares."""
-    own = inspect.get_annotations(settings_class)
-    hints = typing.get_type_hints(settings_class, include_extras=True)
-    fields = [field for field in dataclasses.fields(settings_class) if field.name in own]
-    sentences = sentences_of(settings_class.__doc__ or "")
     return [
-        Row(f.name, _cell(rule(hints[f.name])), _default(f.default), _sentence(f.name, sentences))
-        for f in fields
+        Row(s.name, _cell(rule(s.annotation)), _default(s.default), _cell(s.text))
+        for s in settings_of(settings_class)
     ]
 
 
@@ -129,7 +111,7 @@ def static_rows(file: str, name: str) -> list[Row]:
     node = next(n for n in tree.body if getattr(n, "name", None) == name)
     sentences = sentences_of(ast.get_docstring(node) or "")
     return [
-        Row(n, f"`{_cell(ast.unparse(kind))}`", default, _sentence(n, sentences))
+        Row(n, f"`{_cell(ast.unparse(kind))}`", default, _cell(sentences.get(n, "")))
         for n, kind, default in _arguments(node)
     ]
 
@@ -145,28 +127,6 @@ def _arguments(node: ast.stmt) -> Iterable[tuple[str, ast.expr, str]]:
         for argument, value in zip(arguments, [*[None] * missing, *node.args.defaults]):
             if argument.annotation is not None:
                 yield argument.arg, argument.annotation, _code(value)
-
-
-def sentences_of(docstring: str) -> dict[str, str]:
-    """Returns a dict of argument to its text in the `Args:` of a docstring."""
-    _, _, rest = inspect.cleandoc(docstring).partition("\nArgs:\n")
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in rest.splitlines():
-        if line and not line.startswith(" "):
-            break
-        entry = re.fullmatch(r"    (\w+(?:, \w+)*): (.*)", line)
-        if entry:
-            names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2])
-        elif line.strip():
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return found
-
-
-def _sentence(name: str, sentences: dict[str, str]) -> str:
-    text = sentences.get(name) or ELSEWHERE.get(name, "")
-    return _cell(text[:1].upper() + text[1:])
 
 
 def _default(value: object) -> str:

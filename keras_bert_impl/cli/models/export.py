@@ -6,90 +6,69 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from keras_bert_impl.cli.common import add_tuned_model, say
+from keras_bert_impl.cli.kinds import FOLDER, OUTPUT_DIRECTORY
 from keras_bert_impl.cli.models import export_network
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
     "  keras-bert export --model run --out models/reviews --check\n"
-    "  keras-bert export --model run --check models/reviews/1\n"
     "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"
-    "  keras-bert export --model run --out exported --format onnx --precision int8 --max-drop 0.5 "
-    "--dev dev.csv --text review --label stars"
+    "  keras-bert export --model run --out exported --format onnx --precision int8"
 )
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    add_tuned_model(parser)
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help="the directory to write; for a SavedModel, the folder of the model's versions, which "
-        "has the model's name and gets the next version number",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("saved_model", *export_network.FORMATS),
-        default="saved_model",
-        help="a SavedModel that takes raw strings, or a model for another runtime that takes token "
-        "ids; default: saved_model",
-    )
-    parser.add_argument(
+    group = add_tuned_model(parser)
+    group.add_argument(
         "--as",
         dest="use",
         choices=["encoder", "embedder", "masked-lm"],
-        help="the kind of model to export; default: the task that it was fine-tuned for",
+        help="kind of model to export; default: the task that it was fine-tuned for",
     )
-    parser.add_argument(
-        "--ids-only",
-        action="store_true",
-        help="SavedModel only: take token ids but no strings, for a server without TF-Text",
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--out",
+        type=OUTPUT_DIRECTORY,
+        metavar="DIR",
+        help="directory to write; for a SavedModel, the folder of the model's versions, which has "
+        "the model's name and gets the next version number",
     )
-    parser.add_argument(
-        "--xla",
-        metavar="ROWSxLENGTH,...",
-        help="SavedModel only: batch shapes that XLA compiles the encoder for, such as "
-        "1x128,8x128; batches are padded to a shape if they fill at least half of it, and run "
-        "without XLA otherwise",
+    group.add_argument(
+        "--format",
+        choices=("saved_model", *export_network.FORMATS),
+        default="saved_model",
+        metavar="NAME",
+        help=f"saved_model, which takes raw strings; {', '.join(export_network.FORMATS)} take ids",
     )
-    parser.add_argument(
+    group = parser.add_argument_group("with --format saved_model")
+    group.add_argument(
         "--check",
         nargs="?",
         const=True,
+        type=FOLDER,
         metavar="DIR",
         help="run the exported SavedModel, or the one in DIR, in a process that has only "
-        "TensorFlow and TF-Text, and exit with status 1 if its outputs differ from the model's by "
-        "more than 1e-5",
+        "TensorFlow and TF-Text; exit with status 1 if outputs differ by more than 1e-5",
+    )
+    group.add_argument(
+        "--ids-only",
+        action="store_true",
+        help="take token ids but no strings, for a server without TF-Text",
+    )
+    group.add_argument(
+        "--xla",
+        metavar="ROWSxLENGTH,...",
+        help="batch shapes that XLA compiles the encoder for, such as 1x128,8x128; batches are "
+        "padded to a shape if they fill at least half of it, and run without XLA otherwise",
     )
     export_network.add_arguments(parser)
 
 
-def run(arguments: Namespace) -> None:
-    """Exports a model and prints where, or checks an export and prints the largest difference."""
-    _check_arguments(arguments)
-    buckets = _buckets(arguments.xla)
-    from keras_bert_impl.tasks.runs.served import load_model, load_signatures
-
-    if arguments.format != "saved_model":
-        # The exported file is compared with a float32 model.
-        model = load_model(arguments.model, arguments.use, "float32", arguments.base)
-        export_network.run(arguments, model)
-        return
-    from keras_bert_impl.serving import export_version
-
-    signatures = load_signatures(arguments.model, arguments.use, arguments.dtype, arguments.base)
-    signatures.buckets = buckets
-    path = arguments.check
-    if arguments.out:
-        run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
-        path = export_version(signatures, arguments.out, arguments.ids_only, run_directory)
-        say(f"wrote the SavedModel to {path}")
-    if arguments.check:
-        _check(signatures, path)
-
-
-def _check_arguments(arguments):
+def check(arguments: Namespace) -> None:
+    """Checks the combination of arguments."""
     export_network.check(arguments)
+    _buckets(arguments.xla)
     if arguments.format != "saved_model":
         for name in ("ids_only", "check", "dtype", "xla"):
             if getattr(arguments, name):
@@ -103,6 +82,28 @@ def _check_arguments(arguments):
         raise InputError("--check sends strings, which --ids-only does not export.")
     if arguments.xla and not arguments.out:
         raise InputError("--xla needs --out, the SavedModel to write.")
+
+
+def run(arguments: Namespace) -> None:
+    """Exports a model and prints where, or checks an export and prints the largest difference."""
+    from keras_bert_impl.tasks.runs.served import load_model, load_signatures
+
+    if arguments.format != "saved_model":
+        # The exported file is compared with a float32 model.
+        model = load_model(arguments.model, arguments.use, "float32", arguments.base)
+        export_network.run(arguments, model)
+        return
+    from keras_bert_impl.serving import export_version
+
+    signatures = load_signatures(arguments.model, arguments.use, arguments.dtype, arguments.base)
+    signatures.buckets = _buckets(arguments.xla)
+    path = arguments.check
+    if arguments.out:
+        run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
+        path = export_version(signatures, arguments.out, arguments.ids_only, run_directory)
+        say(f"wrote the SavedModel to {path}")
+    if arguments.check:
+        _check(signatures, path)
 
 
 def _buckets(text):

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.cli.common import say
-from keras_bert_impl.cli.examples import add_examples, read_examples_of
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
+from keras_bert_impl.cli.kinds import FILE
+from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.formats import NAMES, exporter
 
@@ -22,11 +24,11 @@ FORMATS = tuple(NAMES)
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments in addition to those of every export."""
-    group = parser.add_argument_group("with --format onnx, litert or openvino")
+    group = parser.add_argument_group(Rare(f"with --format {', '.join(FORMATS)}"))
     group.add_argument(
         "--precision",
         choices=("fp32", "fp16", "int8"),
-        help="the precision of weights; default: fp32",
+        help="precision of weights; default: fp32",
     )
     group.add_argument(
         "--standard",
@@ -35,23 +37,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--calibrate",
+        type=FILE,
         metavar="FILE",
-        help="ONNX and OpenVINO in int8: a file with a text on each line, to compute the scales of "
+        help="ONNX and OpenVINO in int8: file with a text on each line, to compute the scales of "
         "activations from; default: they are computed at run time",
     )
     group.add_argument(
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="write nothing if the exported model scores more than this many points below the model on the "
-        "examples",
+        help="write nothing if the exported model scores more than this many points below the "
+        "model on the examples",
     )
-    examples = parser.add_argument_group("labelled examples to score the exported model on")
-    add_examples(examples, is_training=False)
+    title = Rare("labelled examples to score the exported model on")
+    add_examples(parser, is_training=False, title=title)
 
 
 def check(arguments: Namespace) -> None:
     """Raises an `InputError` for arguments that the format does not support."""
+    check_examples(arguments)
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:

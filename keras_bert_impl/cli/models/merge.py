@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_base, say
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
 
 EXAMPLE = "  keras-bert merge --model run --out merged"
 
@@ -12,10 +13,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         required=True,
+        type=MODEL,
         metavar="DIR",
-        help="a run directory, or one written by save_tuned or peft",
+        help="run directory, or one written by save_tuned or peft",
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="the directory to write")
+    parser.add_argument(
+        "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
+    )
     add_base(parser)
 
 

@@ -4,6 +4,7 @@ import argparse
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import say
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
 
 EXAMPLE = """  keras-bert student --teacher DIR --layers 6 --out student
   keras-bert student --teacher DIR --layers 0,2,4 --out student"""
@@ -12,16 +13,27 @@ EXAMPLE = """  keras-bert student --teacher DIR --layers 6 --out student
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
-        "--teacher", required=True, metavar="MODEL", help="see `keras-bert convert --from`"
+        "--teacher",
+        required=True,
+        type=MODEL,
+        metavar="MODEL",
+        help="model to take layers from, in any form that `keras-bert convert --from` takes",
     )
     parser.add_argument(
         "--layers",
         required=True,
         type=_layers,
-        help="the number of layers, spread evenly from the first to the last; or their indices, "
-        "from 0, such as 0,2,4",
+        metavar="N|A,B",
+        help="number of layers, spread evenly from the first to the last; or their indices, from "
+        "0, such as 0,2,4",
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="the model directory to write")
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=OUTPUT_DIRECTORY,
+        metavar="DIR",
+        help="model directory to write",
+    )
 
 
 def run(arguments: Namespace) -> None:

@@ -3,20 +3,25 @@
 import dataclasses
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import add_run, prepared_strategy, say
+from keras_bert_impl.cli.common import add_run, check_run, prepared_strategy, say
+from keras_bert_impl.cli.kinds import MODEL, PATH
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 
 EXAMPLE = (
     "  keras-bert adapt --model DIR corpus.txt --out adapted adapt_steps=5000\n"
-    "  keras-bert finetune --model adapted/run/model --train train.csv --dev dev.csv --text review "
-    "--label stars --out run"
+    "  keras-bert finetune --model adapted/run/model --train train.csv --dev dev.csv --out run"
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(AdaptationSettings):
-    """All settings of the command."""
+    """Precision and seed.
+
+    Args:
+        dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
+        seed: Seed of all random choices.
+    """
 
     dtype: str = "float32"
     seed: int = 1
@@ -24,15 +29,25 @@ class _Settings(AdaptationSettings):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("text", help="text without labels: a file, a folder or a tfds:// name")
-    parser.add_argument(
+    group = parser.add_argument_group("text and model")
+    group.add_argument(
+        "text", type=PATH, help="text without labels: a file, a folder or a tfds:// name"
+    )
+    group.add_argument(
         "--model",
         required=True,
-        metavar="DIR",
-        help="the model directory, or the name of a model, to train further",
+        type=MODEL,
+        metavar="MODEL",
+        help="model directory or published name to train further",
     )
     add_run(parser)
-    add_settings(parser, _Settings)
+    add_settings(parser, _Settings, main=[field.name for field in dataclasses.fields(_Settings)])
+
+
+def check(arguments: Namespace) -> None:
+    """Checks the combination of arguments, and the settings."""
+    check_run(arguments)
+    resolve_settings(arguments, _Settings)
 
 
 def run(arguments: Namespace) -> None:

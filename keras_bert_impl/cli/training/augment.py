@@ -4,7 +4,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from keras_bert_impl.cli.common import positive_int, say
-from keras_bert_impl.cli.examples import add_examples, read_examples
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
@@ -16,30 +17,44 @@ EXAMPLE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "--model", required=True, metavar="DIR", help="a masked language model to draw words from"
+    group = parser.add_argument_group("model and output")
+    group.add_argument(
+        "--model",
+        required=True,
+        type=MODEL,
+        metavar="MODEL",
+        help="masked language model to draw words from",
+    )
+    group.add_argument(
+        "--out", required=True, type=OUTPUT_FILE, metavar="FILE.jsonl", help="file to write"
     )
     add_examples(parser, is_training=True, is_scored=False)
-    parser.add_argument("--out", required=True, metavar="FILE.jsonl", help="the file to write")
-    parser.add_argument(
-        "--copies", type=positive_int, default=20, help="number of copies of a text; default: 20"
+    group = parser.add_argument_group("copies")
+    group.add_argument(
+        "--copies", type=positive_int, default=20, metavar="N", help="number of copies of a text"
     )
-    parser.add_argument(
-        "--rate", type=float, default=0.4, help="fraction of words to replace; default: 0.4"
+    group.add_argument(
+        "--rate", type=float, default=0.4, metavar="SHARE", help="share of words to replace"
     )
-    parser.add_argument(
+    group.add_argument(
         "--top-k",
         type=positive_int,
         default=15,
-        help="number of words to choose a replacement from; default: 15",
+        metavar="N",
+        help="number of words to choose a replacement from",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random choices; default: 0")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random choices")
+
+
+def check(arguments: Namespace) -> None:
+    """Checks the combination of arguments."""
+    if Path(arguments.out).suffix != ".jsonl":
+        raise InputError(f"--out must end in .jsonl. Received: {arguments.out}")
+    check_examples(arguments)
 
 
 def run(arguments: Namespace) -> None:
     """Writes the texts with their copies, and prints how many."""
-    if Path(arguments.out).suffix != ".jsonl":
-        raise InputError(f"--out must end in .jsonl. Received: {arguments.out}")
     examples = read_examples(arguments, "train")
     from keras_bert_impl.tasks.language_modelling.augmentation import augment, write_examples
     from keras_bert_impl.tasks.language_modelling.model import MaskedLM

@@ -7,13 +7,16 @@ from pathlib import Path
 
 from keras_bert_impl.cli.common import (
     add_run,
+    check_run,
     prepared_strategy,
     print_json,
     print_scores,
     print_table,
     say,
 )
-from keras_bert_impl.cli.examples import add_examples, read_more, read_train_and_dev
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_more, read_train_and_dev
+from keras_bert_impl.cli.kinds import MODEL, PATH, check_model
+from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import options_of
 from keras_bert_impl.cli.settings import add_settings, given_settings, overrides_of, read_grid
 from keras_bert_impl.io.errors import InputError
@@ -22,20 +25,14 @@ from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings
 
 EXAMPLE = (
-    "  keras-bert finetune --model DIR --task mrpc --data glue --out run epochs=4\n"
-    "  keras-bert finetune --model DIR --train train.csv --dev dev.csv --text review "
-    "--label stars --out run\n"
-    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 --text review --label stars "
-    "--out run --epochs 4\n"
-    "  keras-bert finetune --model DIR --task tagging --train train.conllu --dev dev.conllu "
+    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 --text body --label tag "
     "--out run\n"
-    "  keras-bert finetune --model DIR --task squad --train train-v2.0.json --dev dev-v2.0.json "
-    "--out run\n"
-    "  keras-bert finetune --model DIR --task choice --train train.csv --dev val.csv --out run\n"
-    "  keras-bert finetune --model DIR --task similarity --data glue --out run loss=cosent\n"
-    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --seeds 1,2,3 --sweep\n"
-    "  keras-bert finetune --model DIR --task rte --data glue --out run --adapt corpus.txt"
+    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --seeds 1,2,3 --sweep"
 )
+_MAIN = (
+    "epochs", "batch_size", "learning_rate", "max_length", "warmup", "dropout", "tuning",
+    "keep_best", "patience", "dtype", "seed",
+)  # fmt: skip
 
 _PAPER = "paper"
 
@@ -47,36 +44,52 @@ class _Settings(FinetuneSettings, AdaptationSettings):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("--model", metavar="DIR", help="the model directory to start from")
-    add_examples(parser, is_training=True)
-    parser.add_argument(
-        "--adapt",
-        metavar="TEXT",
-        help="a file or folder of text without labels, to continue the model's pre-training on "
-        "first; its settings are adapt_...",
+    group = add_run(parser, "model and output")
+    group.add_argument(
+        "--model",
+        type=MODEL,
+        metavar="MODEL",
+        help="model directory or published name to start from",
     )
-    parser.add_argument(
+    group.add_argument("--json", action="store_true", help="print the scores as JSON")
+    add_examples(parser, is_training=True)
+    add_settings(parser, _Settings, main=_MAIN)
+    group = parser.add_argument_group(Rare("several runs, adaptation and checkpoints"))
+    group.add_argument(
         "--seeds",
         type=_seeds,
         metavar="1,2,3",
         help="train with each of these seeds; --out has the spread of the scores, and the best "
         "model",
     )
-    parser.add_argument(
+    grid = ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items())
+    group.add_argument(
         "--sweep",
         nargs="?",
         const=_PAPER,
         metavar="FILE.yaml",
         help="train with each combination of settings, and compare them on --dev; the file has "
-        "lines `setting: [value, ...]`; default: those of the BERT paper, "
-        + ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items()),
+        f"lines `setting: [value, ...]`; default: those of the BERT paper, {grid}",
     )
-    add_run(parser)
-    parser.add_argument(
+    group.add_argument(
+        "--adapt",
+        type=PATH,
+        metavar="TEXT",
+        help="file or folder of text without labels, to continue the model's pre-training on "
+        "first; its settings are adapt_...",
+    )
+    group.add_argument(
         "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
     )
-    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
-    add_settings(parser, _Settings)
+
+
+def check(arguments: Namespace) -> None:
+    """Checks the combination of arguments, and the settings."""
+    check_run(arguments)
+    check_examples(arguments)
+    _, settings, _ = _resolve(arguments)
+    for name in ("model", "teacher"):
+        check_model(name, settings.get(name))
 
 
 def run(arguments: Namespace) -> None:

@@ -1,11 +1,10 @@
 """`keras-bert input-worker`: makes batches for pre-training on other machines."""
 
 import socket
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from keras_bert_impl.cli.common import positive_int
+from keras_bert_impl.cli.common import positive_int, say
 
 EXAMPLE = "  keras-bert input-worker --port 5050"
 
@@ -14,21 +13,23 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument(
         "--host",
-        default=socket.gethostname(),
-        help="this machine's name, as other machines reach it; default: %(default)s",
+        metavar="NAME",
+        help="this machine's name, as other machines reach it; default: its host name",
     )
     parser.add_argument(
         "--port",
         type=positive_int,
         default=5050,
-        help="the first of two ports to use; default: 5050",
+        metavar="N",
+        help="first of two ports to use",
     )
 
 
 def run(arguments: Namespace) -> None:
     """Serves until stopped."""
-    server = start(arguments.host, arguments.port)
-    print(f"input_workers=[grpc://{arguments.host}:{arguments.port}]", file=sys.stderr, flush=True)
+    host = arguments.host or socket.gethostname()
+    server = start(host, arguments.port)
+    say(f"input_workers=[grpc://{host}:{arguments.port}]")
     server.join()
 
 

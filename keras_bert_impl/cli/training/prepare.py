@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_documents, positive_int, print_json
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
 from keras_bert_impl.io.progress import Progress
 
 EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
@@ -11,56 +12,77 @@ TENSORFLOW_ALONE = True
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RUNNERS
+    from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 
     add_documents(parser)
-    parser.add_argument(
-        "--out", required=True, metavar="DIR", help="the folder of records to write, or gs://..."
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--out",
+        required=True,
+        type=OUTPUT_DIRECTORY,
+        metavar="DIR",
+        help="folder of records to write, or gs://...",
     )
-    parser.add_argument(
+    group.add_argument("--json", action="store_true", help="print the manifest as JSON")
+    group = parser.add_argument_group("records")
+    add = group.add_argument
+    add(
         "--tokenizer",
         required=True,
+        type=MODEL,
         metavar="DIR",
-        help="a model directory, or the --out of `keras-bert vocab`",
+        help="model directory or name, or the --out of `keras-bert vocab`",
     )
-    parser.add_argument(
-        "--length", type=positive_int, default=128, help="number of tokens in a row; default: 128"
-    )
-    parser.add_argument(
+    add("--length", type=positive_int, default=128, metavar="N", help="tokens of a row")
+    add(
         "--objective",
         choices=RECORDS_OBJECTIVES,
         default="mlm_nsp",
         help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
-        "(mlm); default: mlm_nsp",
+        "(mlm)",
     )
-    parser.add_argument(
+    add(
         "--held-out",
         type=float,
         default=0.0,
-        help="fraction of the documents to hold out for evaluation; default: 0",
+        metavar="SHARE",
+        help="share of the documents to hold out for evaluation",
     )
-    parser.add_argument(
+    add(
         "--passes",
         type=positive_int,
         default=1,
-        help="number of passes over the text, each with new pairs; default: 1",
+        metavar="N",
+        help="passes over the text, each with new pairs",
     )
-    parser.add_argument("--no-packing", action="store_true", help="write one example per row")
-    parser.add_argument(
-        "--workers", type=positive_int, help="number of processes; default: one per core"
+    add("--no-packing", action="store_true", help="write one example per row")
+    add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
+    _add_processes(parser)
+
+
+def _add_processes(parser):
+    from keras_bert_impl.pretraining.settings import RUNNERS
+
+    group = parser.add_argument_group("processes")
+    group.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="number of processes; default: one per core",
     )
-    parser.add_argument(
-        "--runner", choices=RUNNERS, help="the Apache Beam runner to use instead of processes"
+    group.add_argument(
+        "--runner",
+        choices=RUNNERS,
+        metavar="NAME",
+        help=f"Apache Beam runner to use instead of processes: {', '.join(RUNNERS)}",
     )
-    parser.add_argument(
+    group.add_argument(
         "--runner-option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of the Beam pipeline, such as direct_num_workers=4; may be repeated",
+        help="option of the Beam pipeline, such as direct_num_workers=4; may be repeated",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random choices; default: 0")
-    parser.add_argument("--json", action="store_true", help="print the manifest as JSON")
 
 
 def run(arguments: Namespace) -> None:

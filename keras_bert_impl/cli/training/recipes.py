@@ -3,6 +3,8 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import print_json, print_table
+from keras_bert_impl.cli.kinds import RECIPE
+from keras_bert_impl.cli.parser import suggestion
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 
@@ -12,7 +14,7 @@ USES_TENSORFLOW = False
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("name", nargs="?", help="print the file of this recipe")
+    parser.add_argument("name", nargs="?", type=RECIPE, help="recipe to print the file of")
     parser.add_argument("--json", action="store_true", help="print all settings as JSON")
 
 
@@ -20,7 +22,8 @@ def run(arguments: Namespace) -> None:
     """Prints the table, the settings or the file."""
     known = recipes()
     if arguments.name not in (None, *known):
-        raise InputError(f"there is no recipe {arguments.name!r}; choose from {', '.join(known)}.")
+        hint = suggestion(arguments.name, known) or f"choose from {', '.join(known)}."
+        raise InputError(f"there is no recipe {arguments.name!r}; {hint}")
     if arguments.json:
         print_json(known if arguments.name is None else known[arguments.name])
     elif arguments.name is not None:

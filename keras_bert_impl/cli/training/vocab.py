@@ -2,7 +2,8 @@
 
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import add_documents, positive_int
+from keras_bert_impl.cli.common import add_documents, positive_int, say
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.progress import Progress
 
@@ -14,28 +15,35 @@ TENSORFLOW_ALONE = True
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add_documents(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="the directory to write")
-    parser.add_argument(
-        "--extend",
-        metavar="MODEL",
-        help="write this model with more tokens, for words of the text, to pre-train it further",
+    group = parser.add_argument_group("vocabulary")
+    group.add_argument(
+        "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
     )
-    parser.add_argument(
-        "--add",
-        type=positive_int,
-        default=1000,
-        help="largest number of tokens that --extend adds; default: 1000",
+    group.add_argument(
+        "--size", type=positive_int, default=30522, metavar="N", help="size of the vocabulary"
     )
-    parser.add_argument(
-        "--size", type=positive_int, default=30522, help="size of the vocabulary; default: 30522"
-    )
-    parser.add_argument(
+    group.add_argument("--cased", action="store_true", help="keep upper case and accents")
+    group.add_argument(
         "--min-frequency",
         type=positive_int,
+        metavar="N",
         help="how often a pair of tokens must occur to be merged (default: 2), or with --extend a "
         "word or pair to be added (default: 5)",
     )
-    parser.add_argument("--cased", action="store_true", help="keep upper case and accents")
+    group = parser.add_argument_group("instead of a new vocabulary")
+    group.add_argument(
+        "--extend",
+        type=MODEL,
+        metavar="MODEL",
+        help="write this model with more tokens, for words of the text, to pre-train it further",
+    )
+    group.add_argument(
+        "--add",
+        type=positive_int,
+        default=1000,
+        metavar="N",
+        help="largest number of tokens that --extend adds",
+    )
 
 
 def run(arguments: Namespace) -> None:
@@ -55,7 +63,7 @@ def run(arguments: Namespace) -> None:
             min_frequency=arguments.min_frequency or 2,
         )
         WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
-    print(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
+    say(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
 
 
 def _extend(arguments, documents):
@@ -69,7 +77,7 @@ def _extend(arguments, documents):
         arguments.min_frequency or 5,
     )
     some = ", ".join(tokens[:10])
-    print(f"added {len(tokens):,} tokens ({some}, ...); wrote the model to {arguments.out}")
+    say(f"added {len(tokens):,} tokens ({some}, ...); wrote the model to {arguments.out}")
 
 
 def _texts(documents):

@@ -5,30 +5,54 @@ from argparse import ArgumentParser, Namespace
 
 import numpy as np
 
-from keras_bert_impl.cli.common import add_delimiter, add_tuned_model, print_json, print_table
+from keras_bert_impl.cli.common import add_tuned_model, print_json, print_table
+from keras_bert_impl.cli.inputs import add_inputs, read_inputs
+from keras_bert_impl.cli.kinds import PATH
+from keras_bert_impl.cli.remembered import read_options
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress
 
 EXAMPLE = (
-    "  keras-bert drift --model run --reference train.csv --served last-week.csv --text review\n"
-    "  keras-bert drift --model run --reference train.txt --served today.txt --check"
+    "  keras-bert drift --model run --served last-week.csv\n"
+    "  keras-bert drift --model run --reference dev.csv --served today.csv --text review --check"
 )
 _MOST_CLASSES = 10  # lines of the table
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    add_tuned_model(parser)
-    for name, what in (("--reference", "texts of the training set"), ("--served", "served texts")):
-        parser.add_argument(
-            name, required=True, metavar="FILE", help=f"{what}: a file as for `keras-bert predict`"
-        )
-    parser.add_argument("--text", metavar="COLUMN", help="the column of the text, in both files")
-    parser.add_argument("--pair", metavar="COLUMN", help="the column of the second segment, if any")
-    add_delimiter(parser)
-    parser.add_argument(
+    group = add_tuned_model(parser)
+    group.add_argument(
+        "--served",
+        type=PATH,
+        required=True,
+        metavar="FILE",
+        help="served texts: a file as for `keras-bert predict`",
+    )
+    group.add_argument(
+        "--reference",
+        type=PATH,
+        metavar="FILE",
+        help="texts to compare with; default: the training data of the run",
+    )
+    add_inputs(parser.add_argument_group("columns of both tables"))
+    group = parser.add_argument_group("output")
+    group.add_argument(
         "--check", action="store_true", help="exit with status 2 if anything has shifted"
     )
-    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    group.add_argument("--json", action="store_true", help="print the comparison as JSON")
+
+
+def check(arguments: Namespace) -> None:
+    """Finds the training data of the run, if there is no other reference."""
+    arguments.id = None
+    if arguments.reference is None:
+        arguments.reference = read_options(arguments.model).get("train")
+        if arguments.reference is None:
+            raise InputError(
+                f"--reference FILE is missing: {arguments.model} does not say which file it was "
+                "trained on."
+            )
 
 
 def run(arguments: Namespace) -> None:
@@ -65,7 +89,11 @@ def run(arguments: Namespace) -> None:
 
 
 def _texts(path, arguments, model):
-    raise NotImplementedError
+    rows, total = read_inputs(path, arguments, model)
+    with Progress(f"reading {path}", total, "texts") as progress:
+        for count, (text, _) in enumerate(rows, 1):
+            yield text
+            progress.update(count)
 
 
 def _rows(compared, reference, served):

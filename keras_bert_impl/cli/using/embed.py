@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_dtype, positive_int, say
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE, PATH
 from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
@@ -14,45 +15,60 @@ EXAMPLE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
+    add = parser.add_argument_group("texts and output").add_argument
+    add(
         "paths",
         nargs="+",
+        type=PATH,
         metavar="PATH",
-        help="a .txt, .csv, .tsv, .jsonl, .json or .parquet file, or a folder of such files",
+        help=".txt, .csv, .tsv, .jsonl, .json or .parquet file, or a folder of such files",
     )
-    parser.add_argument("--model", required=True, metavar="DIR", help="a run or model directory")
-    parser.add_argument(
+    add(
         "--out",
         required=True,
+        type=OUTPUT_FILE,
         metavar="FILE",
-        help="a .npy file of the vectors, with a .jsonl file next to it of the path, line and "
+        help=".npy file of the vectors, with a .jsonl file next to it of the path, line and "
         "beginning of each text; or a .parquet file of both",
     )
-    parser.add_argument(
-        "--text", default="text", metavar="COLUMN", help="the text column of tables; default: text"
-    )
-    parser.add_argument(
+    add("--text", default="text", metavar="COLUMN", help="text column of tables")
+    add(
         "--per",
         choices=["line", "file"],
         default="line",
-        help="compute a vector for each line of a .txt file (the default), or for the whole file",
+        help="compute a vector for each line of a .txt file, or for the whole file",
     )
-    parser.add_argument(
+    group = parser.add_argument_group("model")
+    add = group.add_argument
+    add(
+        "--model",
+        required=True,
+        type=MODEL,
+        metavar="MODEL",
+        help="run or model directory, or name",
+    )
+    add(
         "--long-texts",
         choices=LONG_TEXTS,
-        help="the part of a text longer than a row that is used: its beginning (truncate), its "
-        "beginning and end, or windows over all of it; default: the model's own, or truncate",
+        metavar="NAME",
+        help="part of a text longer than a row that is used: its beginning (truncate), its "
+        "beginning and end (head_tail), or windows over all of it, joined by their mean, max or "
+        "attention; default: the model's own, or truncate",
     )
-    parser.add_argument(
-        "--max-windows", type=positive_int, help="largest number of windows of a text; default: 8"
+    add(
+        "--max-windows",
+        type=positive_int,
+        metavar="N",
+        help="largest number of windows of a text; default: 8",
     )
-    parser.add_argument(
+    add(
         "--batch-size",
         type=positive_int,
         default=32,
-        help="number of texts in a batch; default: 32",
+        metavar="N",
+        help="number of texts in a batch",
     )
-    add_dtype(parser)
+    add_dtype(group)
 
 
 def run(arguments: Namespace) -> None:

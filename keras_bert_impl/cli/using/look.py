@@ -4,6 +4,8 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE
+
 EXAMPLE = (
     '  keras-bert look run "a joy from start to end"\n'
     '  keras-bert look bert-base-uncased "Paris is the capital of France." --open\n'
@@ -13,11 +15,15 @@ EXAMPLE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("model", help="a run, a model directory, or a published name")
-    parser.add_argument("text", help="the text; for a pair or a question, the first of two")
-    parser.add_argument("pair", nargs="?", help="the second text or the context, if any")
     parser.add_argument(
-        "--out", metavar="FILE", default="look.html", help="the page to write; default: look.html"
+        "model", type=MODEL, metavar="MODEL", help="run, model directory or published name"
+    )
+    parser.add_argument(
+        "text", metavar="TEXT", help="text; for a pair or a question, the first of two"
+    )
+    parser.add_argument("pair", nargs="?", metavar="PAIR", help="second text or context, if any")
+    parser.add_argument(
+        "--out", type=OUTPUT_FILE, metavar="FILE", default="look.html", help="page to write"
     )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 

@@ -4,7 +4,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from keras_bert_impl.cli.common import add_base, add_dtype, say
-from keras_bert_impl.cli.examples import add_examples, read_examples, read_examples_of
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples
+from keras_bert_impl.cli.kinds import FOLDER, OUTPUT_DIRECTORY, OUTPUT_FILE
+from keras_bert_impl.cli.remembered import check_unchanged, completed, has_data, read_scored
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
@@ -16,55 +18,63 @@ EXAMPLE = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("run", nargs="+", help="one run directory, or several to compare")
-    parser.add_argument(
+    group = parser.add_argument_group("runs and output")
+    group.add_argument(
+        "run", nargs="+", type=FOLDER, metavar="RUN", help="run directory, or several to compare"
+    )
+    group.add_argument(
         "--out",
+        type=OUTPUT_FILE,
         metavar="FILE",
-        help="the page to write; default: report.html in the run, or comparison.html",
+        help="page to write; default: report.html in the run, or comparison.html",
     )
-    parser.add_argument(
-        "--pictures", metavar="DIR", help="a folder for each picture as an SVG and a PNG file"
+    group.add_argument(
+        "--pictures",
+        type=OUTPUT_DIRECTORY,
+        metavar="DIR",
+        help="folder for each picture as an SVG and a PNG file",
     )
-    group = parser.add_argument_group(
-        "examples", "What the model was scored on: adds classes, calibration and errors."
-    )
-    add_examples(group, is_training=False)
-    add_base(parser)
-    add_dtype(parser)
+    add_base(group)
+    add_dtype(group)
+    add_examples(parser, is_training=False, title="examples; default: those of the run")
+
+
+check = check_examples
 
 
 def run(arguments: Namespace) -> None:
     """Prints where the page is."""
     from keras_bert_impl.reports import write_comparison, write_report
-    from keras_bert_impl.reports.run_files import read_run
 
-    for directory in arguments.run:
-        read_run(directory)
-    has_examples = arguments.dev or arguments.data or arguments.tfds
     if len(arguments.run) > 1:
-        examples = read_examples(arguments, "dev") if has_examples else None
+        examples = read_examples(arguments, "dev") if has_data(arguments) else None
         out = arguments.out or "comparison.html"
         path = write_comparison(arguments.run, out, examples, arguments.pictures)
     else:
-        path = write_report(
-            arguments.run[0], *_model_and_examples(arguments, has_examples), arguments.out,
-            arguments.pictures,
-        )  # fmt: skip
-        if not has_examples:
-            say("for classes, calibration and errors, add --dev FILE --text COLUMN --label COLUMN")
+        run = arguments.run[0]
+        known = _model_and_examples(run, arguments)
+        path = write_report(run, *known, arguments.out, arguments.pictures)
     print(f"wrote {path}")
 
 
-def _model_and_examples(arguments, has_examples):
-    """Returns (model or None, examples or None)."""
+def _model_and_examples(run, arguments):
+    """Returns (model or None, examples or None): those of the arguments, else of the run."""
     from keras_bert_impl.tasks.runs.run import load_tuned
 
-    if not has_examples:
+    is_named = has_data(arguments)
+    try:
+        arguments, is_same = completed(arguments, run)
+        if not (is_named or is_same):
+            return None, None
+        if not (Path(run) / "model").is_dir():
+            raise InputError(f"{run} has no model yet; finish the run.")
+        model = load_tuned(run, arguments.dtype, arguments.base)
+        examples = read_scored(model, arguments, "dev")
+        if is_same:
+            check_unchanged(run, examples)
+    except InputError as error:
+        if is_named:
+            raise
+        say(f"without classes, calibration and errors: {error}")
         return None, None
-    directory = arguments.run[0]
-    if not (Path(directory) / "model").is_dir():
-        raise InputError(
-            f"{directory} has no model yet; leave out the examples, or finish the run."
-        )
-    model = load_tuned(directory, arguments.dtype, arguments.base)
-    return model, read_examples_of(model, arguments, "dev")
+    return model, examples

@@ -3,21 +3,30 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import positive_int, print_json
+from keras_bert_impl.cli.kinds import FILE, MODEL
 
 EXAMPLE = '  keras-bert search --model DIR --vectors vectors.npy "how to mend a bicycle" --top 5'
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("query", nargs="+", help="the texts to search for")
+    parser.add_argument("query", nargs="+", help="texts to search for")
     parser.add_argument(
-        "--model", required=True, metavar="DIR", help="the --model of `keras-bert embed`"
+        "--model",
+        required=True,
+        type=MODEL,
+        metavar="DIR",
+        help="the --model of `keras-bert embed`",
     )
     parser.add_argument(
-        "--vectors", required=True, metavar="FILE", help="the .npy file of `keras-bert embed`"
+        "--vectors",
+        required=True,
+        type=FILE,
+        metavar="FILE.npy",
+        help="the file that `keras-bert embed` wrote",
     )
     parser.add_argument(
-        "--top", type=positive_int, default=5, help="number of texts per query; default: 5"
+        "--top", type=positive_int, default=5, metavar="N", help="number of texts per query"
     )
     parser.add_argument("--json", action="store_true", help="print the texts as JSON")
 

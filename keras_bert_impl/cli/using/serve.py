@@ -9,6 +9,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from keras_bert_impl.cli.common import import_tensorflow_quietly, positive_int, say
+from keras_bert_impl.cli.kinds import SAVED_MODEL
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
@@ -21,17 +22,12 @@ _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    add = parser.add_argument
-    add("folder", help="a folder that `keras-bert export` wrote, or a SavedModel")
-    add("--name", help="name of the model in URLs; default: that of the folder")
-    add("--host", default="127.0.0.1", help="address; default: 127.0.0.1; 0.0.0.0 for all")
-    add("--port", type=_port, default=8501, help="default: 8501; 0 for any free port")
-    add(
-        "--grpc-port",
-        type=_port,
-        metavar="PORT",
-        help="answer gRPC as well; TensorFlow Serving: 8500",
-    )
+    add = parser.add_argument_group("model and address").add_argument
+    add("folder", type=SAVED_MODEL, help="folder that `keras-bert export` wrote, or a SavedModel")
+    add("--name", metavar="NAME", help="name of the model in URLs; default: that of the folder")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="address; 0.0.0.0 for all")
+    add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free one")
+    add("--grpc-port", type=_port, metavar="N", help="answer gRPC as well, on this port; 0 for any")
     group = parser.add_argument_group("batches")
     _limit(group, "--max-batch", 32, "rows of a batch of several requests")
     group.add_argument(
@@ -39,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=_milliseconds,
         default=2.0,
         metavar="MS",
-        help="milliseconds that a request waits for others; default: 2",
+        help="milliseconds that a request waits for others",
     )
     group = parser.add_argument_group("limits")
     _limit(group, "--max-rows", 1024, "rows of a request")
@@ -53,9 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _limit(group, name, default, text):
-    group.add_argument(
-        name, type=positive_int, default=default, metavar="N", help=f"{text}; default: {default}"
-    )
+    group.add_argument(name, type=positive_int, default=default, metavar="N", help=text)
 
 
 def _port(text):

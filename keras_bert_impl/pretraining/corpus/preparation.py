@@ -114,12 +114,14 @@ def prepare(
             epoch in any case.
         short_sequence_probability: Fraction of the documents with a shorter target length.
         pack: Whether several examples share a row.
+        max_examples_per_row: Maximum number of examples packed into a row.
         held_out: Fraction of the documents in the held-out split.
         input_format, text_field: see `read_documents`.
         block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
             block.
         num_open_shards: Number of shards that are filled side by side.
         rows_per_shard: Rows of a shard, which is shuffled in memory as a whole when read.
+        seed: Seed of all random choices.
         num_workers: Processes that tokenize and build. 1 builds in this process; with more, this
             process builds alone for the first seconds, which are enough for a small corpus. More
             than 1 requires the `if __name__ == "__main__":` guard of `multiprocessing`. None for

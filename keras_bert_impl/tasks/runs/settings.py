@@ -32,18 +32,18 @@ class ObjectiveSettings(TuningSettings):
     """Training signals besides the labels: a teacher, or R-Drop.
 
     Args:
-        teacher: a run or model directory with the same task, labels and tokenizer; the model also
-            learns from its predictions; see `SoftTargets`.
-        distillation: requires a teacher. soft (the default) learns from its predictions; tinybert
+        teacher: Run or model directory whose predictions are learned from too. It has the same
+            task, labels and tokenizer; see `SoftTargets`.
+        distillation: What is learned from the teacher. soft learns from its predictions; tinybert
             first learns from its layers for `intermediate_epochs` (see `IntermediateLayers`), then
             from its predictions for `epochs`. Each of the two phases has its own optimizer and a
-            complete learning-rate schedule.
-        temperature: divides the logits of both models; not for regression. Default: 2 for soft, 1
+            complete learning-rate schedule. Default: soft with a teacher.
+        temperature: Divides the logits of both models. Not for regression. Default: 2 for soft, 1
             for tinybert.
-        teacher_weight: share of the teacher's predictions in the loss; the labels have the rest.
+        teacher_weight: Share of the teacher's predictions in the loss. The labels have the rest.
             Default: 0.5 for soft, 1 for tinybert.
-        intermediate_epochs: for tinybert. Default: 10.
-        r_drop: weight in the loss of the divergence between two passes with different dropout; see
+        intermediate_epochs: Epochs on the teacher's layers, for tinybert. Default: 10.
+        r_drop: Weight in the loss of the divergence between two passes with different dropout. See
             `RDrop`. A step is two forward and two backward passes. Default: none.
 
     Raises:
@@ -93,42 +93,42 @@ class FinetuneSettings(ObjectiveSettings):
     `ObjectiveSettings` for training signals besides the labels.
 
     Args:
-        model: a model directory.
-        epochs: passes over the training texts.
-        batch_size: texts of the global batch.
-        warmup: share of the steps in which the learning rate rises; then it falls to 0.
-        weight_decay: not applied to biases and normalization layers.
-        clip_norm: limit of the global gradient norm; None for no limit.
-        max_length: row length in tokens. Longer texts are truncated, or split into windows of this
+        model: Model directory or name to start from.
+        epochs: Passes over the training texts.
+        batch_size: Texts of the global batch.
+        warmup: Share of the steps in which the learning rate rises. Then it falls to 0.
+        weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
+        clip_norm: Limit of the global gradient norm. None for no limit.
+        max_length: Row length in tokens. Longer texts are truncated, or split into windows of this
             length for tagging, questions and depending on `long_texts`. Default: 384 for questions,
             else 128.
-        dropout: default: that of the model.
-        accumulation_steps: micro-batches per replica and step.
-        dtype: Keras dtype policy, such as `"mixed_bfloat16"`.
-        doc_stride: for windows: tokens from the start of one to the start of the next. Default: 128
+        dropout: Dropout rate. Default: that of the model.
+        accumulation_steps: Micro-batches per replica and step.
+        dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
+        doc_stride: For windows: tokens from the start of one to the start of the next. Default: 128
             for questions, else half of `max_length`.
-        long_texts: how texts, pairs and prompts of choices longer than `max_length` are handled;
-            see `LongTexts`. Default: `"truncate"`.
-        max_windows: maximum number of windows of such a text. Default: 8.
-        class_weight: `"balanced"`, or label name -> factor in the loss. For texts with one label
-            each; see `TextClassifier.fit`.
-        max_question_length: questions are truncated to this number of tokens. Default: 64.
-        label_all_pieces: for tagging: whether every subword of a word learns its label.
-        crf: for tagging: whether to use a conditional random field over the words.
-        features: for tagging: freezes the encoder and trains a BiLSTM on these of its hidden
-            states, with a default `learning_rate` of 1e-3; see `FeatureTagger`. None fine-tunes the
+        long_texts: Use of texts, pairs and prompts of choices longer than `max_length`. See
+            `LongTexts`. Default: `"truncate"`.
+        max_windows: Maximum number of windows of a text longer than `max_length`. Default: 8.
+        class_weight: Factor of each class in the loss. `"balanced"`, or label name -> factor. For
+            texts with one label each; see `TextClassifier.fit`.
+        max_question_length: Maximum tokens of a question. Longer ones are truncated. Default: 64.
+        label_all_pieces: For tagging: every subword of a word learns its label.
+        crf: For tagging: use a conditional random field over the words.
+        features: For tagging: number of hidden states, or names, for a BiLSTM on a frozen encoder.
+            The default `learning_rate` is then 1e-3; see `FeatureTagger`. None fine-tunes the
             encoder.
-        loss: for similarity: cosine (the default, learns the labels as cosines) or cosent (learns
-            their order); for texts without labels, multiple_negatives (the default) or, with three
-            texts, triplet.
-        pooling: for similarity: cls, mean (the default of models without one) or max. For texts
-            with classes or numbers: mean, max or attention over all tokens, instead of the vector
-            that the encoder was published with. Default: that of the model.
-        keep_best: whether to keep the model of the epoch with the best score on the development
-            set, by the first of the task's metrics, instead of the last epoch.
-        patience: the run ends after this number of consecutive epochs without a better score;
-            implies `keep_best`. The learning rate falls as in a run of all `epochs`.
-        seed: determines the newly initialized head, the order of the texts and dropout.
+        loss: Loss for similarity. cosine (the default, learns the labels as cosines) or cosent
+            (learns their order); for texts without labels, multiple_negatives (the default) or,
+            with three texts, triplet.
+        pooling: Vector of a text. For similarity: cls, mean (the default of models without one) or
+            max. For texts with classes or numbers: mean, max or attention over all tokens, instead
+            of the vector that the encoder was published with. Default: that of the model.
+        keep_best: Keep the epoch with the best score on --dev, not the last. The score is the first
+            of the task's metrics.
+        patience: Stop after this many epochs without a better score. Implies `keep_best`. The
+            learning rate falls as in a run of all `epochs`.
+        seed: Seed of the new head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

@@ -17,7 +17,7 @@ def test_writes_the_vocabulary_that_the_library_learns(tmp_path, capsys):
     lines = [line for line in TEXT.splitlines() if line]
     assert pieces == learn_wordpiece_vocabulary(lines, vocabulary_size=60)
     assert pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] and "boat" in pieces
-    assert f"wrote {len(pieces):,} tokens" in capsys.readouterr().out
+    assert f"wrote {len(pieces):,} tokens" in capsys.readouterr().err
 
 
 def test_cased(tmp_path):

@@ -116,10 +116,11 @@ def test_dev_split_depends_on_the_seed(folder, called, capsys):
 
 
 def test_adapt_command_passes_its_arguments(folder, called, capsys):
-    command = ["adapt", "--model", "base", "corpus.txt", "--out", str(folder / "adapted")]
+    corpus = str(folder / "dev.csv")
+    command = ["adapt", "--model", str(folder / "base"), corpus, "--out", str(folder / "adapted")]
     assert main([*command, "--adapt-steps", "20", "dtype=mixed_bfloat16", "--seed=4"]) == 0
     (call,) = called
-    assert call["paths"] == ("base", "corpus.txt", str(folder / "adapted"))
+    assert call["paths"] == (str(folder / "base"), corpus, str(folder / "adapted"))
     assert (call["adapt_steps"], call["seed"], call["dtype"]) == (20, 4, "mixed_bfloat16")
     assert main([*command, "steps=20"]) == 2
     assert "there is no setting 'steps'; did you mean 'adapt_steps'?" in capsys.readouterr().err
@@ -143,7 +144,9 @@ def predicted(capsys, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.registry.task_of_model", task)
 
     def run(path, *options):
-        status = main(["predict", "--model", "run", "--input", str(path), "--json", *options])
+        status = main(
+            ["predict", "--model", "bert-base-uncased", "--input", str(path), "--json", *options]
+        )
         out, error = capsys.readouterr()
         if status == 0:
             return [json.loads(line) for line in out.splitlines()]
@@ -285,7 +288,7 @@ def test_exported_model_agrees_with_the_run(folder, capsys):
     "changes, settings, message",
     [
         ({"label": "mood"}, [], "no column named 'mood'. Found: 'review', 'sentiment'"),
-        ({"train": "nowhere.csv"}, [], "nowhere.csv cannot be read: No such file"),
+        ({"train": "nowhere.csv"}, [], "--train: nowhere.csv does not exist."),
         ({"model": "nowhere"}, [], "No model is named 'nowhere'"),
         ({}, ["epochs=0"], "epochs must be a positive integer"),
         ({}, ["epoch=2"], "did you mean 'epochs'?"),

@@ -159,7 +159,7 @@ def test_rejects_several_workers(runs, tmp_path, monkeypatch):
 
 @pytest.fixture
 def command(tmp_path):
-    return finetune_command("base", tmp_path)
+    return finetune_command("bert-base-uncased", tmp_path)
 
 
 def test_runs_seeds_and_a_sweep_from_a_file(runs, command, tmp_path, capsys):

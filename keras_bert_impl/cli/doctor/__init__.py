@@ -1,0 +1,1 @@
+"""Checks of an installation: packages, devices, caches, environment and hubs."""

@@ -1,0 +1,136 @@
+"""Kinds of paths and names in arguments, which `main` checks before TensorFlow is imported.
+
+An argument has its kind as its argparse type: `add_argument("--train", type=FILE)`. Completion
+offers what the kind names. Names on a bucket or a hub, with `://` in them, are checked only for
+their form.
+"""
+
+import dataclasses
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from keras_bert_impl.cli.parser import suggestion
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import is_remote
+from keras_bert_impl.io.lines import STANDARD_INPUT
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """argparse type of a path or name.
+
+    Args:
+        completes: what a shell offers: `"file"`, `"directory"`, `"model"` or `"recipe"`.
+        check: raises an `InputError` for a value that cannot be used. Takes the value and all
+            arguments. None for what the command itself checks, without TensorFlow.
+    """
+
+    completes: str
+    check: Callable[[str, Namespace], None] | None = None
+
+    def __call__(self, text: str) -> str:
+        """Returns the text; argparse calls it before all arguments are known."""
+        return text
+
+
+def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
+    """Checks the values of all arguments that have a `Kind`.
+
+    Raises:
+        InputError: a file, directory or model does not exist, or an output cannot be written. The
+            message names the argument.
+    """
+    for action in parser._actions:
+        if isinstance(action.type, Kind) and action.type.check:
+            value = getattr(arguments, action.dest)
+            values = value if isinstance(value, list) else [value]
+            for one in (one for one in values if isinstance(one, str)):
+                try:
+                    action.type.check(one, arguments)
+                except InputError as error:
+                    name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
+                    raise InputError(f"{name}: {error}") from error
+
+
+def check_model(name: str, value: object) -> None:
+    """Checks a setting that names a model, unless it is None or a configuration.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    if isinstance(value, str) and not value.endswith(".json"):
+        try:
+            _check_model(value, Namespace())
+        except InputError as error:
+            raise InputError(f"{name}={value}: {error}") from error
+
+
+def _check_path(value: str, arguments: Namespace) -> None:
+    if value != STANDARD_INPUT and not is_remote(value) and not os.path.exists(value):
+        parent = Path(value).parent
+        names = os.listdir(parent) if parent.is_dir() else []
+        hint = suggestion(Path(value).name, names)
+        raise InputError(f"{value} does not exist{f'; {hint}' if hint else '.'}")
+
+
+def _check_file(value, arguments):
+    _check_path(value, arguments)
+    if os.path.isdir(value):
+        raise InputError(f"{value} is a directory; give a file.")
+    if os.path.exists(value) and not os.access(value, os.R_OK):
+        raise InputError(f"{value} cannot be read; its permissions forbid it.")
+
+
+def _check_folder(value, arguments):
+    _check_path(value, arguments)
+    if os.path.isfile(value):
+        raise InputError(f"{value} is a file; give the folder it is in.")
+
+
+def _check_examples(value, arguments):
+    if not getattr(arguments, "tfds", None):  # else the name of a split
+        _check_path(value, arguments)
+
+
+def _check_model(value, arguments):
+    from keras_bert_impl.hub import check_name
+
+    if not os.path.exists(f"{value}.index"):  # else the prefix of a Google checkpoint
+        check_name(value)
+
+
+def _check_output_directory(value, arguments):
+    if os.path.isfile(value):
+        raise InputError(f"{value} is a file; give a directory to write.")
+    _check_writable(Path(value))
+
+
+def _check_output_file(value, arguments):
+    if os.path.isdir(value):
+        raise InputError(f"{value} is a directory; give the name of a file to write.")
+    _check_writable(Path(value).parent)
+
+
+def _check_writable(path):
+    if is_remote(path):
+        return
+    existing = next(
+        place for place in (path.absolute(), *path.absolute().parents) if place.exists()
+    )
+    if not existing.is_dir():
+        raise InputError(f"{path} cannot be written: {existing} is a file.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: no permission to write in {existing}.")
+
+
+PATH = Kind("file", _check_path)  # a file, a folder or standard input
+FILE = Kind("file", _check_file)
+FOLDER = Kind("directory", _check_folder)
+EXAMPLES = Kind("file", _check_examples)  # a file, or with --tfds the name of a split
+MODEL = Kind("model", _check_model)  # a directory, or a name that `hub.local_directory` resolves
+RECIPE = Kind("recipe")
+SAVED_MODEL = Kind("directory")
+OUTPUT_DIRECTORY = Kind("directory", _check_output_directory)
+OUTPUT_FILE = Kind("file", _check_output_file)

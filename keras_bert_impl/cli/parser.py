@@ -1,0 +1,118 @@
+"""The argument parser of commands: help in two lengths, defaults, and suggestions."""
+
+import argparse
+import difflib
+import re
+import shutil
+from typing import Any, NoReturn
+
+from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.io.errors import InputError
+
+_WIDTH = 100  # columns of help, or fewer on a narrow terminal
+
+
+class Rare(str):
+    """Title of a group of arguments that `--help-all` shows and `--help` does not."""
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formats help in at most 100 columns, and adds the default to each argument that has one."""
+
+    def __init__(self, prog: str) -> None:
+        columns = shutil.get_terminal_size((_WIDTH, 24)).columns
+        super().__init__(prog, max_help_position=25, width=min(columns, _WIDTH))
+
+    def _get_help_string(self, action):
+        text = action.help or ""
+        has_value = action.option_strings and action.nargs != 0
+        if has_value and action.default not in (None, argparse.SUPPRESS, "", []):
+            text += "; default: %(default)s"
+        return text
+
+
+class CommandParser(argparse.ArgumentParser):
+    """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
+
+    shows_all = False  # whether help includes groups with a `Rare` title
+
+    def format_help(self) -> str:
+        """Returns the help: usage, description, groups of arguments and examples."""
+        formatter = self._begun_with_usage()
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            if self.shows_all or not isinstance(group.title, Rare):
+                formatter.start_section(group.title)
+                formatter.add_text(group.description)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def format_usage(self) -> str:
+        """Returns the usage: the required arguments."""
+        return self._begun_with_usage().format_help()
+
+    def _begun_with_usage(self):
+        formatter = HelpFormatter(f"{self.prog} [options]")
+        needed = [a for a in self._actions if a.required or not a.option_strings]
+        formatter.add_usage(self.usage, needed, [])
+        return formatter
+
+    def add_common(self) -> None:
+        """Adds the arguments of every command."""
+        group = self.add_argument_group("help")
+        if any(isinstance(one.title, Rare) for one in self._action_groups):
+            group.add_argument(
+                "--help-all", action=_HelpAll, help="show every argument and setting"
+            )
+        group.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+        group.add_argument(
+            "--debug", action="store_true", help="show tracebacks and TensorFlow's log"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises an `InputError`, with the nearest name of an unknown option."""
+        unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
+        if unknown:
+            message = f"there is no option --{unknown[1]}; {self._hint(unknown[1])}"
+        message = message.removeprefix("argument ")
+        raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
+
+    def _hint(self, name):
+        """Suggests what to write instead of an option that does not exist."""
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        line = GUESSES["keras-bert"].get(name, "")
+        if line and line.split()[0] in known:
+            return f"write {line}"
+        return suggestion(f"--{name}", known) or f"there is {', '.join(sorted(known))}"
+
+    def _check_value(self, action, value):
+        if action.choices is not None and value not in action.choices:
+            hint = suggestion(value, action.choices) or f"choose from {', '.join(action.choices)}"
+            raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help with every argument."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+        self.default = argparse.SUPPRESS
+
+    def __call__(self, parser: Any, *ignored: Any) -> None:
+        parser.shows_all = True
+        parser.print_help()
+        parser.exit()
+
+
+def suggestion(name: object, known: Any) -> str:
+    """Returns `did you mean X?` for the nearest of some names, or an empty string.
+
+    Example:
+        from keras_bert_impl.cli.parser import suggestion
+        suggestion("evalute", ["evaluate", "predict"])  # "did you mean 'evaluate'?"
+    """
+    for near in difflib.get_close_matches(str(name), list(map(str, known)), n=1):
+        return f"did you mean {near if near.startswith('-') else repr(near)}?"
+    return ""

@@ -1,0 +1,89 @@
+"""The completion scripts, run by the shells."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_bert_impl.cli import completion
+from keras_bert_impl.cli import main as cli
+
+ROOT = Path(__file__).resolve().parents[2]
+# Completes the words in argv, of which the last is being typed; prints the suggestions.
+_COMPLETE = """
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+_keras_bert
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def complete(*words, folder="/"):
+    program = completion.script("bash") + _COMPLETE
+    command = ["bash", "-c", program, "bash", "keras-bert", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["fin"], ["finetune"]),
+        (["finetune", "--ep"], ["--epochs"]),
+        (["finetune", "ep"], ["epochs="]),
+        (["finetune", "--epochs", ""], []),
+        (["finetune", "--task", "mr"], ["mrpc"]),
+        (["finetune", "--tuning", "lo"], ["lora"]),
+        (["finetune", "--tuning", "=", "lo"], ["lora"]),  # bash splits --tuning=lo
+        (["finetune", "tuning", "=", "lo"], ["lora"]),
+        (["finetune", "--model", "bert-base-u"], ["bert-base-uncased"]),
+        (["pretrain", "x", "--recipe", "electra"], ["electra_base", "electra_small"]),
+        (["recipes", "bert_b"], ["bert_base"]),
+        (["completion", "z"], ["zsh"]),
+        (["help", "mer"], ["merge"]),
+        (["xyzzy", ""], []),
+    ],
+)
+def test_bash_completes(words, expected):
+    assert complete(*words) == expected
+
+
+def test_bash_completes_files_and_folders(tmp_path):
+    (tmp_path / "corpus.txt").touch()
+    (tmp_path / "corpora").mkdir()
+    assert complete("finetune", "--train", "corpu", folder=tmp_path) == ["corpus.txt"]
+    assert sorted(complete("finetune", "--train", "corp", folder=tmp_path)) == [
+        "corpora", "corpus.txt",
+    ]  # fmt: skip
+    assert complete("serve", "corp", folder=tmp_path) == ["corpora"]
+
+
+def test_every_command_and_option_is_offered():
+    assert complete("") == ["help", *cli.COMMANDS]
+    for command in ("finetune", "serve", "export"):
+        _, parser = cli.load(command)
+        options = {name for name in parser._option_string_actions if name.startswith("--")}
+        assert options <= set(complete(command, "--"))
+
+
+def test_printing_a_script_imports_no_tensorflow():
+    code = (
+        "import sys; from keras_bert_impl.cli.main import main\n"
+        "assert main(['completion', 'bash']) == 0\n"
+        "assert not {'tensorflow', 'keras', 'jax'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == completion.script("bash")
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
+def test_zsh_reads_the_script():
+    program = "autoload -U compinit && compinit -u -D\n" + completion.script("zsh")
+    program += 'print -r -- "$_comps[keras-bert]"'
+    done = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "_bash_complete -o filenames -F _keras_bert\n"
+    assert done.stderr == ""

@@ -1,0 +1,171 @@
+"""Files, models and outputs are checked before TensorFlow is imported, for every command."""
+
+import json
+import os
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from keras_bert_impl.cli import common, kinds
+from keras_bert_impl.cli import main as cli
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.training.strategy import STRATEGIES
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = "bert-base-uncased"  # known by name, so that another argument is refused
+# What a command cannot use: a file, directory or model that does not exist, or an output below a
+# file. `{}` is a folder that holds the file `file.txt`. Every command but those that read no files.
+COMMANDS = [
+    ("finetune --model {}/gone --train {}/file.txt --out {}/run", "/gone' does not exist."),
+    (f"finetune --model {MODEL} --train {{}}/gone.csv --out {{}}/run", "gone.csv does not exist"),
+    (f"finetune --model {MODEL} --data {{}}/gone --task rte --out {{}}/run", "gone does not exist"),
+    (f"finetune --model {MODEL} --out {{}}/file.txt/run", "file.txt is a file."),
+    (f"finetune --model {MODEL} --adapt {{}}/gone --out {{}}/run", "gone does not exist"),
+    (f"finetune --model {MODEL} --teacher {{}}/gone --out {{}}/run", "teacher="),
+    (f"finetune --model {MODEL} --recipe {{}}/gone.yaml --out {{}}/run", "cannot read"),
+    ("pretrain {}/gone --out {}/run", "records: "),
+    ("pretrain {} --model bert-bse-uncased --out {}/run", "Did you mean"),
+    ("pretrain {} --recipe {}/gone.yaml --out {}/run", "cannot read"),
+    ("prepare {}/gone --tokenizer {} --out {}/records", "text: "),
+    ("prepare {}/file.txt --tokenizer {}/gone --out {}/records", "--tokenizer: "),
+    ("adapt {}/gone.txt --model {} --out {}/run", "gone.txt does not exist"),
+    ("adapt {}/file.txt --model hf://one --out {}/run", "must have the form"),
+    ("vocab {}/gone --out {}/vocabulary", "gone does not exist"),
+    ("vocab {}/file.txt --out {}/file.txt", "is a file; give a directory to write"),
+    ("augment --model {} --train {}/gone.csv --out {}/more.jsonl", "--train: "),
+    ("augment --model {} --train {}/file.txt --out {}/more.csv", "must end in .jsonl"),
+    ("student --teacher {}/gone --layers 2 --out {}/student", "--teacher: "),
+    ("quickstart --out {}/file.txt", "--out: "),
+    ("quickstart --hidden-dim 3", "hidden_dim must be a multiple"),
+    ("recipes gone", "there is no recipe 'gone'"),
+    ("predict --model {}/gone --input {}/file.txt", "--model: "),
+    ("evaluate --model {}/gone --dev {}/file.txt", "--model: "),
+    ("evaluate --model {} --dev {}/gone.csv", "--dev: "),
+    ("report {}/gone", "RUN: "),
+    ("look {}/gone text", "MODEL: "),
+    ("drift --model {} --served {}/gone", "--served: "),
+    ("drift --model {} --served {}/file.txt", "--reference FILE is missing"),
+    ("predict --model {} --input {}/gone.txt", "--input: "),
+    ("predict --model {} --input {}/file.txt --out {}/x.pdf", ".pdf"),
+    ("fill-mask {}/gone [MASK]", "does not exist"),
+    ("embed {}/gone --model {} --out {}/vectors.npy", "PATH: "),
+    ("embed {}/file.txt --model {} --out {}", "is a directory; give the name of a file"),
+    ("search query --model {} --vectors {}/gone.npy", "--vectors: "),
+    ("export --model {}/gone --out {}/models", "--model: "),
+    ("export --model {} --check {}/gone", "--check: "),
+    ("export --model {} --out {}/x --format onnx --dtype float16", "--dtype needs --format"),
+    ("convert --from {}/gone --to {}/model", "--from: "),
+    ("convert --from {} --to {}/file.txt/x", "--to: "),
+    ("merge --model {}/gone --out {}/merged", "--model: "),
+    ("serve {}/gone", "there is no folder "),
+    ("completion fish", "shell: there is no 'fish'"),
+]
+_WITHOUT_FILES = {"models", "doctor", "input-worker"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "file.txt").write_text("a text\n")
+    return tmp_path
+
+
+def test_no_command_imports_tensorflow_for_a_missing_file(folder):
+    commands = [line.format(*[folder] * line.count("{}")).split() for line, _ in COMMANDS]
+    code = (
+        "import contextlib, io, json, sys; from keras_bert_impl.cli.main import main\n"
+        f"for arguments in {commands!r}:\n"
+        "    with contextlib.redirect_stderr(io.StringIO()) as stream: status = main(arguments)\n"
+        "    loaded = sorted({'tensorflow', 'keras', 'jax'} & set(sys.modules))\n"
+        "    print(json.dumps([status, stream.getvalue(), loaded]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(COMMANDS)
+    for (line, message), (status, err, loaded) in zip(COMMANDS, answers):
+        assert (status, loaded) == (2, []), (line, err)
+        assert err.count("\n") == 1 and err.startswith("keras-bert: ") and message in err, line
+    assert sorted(path.name for path in folder.iterdir()) == ["file.txt"]
+
+
+def test_every_command_is_tried():
+    assert {line.split()[0] for line, _ in COMMANDS} == cli.COMMANDS.keys() - _WITHOUT_FILES
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (kinds.MODEL, "bert-base-uncased"),
+        (kinds.MODEL, "hf://google-bert/bert-base-uncased@main"),
+        (kinds.MODEL, "kaggle://keras/bert/keras/bert_base_en/3"),
+        (kinds.MODEL, "bert_tiny_en_uncased"),
+        (kinds.MODEL, "{}"),
+        (kinds.MODEL, "{}/bert_model.ckpt"),
+        (kinds.PATH, "gs://bucket/corpus"),
+        (kinds.PATH, "tfds://my_text:train?field=body"),
+        (kinds.PATH, "-"),
+        (kinds.PATH, "{}"),
+        (kinds.FILE, "{}/file.txt"),
+        (kinds.FOLDER, "{}"),
+        (kinds.FOLDER, "gs://bucket/records"),
+        (kinds.OUTPUT_DIRECTORY, "gs://bucket/records"),
+        (kinds.OUTPUT_DIRECTORY, "{}/a/new/folder"),
+        (kinds.OUTPUT_DIRECTORY, "{}"),
+        (kinds.OUTPUT_FILE, "{}/new/file.npy"),
+        (kinds.OUTPUT_FILE, "{}/file.txt"),
+    ],
+)
+def test_what_can_be_used_is_accepted(kind, value, folder):
+    (folder / "bert_model.ckpt.index").touch()
+    parser = ArgumentParser()
+    parser.add_argument("--value", type=kind, nargs="?", const=True)
+    kinds.check_values(parser, parser.parse_args(["--value", value.format(folder)]))
+    kinds.check_values(parser, parser.parse_args(["--value"]))
+    kinds.check_values(parser, parser.parse_args([]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (kinds.FILE, "{}/fil.txt", "--value: {}/fil.txt does not exist; did you mean 'file.txt'?"),
+        (kinds.FILE, "{}", "--value: {} is a directory; give a file."),
+        (kinds.FOLDER, "{}/file.txt", "--value: {}/file.txt is a file; give the folder it is in."),
+        (kinds.MODEL, "gs://bucket/model", "--value: No model is named 'gs://bucket/model'."),
+        (kinds.OUTPUT_FILE, "{}/file.txt/x/y", "--value: {}/file.txt/x cannot be written: "),
+    ],
+)
+def test_what_cannot_be_used_is_refused(kind, value, message, folder):
+    parser = ArgumentParser()
+    parser.add_argument("--value", type=kind)
+    with pytest.raises(InputError) as error:
+        kinds.check_values(parser, parser.parse_args(["--value", value.format(folder)]))
+    assert str(error.value).startswith(message.format(folder))
+
+
+def test_an_output_without_permission_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder)  # as for no root
+    parser = ArgumentParser()
+    parser.add_argument("--out", type=kinds.OUTPUT_DIRECTORY)
+    with pytest.raises(InputError, match="--out: .* no permission to write in "):
+        kinds.check_values(parser, parser.parse_args(["--out", str(folder / "run")]))
+
+
+def test_with_tfds_splits_are_no_files():
+    _, parser = cli.load("finetune")
+    line = "--model bert-base-uncased --tfds my_reviews --train train --dev test --out run"
+    kinds.check_values(parser, cli.parse(parser, line.split()))
+
+
+def test_strategies_are_those_of_training():
+    assert common.STRATEGIES == STRATEGIES
+
+
+def test_forms_are_those_of_conversion():
+    from keras_bert_impl.cli.models.convert import FORMS
+    from keras_bert_impl.conversion import formats
+
+    assert FORMS == formats.FORMS

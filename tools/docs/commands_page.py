@@ -1,0 +1,56 @@
+"""The command reference: every command with all of its arguments, from their parsers."""
+
+import argparse
+
+from keras_bert_impl.cli.main import GROUPS, load
+from keras_bert_impl.cli.parser import CommandParser, HelpFormatter
+
+
+def page() -> str:
+    """Returns the Markdown of the command reference."""
+    parts = [
+        "# Commands",
+        "Every command with all of its arguments, as `keras-bert COMMAND --help-all` shows them. "
+        "Settings are written `--key value`, `--key=value` or `key=value`; a setting that is true "
+        "or false is also written `--key`. `keras-bert completion bash` and `zsh` print a script "
+        "that completes all of this. Their descriptions in full are under [Settings](settings.md).",
+    ]
+    for title, commands in GROUPS.items():
+        parts.append(f"## {title[0].upper()}{title[1:]}")
+        for command in commands:
+            _, parser = load(command)
+            parts += [f"### {command}", *section(parser)]
+    return "\n\n".join(parts) + "\n"
+
+
+def section(parser: CommandParser) -> list[str]:
+    """Returns the description of a command, its tables of arguments and its examples."""
+    usage = parser.format_usage().removeprefix("usage: ").strip()
+    parts = [parser.description or "", f"```text\n{usage}\n```"]
+    formatter = HelpFormatter(parser.prog)
+    for group in parser._action_groups:
+        actions = [a for a in group._group_actions if a.help is not argparse.SUPPRESS]
+        if actions and group.title != "help":
+            title = group.title or ""
+            table = ["| argument | what it does |", "|---|---|"]
+            table += [
+                f"| `{_cell(_name(formatter, a))}` | {_help(formatter, a)} |" for a in actions
+            ]
+            parts += [f"**{title[:1].upper()}{title[1:]}**", group.description or ""]
+            parts.append("\n".join(table))
+    examples = (parser.epilog or "").partition("\n")[2]
+    lines = [line.removeprefix("  ") for line in examples.splitlines()]
+    return [part for part in [*parts, "```bash\n" + "\n".join(lines) + "\n```"] if part]
+
+
+def _name(formatter, action):
+    """Returns an argument with its value, such as `--out DIR`."""
+    return formatter._format_action_invocation(action)
+
+
+def _help(formatter, action):
+    return _cell(formatter._expand_help(action)).replace("<", "&lt;")
+
+
+def _cell(text):
+    return " ".join(text.split()).replace("|", "\\|")
