@@ -1,4 +1,4 @@
-"""MkDocs hooks: the pages of reference/, which are generated from the code."""
+"""MkDocs hooks: the pages of reference/ and examples/, which are generated from the code."""
 
 import sys
 from pathlib import Path
@@ -8,12 +8,13 @@ from mkdocs.structure.files import File, Files
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 import api  # noqa: E402
+import examples_page  # noqa: E402
 import settings_page  # noqa: E402
 
 
 def on_files(files: Files, config) -> Files:
     """Adds the generated pages."""
-    pages = api.pages() | {"reference/settings.md": settings_page.page()}
+    pages = api.pages() | {"reference/settings.md": settings_page.page()} | examples_page.pages()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
