@@ -3,10 +3,11 @@
 import logging
 from argparse import ArgumentParser, Namespace
 
-from keras_bert_impl.cli.common import print_json, say
+from keras_bert_impl.cli.common import import_tensorflow_quietly, print_json, say
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
-from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
+from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
 
+USES_TENSORFLOW = False  # imported when the settings and the folder are known to be usable
 EXAMPLE = "  keras-bert quickstart --out quickstart-run"
 
 
@@ -25,7 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> None:
     """Runs the job and prints its results."""
     settings = resolve_settings(arguments, QuickstartSettings)
-    check_installed()
+    check_ready(arguments.out)
+    if not arguments.debug:
+        import_tensorflow_quietly(alone=False)
     from keras_bert_impl.quickstart import show
     from keras_bert_impl.quickstart.main_job import MainJob
 
