@@ -4,6 +4,8 @@ import argparse
 import importlib.util
 from pathlib import Path
 
+import keras
+
 FOLDER = Path(__file__).parent
 PUBLISHED = "all-MiniLM-L6-v2"  # 22 million parameters, Apache-2.0
 
@@ -19,7 +21,7 @@ def small_model() -> str:
 def parse_arguments(
     argv: list[str] | None, description: str, needs_model: bool = True
 ) -> argparse.Namespace:
-    """Parses `--quick` and, if the example begins with a model, `--model`.
+    """Parses `--quick` and, if the example begins with a model, `--model`; sets the random seed.
 
     Args:
         argv: arguments; None for those of the process.
@@ -36,4 +38,5 @@ def parse_arguments(
             f"default: {PUBLISHED}",
         )
     parser.add_argument("--quick", action="store_true", help="fewer steps: only see that it runs")
+    keras.utils.set_random_seed(1)
     return parser.parse_args(argv)

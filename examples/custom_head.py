@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> tuple[list[str], np.ndarray]:
     losses = {"team": "sparse_categorical_crossentropy", "urgency": "binary_crossentropy"}
     model.compile(keras.optimizers.AdamW(5e-4), loss=losses)
     labels = {"team": np.array(teams), "urgency": np.array(urgency)[:, None]}
-    epochs = 6 if arguments.quick else 12
+    epochs = 10 if arguments.quick else 15
     model.fit(features(texts), labels, epochs=epochs, batch_size=16, verbose=0)
     answers = model.predict(features(NEW), verbose=0)
     found = [TEAMS[number] for number in answers["team"].argmax(1)]

@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> dict[str, str]:
     reader = QuestionAnswerer.from_pretrained(arguments.model, max_length=96)
     reader.compile(learning_rate=5e-4)
     pairs, answers = training_examples()
-    reader.fit(pairs, answers, epochs=6 if arguments.quick else 12, batch_size=6, verbose=0)
+    reader.fit(pairs, answers, epochs=12 if arguments.quick else 15, batch_size=6, verbose=0)
     found = [(q, paragraphs[row]) for q, row in zip(QUESTIONS, rows[:, 0], strict=True)]
     for (question, paragraph), answer in zip(found, reader.answer(found), strict=True):
         print(f"{question}\n    {answer}    ({paragraph[:60]}...)")

