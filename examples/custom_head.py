@@ -24,7 +24,7 @@ TICKETS = {
     "The {} crashes and nobody can work": (2, 1.0),
 }
 THINGS = ["account", "calendar", "report", "phone", "page", "card", "order", "file"]
-NEW = ["The chart is broken, all of us are waiting!", "A receipt would be nice whenever you can"]
+NEW = ["Our chart crashes and we need it today", "Send me a receipt some day, it can wait"]
 
 
 def build(encoder: Encoder) -> keras.Model:
@@ -52,10 +52,10 @@ def main(argv: list[str] | None = None) -> tuple[list[str], np.ndarray]:
     texts, teams, urgency = map(list, zip(*rows))
     model = build(Encoder.from_pretrained(arguments.model, use_pooler=False))
     losses = {"team": "sparse_categorical_crossentropy", "urgency": "binary_crossentropy"}
-    model.compile(keras.optimizers.AdamW(5e-4), loss=losses)
+    model.compile(keras.optimizers.AdamW(2e-4, clipnorm=1.0), loss=losses)
     labels = {"team": np.array(teams), "urgency": np.array(urgency)[:, None]}
-    epochs = 10 if arguments.quick else 15
-    model.fit(features(texts), labels, epochs=epochs, batch_size=16, verbose=0)
+    epochs = 6 if arguments.quick else 10
+    model.fit(features(texts), labels, epochs=epochs, batch_size=8, verbose=0)
     answers = model.predict(features(NEW), verbose=0)
     found = [TEAMS[number] for number in answers["team"].argmax(1)]
     for text, team, value in zip(NEW, found, answers["urgency"][:, 0], strict=True):

@@ -1,10 +1,12 @@
 """A wheel of this checkout, and a new environment that has it and what it depends on."""
 
 import functools
+import json
 import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,26 @@ def run(*command, **arguments):
     return subprocess.run(
         list(map(str, command)), env=clean, capture_output=True, text=True, **arguments
     )
+
+
+def ask(command, text, path=None):
+    """Serves a model on a free port; returns the answer for a text.
+
+    Args:
+        command: the words of `keras-bert serve`.
+        path: the checkout to import from, or None for what is installed.
+    """
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    clean |= {"PYTHONPATH": str(path)} if path else {}
+    words = [*map(str, command), "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=clean, text=True) as server:
+        try:
+            url = server.stdout.readline().split()[-1]
+            body = json.dumps({"instances": [text]}).encode()
+            with urllib.request.urlopen(f"{url}:predict", body, timeout=60) as response:
+                return json.load(response)["predictions"][0]
+        finally:
+            server.terminate()
 
 
 @functools.cache

@@ -1,10 +1,6 @@
 """The wheel in a new environment, outside of the checkout: all commands of a first hour."""
 
 import json
-import os
-import signal
-import subprocess
-import urllib.request
 import zipfile
 from email.parser import Parser
 
@@ -75,18 +71,5 @@ def test_from_the_quickstart_to_a_request(keras_bert, folder):
     table = ["--train", "train.csv", "--dev", "train.csv", "--text", "text", "--label", "label"]
     keras_bert("finetune", "--model", model, *table, "--out", "run", "--epochs", "1")
     keras_bert("export", "--model", "run", "--out", "models/small")
-    assert ask(keras_bert.program, folder / "models" / "small")["label"] in ("a", "b")
-
-
-def ask(program, model):
-    """Serves a model on a free port; returns the answer to a request."""
-    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    command = [program, "serve", model, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=clean, text=True) as server:
-        try:
-            url = server.stdout.readline().split()[-1]
-            body = json.dumps({"instances": ["it is a list"]}).encode()
-            with urllib.request.urlopen(f"{url}:predict", body, timeout=60) as response:
-                return json.load(response)["predictions"][0]
-        finally:
-            server.send_signal(signal.SIGTERM)
+    command = keras_bert.program, "serve", folder / "models" / "small"
+    assert environment.ask(command, "it is a list")["label"] in ("a", "b")
