@@ -7,6 +7,11 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+needed=4000 # MB: an environment has 2,600, and pip unpacks beside it
+free="$(df -Pk "$root" | awk 'NR == 2 {print int($4 / 1024)}')"
+if [[ ! -d "$environment" ]] && ((free < needed)); then
+    fail "$root has $free MB of free space; a new environment needs $needed"
+fi
 set_up_environment "plots,metrics"
 say "running: keras-bert quickstart $*"
 exec "$environment/bin/keras-bert" quickstart "$@"

@@ -28,12 +28,10 @@ GROUPS = {
         ),
         "completion": ("completion", "print a script that completes commands in bash and zsh"),
     },
-    "data": {
+    "prepare and train": {
         "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
         "prepare": ("training.prepare", "turn text into records for pre-training"),
         "augment": ("training.augment", "augment labelled texts by replacing words"),
-    },
-    "train": {
         "finetune": ("training.finetune", "fine-tune a model on labelled texts"),
         "pretrain": ("training.pretrain", "pre-train an encoder on prepared records"),
         "recipes": ("training.recipes", "list published pre-training recipes"),

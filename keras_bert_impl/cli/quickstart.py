@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from keras_bert_impl.cli.common import print_json, say
 from keras_bert_impl.cli.kinds import OUTPUT_DIRECTORY
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
-from keras_bert_impl.quickstart.settings import QuickstartSettings, check_installed
+from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
 
 EXAMPLE = "  keras-bert quickstart --out quickstart-run"
 
@@ -31,9 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def check(arguments: Namespace) -> None:
-    """Checks the settings, and that all packages are installed."""
+    """Checks the settings, the packages, and the folder to write."""
     resolve_settings(arguments, QuickstartSettings)
-    check_installed()
+    check_ready(arguments.out)
 
 
 def run(arguments: Namespace) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import keras
 
+from keras_bert_impl.cards import write_card
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import (
@@ -222,6 +223,7 @@ class Encoder(keras.Model):
         config, tensors = self.without_adapter()
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config), tensors)
+            write_card(self, temporary, directory)
 
     def without_adapter(self, prefix: str = "") -> tuple[EncoderConfig, dict]:
         """Returns the configuration and tensors of the encoder with LoRA merged into its weights.

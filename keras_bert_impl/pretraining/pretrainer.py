@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_impl.cards import write_card
 from keras_bert_impl.interop import (
     encoder_tensors,
     has_class,
@@ -248,6 +249,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 objective.save(self, temporary)
             if tokenizer is not None:
                 tokenizer.save_pretrained(temporary)
+            write_card(self, temporary, directory)
 
     def _head_tensors(self):
         config = self.encoder.config

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import collections
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from keras_bert_impl.io.errors import InputError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -39,31 +38,25 @@ def unigram(
 def majority(train_labels: Sequence[str], dev_labels: Sequence[str]) -> float:
     """Accuracy of always predicting the most frequent training label."""
     commonest = collections.Counter(train_labels).most_common(1)[0][0]
-    return sum(label == commonest for label in dev_labels) / len(dev_labels)
+    return accuracy([commonest] * len(dev_labels), dev_labels)
 
 
-def tfidf_logistic_regression(
-    train_texts: Sequence[str],
-    train_labels: Sequence[str],
-    dev_texts: Sequence[str],
-    dev_labels: Sequence[str],
-) -> float:
-    """Accuracy of logistic regression on TF-IDF weights of word unigrams and bigrams.
+def tfidf_predictions(
+    train_texts: Sequence[str], train_labels: Sequence[str], texts: Sequence[str]
+) -> list[str]:
+    """Predicts labels by logistic regression on TF-IDF weights of word unigrams and bigrams."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
 
-    Raises:
-        InputError: scikit-learn is not installed.
-    """
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-    except ImportError as error:
-        raise InputError(
-            "the baseline needs scikit-learn: pip install keras-bert-impl[metrics]"
-        ) from error
     pipeline = make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2),
         LogisticRegression(C=10.0, max_iter=1000),
     )
     pipeline.fit(train_texts, train_labels)
-    return float(pipeline.score(dev_texts, dev_labels))
+    return pipeline.predict(texts).tolist()
+
+
+def accuracy(predictions: Sequence[str], labels: Sequence[str]) -> float:
+    """Returns the share of predictions that equal their label."""
+    return sum(map(operator.eq, predictions, labels)) / len(labels)

@@ -2,13 +2,18 @@
 
 import dataclasses
 import importlib.util
+import os
+import shutil
+from pathlib import Path
 from typing import Annotated
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import absolute
 from keras_bert_impl.pretraining.settings import RowLength
 from keras_bert_impl.settings import Fraction, PositiveFloat, PositiveInt, Range, Seed, validate
 
 _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib, for pictures"}
+_MEGABYTES = 200  # a finished job has 75; checkpoints and what is written aside need more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +37,7 @@ class QuickstartSettings:
         seed: Seed of all random choices.
     """
 
-    vocabulary_size: PositiveInt = 5000
+    vocabulary_size: Annotated[int, Range(least=300)] = 5000  # characters alone are about 200
     num_layers: PositiveInt = 2
     hidden_dim: PositiveInt = 128
     num_heads: PositiveInt = 4
@@ -57,15 +62,30 @@ class QuickstartSettings:
             )
 
 
-def check_installed() -> None:
-    """Checks at the start that the packages needed at the end of the job are installed.
+def check_ready(output_directory: str | Path) -> None:
+    """Checks, without creating anything, that the job can run to its end.
+
+    Args:
+        output_directory: the folder that it will write.
 
     Raises:
-        InputError: a package is missing; the message names it and the command that installs it.
+        InputError: a package is missing, or the folder cannot be written or has too little space.
     """
     missing = [what for name, what in _NEEDED.items() if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(
             f"the quickstart needs {' and '.join(missing)}: "
             "pip install 'keras-bert-impl[metrics,plots]'."
+        )
+    out = absolute(output_directory)
+    folder = next(path for path in (out, *out.parents) if path.exists())
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file; choose another folder with --out.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{folder} is not writable; choose another folder with --out.")
+    free = shutil.disk_usage(folder).free // 2**20
+    if free < _MEGABYTES:
+        raise InputError(
+            f"{folder} has {free} MB of free space, but the quickstart needs {_MEGABYTES}; "
+            "choose another folder with --out."
         )

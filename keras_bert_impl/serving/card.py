@@ -1,11 +1,16 @@
 """Model cards of exported models: signatures, scores and settings."""
 
-import json
 from pathlib import Path
 
 import tensorflow as tf
 
-from keras_bert_impl.io.reading import read_json, read_text
+from keras_bert_impl.cards import (
+    front_matter,
+    label_sections,
+    license_of,
+    published_base,
+    run_sections,
+)
 from keras_bert_impl.serving.signatures import Functions, Signatures
 from keras_bert_impl.version import __version__
 
@@ -23,20 +28,36 @@ def model_card(
     model = type(signatures.model).__name__
     config = signatures.config
     parts = [
+        front_matter(signatures.model, run=run),
         f"# {name}",
         f"A {model} on a {config.architecture} encoder with {config.num_layers} layers, hidden "
         f"size {config.hidden_dim} and {config.num_parameters():,} parameters, for rows of up to "
         f"{signatures.max_length} tokens. Exported by keras_bert_impl {__version__} with "
         f"TensorFlow {tf.__version__}.",
+        "## Use",
+        _use(functions),
         "## Signatures",
         _table(functions),
     ]
-    labels = getattr(signatures.model, "labels", None)
-    if labels:
-        parts += ["## Labels", ", ".join(f"`{label}`" for label in labels)]
-    if run is not None:
-        parts += _of_run(Path(run))
+    parts += [*label_sections(signatures.model), *run_sections(run)]
+    parts += ["## License", license_of(published_base(run=run))]
     return "\n\n".join(parts) + "\n"
+
+
+def _use(functions):
+    """Returns how to call the model, if it takes strings, in three lines of Python."""
+    specs = tf.nest.flatten(functions["serving_default"].structured_input_signature)
+    called = ".structured_input_signature"  # of token ids
+    if all(spec.dtype == tf.string for spec in specs):
+        called = "(" + ", ".join(f'{spec.name}=tf.constant(["a text"])' for spec in specs) + ")"
+    return f"""\
+`keras-bert serve` and TensorFlow Serving take the folder above this one. In Python:
+
+```python
+import tensorflow as tf, tensorflow_text
+model = tf.saved_model.load("path/to/this/folder")
+print(model.signatures["serving_default"]{called})
+```"""
 
 
 def _table(functions):
@@ -53,25 +74,3 @@ def _table(functions):
 def _shown(name, spec):
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"`{name}` {spec.dtype.name} [{shape}]"
-
-
-def _of_run(run):
-    """Returns the sections with scores, data and settings of a run directory, if available."""
-    parts = []
-    scores = run / "scores.json"
-    if scores.is_file():
-        found = read_json(scores)
-        rows = [f"| {metric} | {found.number(metric)} |" for metric in found]
-        parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
-    data = run / "data.json"
-    if data.is_file():
-        rows = [
-            f"- {split}: {part.integer('examples'):,} examples of {json.dumps(part.text('source'))}"
-            for split, part in read_json(data).mappings()
-            if "examples" in part
-        ]
-        parts += ["## Data", "\n".join(rows)]
-    recipe = run / "recipe.yaml"
-    if recipe.is_file():
-        parts += ["## Settings", f"```yaml\n{read_text(recipe).strip()}\n```"]
-    return parts

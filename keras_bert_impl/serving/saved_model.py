@@ -5,6 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_bert_impl.cards import save_card
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
 from keras_bert_impl.serving.signatures import Signatures
@@ -57,5 +58,4 @@ def export_saved_model(
         if labels:
             text = json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n"
             (extra / "labels.json").write_text(text, encoding="utf-8")
-        card = model_card(name, signatures, functions, run)
-        (temporary / "README.md").write_text(card, encoding="utf-8")
+        save_card(model_card(name, signatures, functions, run), temporary, directory)

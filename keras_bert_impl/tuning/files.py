@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_bert_impl.cards import write_card
 from keras_bert_impl.interop import (
     encoder_tensors,
     open_model,
@@ -64,6 +65,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
             source,
         )
         model.save_more(temporary)
+        write_card(model, temporary, directory, base)
 
 
 def _check_kept(encoder, source, names, base):

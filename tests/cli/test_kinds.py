@@ -46,7 +46,7 @@ COMMANDS = [
     ("evaluate --model {} --dev {}/gone.csv", "--dev: "),
     ("report {}/gone", "RUN: "),
     ("look {}/gone text", "MODEL: "),
-    ("drift --model {} --served {}/gone", "--served: "),
+    ("drift --model {} --served {}/gone --reference {}/file.txt", "--served: "),
     ("drift --model {} --served {}/file.txt", "--reference FILE is missing"),
     ("predict --model {} --input {}/gone.txt", "--input: "),
     ("predict --model {} --input {}/file.txt --out {}/x.pdf", ".pdf"),

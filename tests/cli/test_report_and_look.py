@@ -46,9 +46,9 @@ def test_report_of_two_runs(run, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing"], "missing is not a directory"),
+        (["missing"], "missing does not exist"),
         (["."], ". has no recipe.yaml"),
-        (["{run}", "missing"], "missing is not a directory"),
+        (["{run}", "missing"], "missing does not exist"),
         (["{run}", "--dev", "missing.csv", "--text", "a", "--label", "b"], "missing.csv"),
         ([], "the following arguments are required"),
     ],
@@ -78,7 +78,11 @@ def test_look_at_a_run_and_at_an_encoder(run, tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("model", "text", "message"),
-    [("./missing", "a", "missing"), ("file", "a", "is a file"), ("{run}", " ", "text is empty")],
+    [
+        ("./missing", "a", "missing"),
+        ("file", "a", "No model is named"),
+        ("{run}", " ", "text is empty"),
+    ],
 )
 def test_look_at_something_else(run, model, text, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

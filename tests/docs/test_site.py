@@ -8,7 +8,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-GENERATED = "reference/"
+GENERATED = ("reference/", "examples/")
 
 
 def pages(entries):

@@ -31,6 +31,10 @@ def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     said = []
     job = MainJob(tmp_path / "run", SETTINGS, say=said.append)
     scores = job.run()
+    first = next(n for n, line in enumerate(said) if "first result" in line)
+    assert first < next(n for n, line in enumerate(said) if "vocabulary" in line)
+    share = scores["classification"]["tfidf_logistic_regression"]
+    assert f"right for {share:.1%} of" in said[first + 5]
     assert 0 < scores["masked_lm"]["loss"] < 7.0  # a uniform prediction has log(800) = 6.7
     assert set(scores["classification"]) == {
         "majority",
@@ -53,7 +57,7 @@ def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     said.clear()
     before = (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns
     assert MainJob(tmp_path / "run", SETTINGS, say=said.append).run() == scores
-    assert sum("done before" in line for line in said) == 5
+    assert sum("already done" in line for line in said) == 5
     assert (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns == before
     assert json.loads((tmp_path / "run" / "scores.json").read_text()) == scores
 

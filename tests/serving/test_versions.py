@@ -77,7 +77,8 @@ def test_writes_files_next_to_the_model(exported):
     tokenizer = Tokenizer.from_pretrained(extra / "tokenizer")
     assert tokenizer.fingerprint == model.tokenizer.fingerprint
     card = (folder / "1" / "README.md").read_text()
-    assert card.startswith("# reviews\n") and "| accuracy | 0.875 |" in card
+    assert card.startswith("---\nlibrary_name: keras\n") and "\n# reviews\n" in card
+    assert "| accuracy | 0.875 |" in card
     assert "epochs: 3" in card and "`token_ids` int32 [?, ?]" in card
     config = (folder / "models.config").read_text()
     assert 'name: "reviews"' in config and 'base_path: "/models/reviews"' in config

@@ -1,4 +1,4 @@
-"""MkDocs hooks: the pages of reference/, which are generated from the code."""
+"""MkDocs hooks: the pages of reference/ and examples/, which are generated from the code."""
 
 import sys
 from pathlib import Path
@@ -9,12 +9,14 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 import api  # noqa: E402
 import commands_page  # noqa: E402
+import examples_page  # noqa: E402
 import settings_page  # noqa: E402
 
 
 def on_files(files: Files, config) -> Files:
     """Adds the generated pages."""
-    pages = api.pages() | {
+    pages = api.pages() | examples_page.pages()
+    pages |= {
         "reference/commands.md": commands_page.page(),
         "reference/settings.md": settings_page.page(),
     }

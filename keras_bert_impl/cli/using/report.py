@@ -65,6 +65,7 @@ def _model_and_examples(run, arguments):
     try:
         arguments, is_same = completed(arguments, run)
         if not (is_named or is_same):
+            say("for classes, calibration and errors, add --dev FILE --text COLUMN --label COLUMN")
             return None, None
         if not (Path(run) / "model").is_dir():
             raise InputError(f"{run} has no model yet; finish the run.")

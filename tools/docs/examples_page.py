@@ -1,0 +1,24 @@
+"""The pages of `examples/`: the docstring and the code of each script."""
+
+import ast
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def scripts() -> list[Path]:
+    """Returns the examples; `common.py` is what they share."""
+    return sorted(path for path in EXAMPLES.glob("*.py") if path.stem != "common")
+
+
+def pages() -> dict[str, str]:
+    """Returns a page (Markdown) for each script, by its path."""
+    return {f"examples/{path.stem}.md": _page(path) for path in scripts()}
+
+
+def _page(path):
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    title, _, text = ast.get_docstring(tree).partition("\n\n")
+    code = "".join(source.splitlines(keepends=True)[tree.body[0].end_lineno :]).strip()
+    return f"# {title.rstrip('.')}\n\n{text}\n\n```python\n{code}\n```\n"
