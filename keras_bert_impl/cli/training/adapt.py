@@ -54,6 +54,8 @@ def run(arguments: Namespace) -> None:
     """Adapts the model, and prints where it is."""
     settings = resolve_settings(arguments, _Settings)
     from keras_bert_impl.pretraining.adaptation import adapt
+    from keras_bert_impl.reports.finished import describe_run
+    from keras_bert_impl.training.strategy import is_chief
 
     adapted = adapt(
         arguments.model,
@@ -64,4 +66,6 @@ def run(arguments: Namespace) -> None:
         progress=say,
         **dataclasses.asdict(settings),
     )
+    if is_chief():
+        describe_run(adapted.parent)
     say(f"wrote the model to {adapted}")

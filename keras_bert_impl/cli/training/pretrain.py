@@ -43,6 +43,7 @@ def check(arguments: Namespace) -> None:
 def run(arguments: Namespace) -> None:
     """Pre-trains a model, and prints where it is."""
     from keras_bert_impl.pretraining.run import pretrain
+    from keras_bert_impl.reports.finished import describe_run
     from keras_bert_impl.training.strategy import is_chief
 
     settings = resolve_settings(arguments, PretrainSettings, recipes())
@@ -55,6 +56,7 @@ def run(arguments: Namespace) -> None:
     )
     if not is_chief():
         return  # the chief writes and reports the result
+    describe_run(arguments.out)
     say(f"wrote the model to {Path(arguments.out) / 'model'}")
     scores = Path(arguments.out) / "scores.json"
     if arguments.json and scores.exists():

@@ -13,6 +13,7 @@ import keras
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
+from keras_bert_impl.reports.finished import describe_run
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabelledExamples
@@ -150,6 +151,7 @@ def finetune(
         _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
         if is_chief():
             _save_and_score(tuned, run, config, task, dev, more_dev)
+            describe_run(run.path, tuned, dev)
     if is_chief() and not keep_checkpoints:
         remove_checkpoints(run.path)  # last: from here on the run needs none
     return tuned

@@ -1,0 +1,33 @@
+"""What a finished run writes about itself."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.cards import write_card
+from keras_bert_impl.reports.run_report import write_report
+
+_LOG = logging.getLogger(__name__)
+
+
+def describe_run(run_directory: str | Path, model: Any = None, examples: Any = None) -> None:
+    """Writes `report.html` of a run, and the card of its model with data, settings and scores.
+
+    The run is finished without them, so an error is only a warning. The page has no attributions of
+    errors, which take seconds each; `keras-bert report` adds them.
+
+    Args:
+        model: the model in `model/` of the run; None leaves its card as it is.
+        examples: those that the run was scored on.
+
+    Example:
+        from keras_bert_impl.reports.finished import describe_run
+        describe_run("run", classifier)
+    """
+    run = Path(run_directory)
+    try:
+        if model is not None:
+            write_card(model, run / "model", run / "model", run=run)
+        write_report(run, examples=examples)
+    except Exception as error:  # of any kind: a page is not worth a run
+        _LOG.warning("%s has no complete report: %s: %s", run, type(error).__name__, error)
