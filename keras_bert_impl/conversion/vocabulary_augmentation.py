@@ -18,7 +18,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.new_tokens import learn_pieces
+from keras_bert_impl.tokenizers.new_tokens import learn_tokens
 
 _PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
@@ -27,7 +27,7 @@ def augment_vocabulary(
     source: str | Path,
     target: str | Path,
     texts: Iterable[str],
-    num_pieces: int = 1000,
+    num_tokens: int = 1000,
     min_frequency: int = 5,
 ) -> list[str]:
     """Extends a model's vocabulary with subwords of a domain.
@@ -42,7 +42,7 @@ def augment_vocabulary(
         source: Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
         target: The model directory to write; files of the same names are replaced.
         texts: Texts of the domain.
-        num_pieces: Maximum number of subwords to add.
+        num_tokens: Maximum number of subwords to add.
         min_frequency: Minimum number of occurrences in `texts` of a word, or pair of subwords, for
             it to become a new subword.
 
@@ -55,23 +55,23 @@ def augment_vocabulary(
 
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes an embedding
     with the mean of its subwords', but finds the subwords to add by training a vocabulary. For
-    their selection see `learn_pieces`.
+    their selection see `learn_tokens`.
 
     Example:
         from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
         augment_vocabulary("bert-base-uncased", "bert-medical", open("abstracts.txt"))
     """
-    num_pieces = check("num_pieces", num_pieces, PositiveInt)
+    num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
     model, tokenizer = _open(source)
-    larger, pieces = learn_pieces(tokenizer, texts, num_pieces, min_frequency)
-    if not pieces:
+    larger, old_ids = learn_tokens(tokenizer, texts, num_tokens, min_frequency)
+    if not old_ids:
         raise InputError(
             "no new subwords: no word or pair of subwords that the tokenizer splits occurs "
             f"{min_frequency} times in the texts."
         )
-    _write(target, model, tokenizer, larger, pieces.values())
-    return list(pieces)
+    _write(target, model, tokenizer, larger, old_ids.values())
+    return list(old_ids)
 
 
 def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:
@@ -98,8 +98,8 @@ def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) ->
     model, tokenizer = _open(source)
     larger = tokenizer.add_tokens(tokens)
     new = larger.vocabulary[tokenizer.vocabulary_size :]
-    pieces = tokenizer.tokenize(new).to_list() if new else []
-    _write(target, model, tokenizer, larger, [ids or [tokenizer.unk_id] for ids in pieces])
+    old_ids = tokenizer.tokenize(new).to_list() if new else []
+    _write(target, model, tokenizer, larger, [ids or [tokenizer.unk_id] for ids in old_ids])
     return larger
 
 
@@ -111,8 +111,8 @@ def _open(source):
     return model, Tokenizer.from_pretrained(model.path)
 
 
-def _write(target, model, tokenizer, larger, pieces):
-    """Writes a model with the extended tokenizer; `pieces` are each new token's old subword ids."""
+def _write(target, model, tokenizer, larger, old_ids):
+    """Writes a model with the extended tokenizer; `old_ids` are each new token's old subword ids."""
     config = read_encoder_config(model)
     size = max(config.vocabulary_size, larger.vocabulary_size)
     tensors = read_tensors(model, config)
@@ -120,21 +120,21 @@ def _write(target, model, tokenizer, larger, pieces):
     names = {name.tensor for name in encoder + heads if name.variable in _PER_TOKEN}
     for key, array in tensors.items():
         if key.removeprefix(f"{model.prefix}.") in names:
-            tensors[key] = _with_means(array, tokenizer.vocabulary_size, pieces, size)
+            tensors[key] = _with_means(array, tokenizer.vocabulary_size, old_ids, size)
     described = model.config | huggingface_config(dataclasses.replace(config, vocabulary_size=size))
     described["architectures"] = model.config.get("architectures", described["architectures"])
     with replace_directory(target) as temporary:
         write_model(temporary, described, tensors, larger)
 
 
-def _with_means(array, first, pieces, size):
-    """Appends the mean of its old `pieces` for each new token from id `first` on.
+def _with_means(array, first, old_ids, size):
+    """Appends the mean of its old tokens for each new token from id `first` on.
 
     Returns:
         `[size, ...]`: one row per id.
     """
     rows = np.zeros((size, *array.shape[1:]), array.dtype)
     rows[: len(array)] = array  # some models have rows for ids that the tokenizer lacks
-    for number, ids in enumerate(pieces, first):
+    for number, ids in enumerate(old_ids, first):
         rows[number] = array[ids].mean(axis=0, dtype="float32")
     return rows

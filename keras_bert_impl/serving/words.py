@@ -81,7 +81,7 @@ def find_words(texts: Texts) -> TextWords:
 
 
 class WordTokens(NamedTuple):
-    """Assignment of tokens to words; see `tasks.inputs.words.WordPieces`. Numbered over all texts.
+    """Assignment of tokens to words; see `tasks.inputs.words.TokenAlignment`. Numbered over all texts.
 
     Attributes:
         words: int32 [tokens], word of each token; -1 for none.

@@ -6,24 +6,24 @@ from typing import Any
 import tensorflow as tf
 
 
-def graph_of_ids(split: Callable, pieces: Callable) -> Callable:
+def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
     """Traces `Tokenizer.tokenize` for a string tensor [batch]; see `graph_of_offsets`."""
 
     def tokenize(texts):
         words = split(texts)
-        return _per_text(pieces(words)[0], words)
+        return _per_text(subwords(words)[0], words)
 
     return _traced(tokenize)
 
 
-def graph_of_offsets(split: Callable, pieces: Callable, trimmed: Callable) -> Callable:
+def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> Callable:
     """Traces `Tokenizer.tokenize_with_offsets` for a string tensor [batch].
 
     Args:
         split: Function from a string tensor [batch] to words, an object with `texts`, int64
             [texts + 1], the index of each text's first word; `text_starts`, int32 [texts + 1], the
             index of each text's first character; and the method `characters_of`.
-        pieces: Function from words to ragged [words, (tokens)] tensors: the ids, then the arguments
+        subwords: Function from words to ragged [words, (tokens)] tensors: the ids, then the arguments
             of `characters_of`, which returns (starts, ends) int32 [tokens], the span of each token
             in the characters of all texts.
         trimmed: Function from (ids, starts, ends) of tokens in their texts to (starts, ends)
@@ -32,7 +32,7 @@ def graph_of_offsets(split: Callable, pieces: Callable, trimmed: Callable) -> Ca
 
     def tokenize_with_offsets(texts):
         words = split(texts)
-        ids, *spans = pieces(words)
+        ids, *spans = subwords(words)
         starts, ends = words.characters_of(*spans)
         ids = _per_text(ids, words)
         first = tf.gather(words.text_starts, ids.value_rowids())
@@ -54,13 +54,13 @@ def _traced(function):
         return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
 
 
-def _per_text(pieces, words):
+def _per_text(subwords, words):
     """Regroups ragged [words, (tokens)] to [texts, (tokens)]."""
-    splits = tf.gather(pieces.row_splits, words.texts)
-    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+    splits = tf.gather(subwords.row_splits, words.texts)
+    return tf.RaggedTensor.from_row_splits(subwords.values, splits, validate=False)
 
 
-def pieces_of_unique(words: Any, split: Callable, added_ids: list[int]) -> list[tf.RaggedTensor]:
+def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> list[tf.RaggedTensor]:
     """Splits each distinct word once; an added token has its own id and covers its whole word.
 
     Args:

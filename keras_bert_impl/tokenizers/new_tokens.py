@@ -15,7 +15,7 @@ _CHARACTERS_AT_ONCE = 1 << 20
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
-def learn_pieces(
+def learn_tokens(
     tokenizer: Tokenizer, texts: Iterable[str], count: int, min_frequency: int = 5
 ) -> tuple[Tokenizer, dict[str, list[int]]]:
     """Extends a tokenizer with new subword tokens; existing ids do not change.
@@ -31,33 +31,33 @@ def learn_pieces(
         min_frequency: The minimum count of a word or pair.
 
     Returns:
-        (tokenizer, pieces): the extended tokenizer, of the same class; the ids of the old tokens of
+        (tokenizer, old_ids): the extended tokenizer, of the same class; the ids of the old tokens of
         each new token, best first.
 
     Source: for merges Sennrich et al. 2016, section 3.2.
 
     Example:
-        from keras_bert_impl.tokenizers.new_tokens import learn_pieces
-        larger, pieces = learn_pieces(tokenizer, open("abstracts.txt"), 1000)
+        from keras_bert_impl.tokenizers.new_tokens import learn_tokens
+        larger, old_ids = learn_tokens(tokenizer, open("abstracts.txt"), 1000)
     """
     counts = count_words(texts, tokenizer.words)
     settings = tokenizer.get_config()
     if "merges" in settings:
-        words = _in_pieces(tokenizer, counts)
+        words = _in_tokens(tokenizer, counts)
         old = tokenizer.vocabulary, settings["merges"]
-        pieces, merges = further_merges(words, *old, count, min_frequency)
+        old_ids, merges = further_merges(words, *old, count, min_frequency)
         settings["merges"] = [*settings["merges"], *merges]
     elif "scores" in settings:
-        words = _in_pieces(tokenizer, _by_first_letters(counts))
-        pieces = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
+        words = _in_tokens(tokenizer, _by_first_letters(counts))
+        old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
-        least = [min(scores[i] for i in ids) for ids in pieces.values()]
+        least = [min(scores[i] for i in ids) for ids in old_ids.values()]
         settings["scores"] = [*scores, *least]
     else:
-        words = _in_pieces(tokenizer, counts)
-        pieces = _whole_words(words, tokenizer.vocabulary, count, min_frequency)
-    settings["vocabulary"] = [*tokenizer.vocabulary, *pieces]
-    return type(tokenizer)(**settings), pieces
+        words = _in_tokens(tokenizer, counts)
+        old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency)
+    settings["vocabulary"] = [*tokenizer.vocabulary, *old_ids]
+    return type(tokenizer)(**settings), old_ids
 
 
 def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
@@ -87,12 +87,12 @@ def _batches(texts):
     yield batch
 
 
-def _in_pieces(tokenizer, counts):
+def _in_tokens(tokenizer, counts):
     """Returns a sorted list of (word, token ids, count), without words with a special token."""
     words = sorted(counts)
     special = {getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")}
-    pieces = tokenizer.word_ids(tf.constant(words, tf.string)).to_list() if words else []
-    return [(w, ids, counts[w]) for w, ids in zip(words, pieces) if special.isdisjoint(ids)]
+    old_ids = tokenizer.word_ids(tf.constant(words, tf.string)).to_list() if words else []
+    return [(w, ids, counts[w]) for w, ids in zip(words, old_ids) if special.isdisjoint(ids)]
 
 
 def _by_first_letters(counts):
@@ -113,8 +113,8 @@ def _whole_words(words, vocabulary, count, min_frequency, mark=""):
         for word, ids, times in words
         if len(ids) > 1 and times >= min_frequency and mark + word not in known
     }
-    best = sorted(found, key=lambda piece: (-found[piece][1] * (len(found[piece][0]) - 1), piece))
-    return {piece: found[piece][0] for piece in best[:count]}
+    best = sorted(found, key=lambda token: (-found[token][1] * (len(found[token][0]) - 1), token))
+    return {token: found[token][0] for token in best[:count]}
 
 
 def further_merges(
@@ -136,7 +136,7 @@ def further_merges(
         min_frequency: The minimum count of a pair.
 
     Returns:
-        (pieces, merges): the ids of the old tokens of each new token; (left, right) pairs.
+        (old_ids, merges): the ids of the old tokens of each new token; (left, right) pairs.
     """
     texts = list(vocabulary)
     old_ids = [[number] for number in range(len(texts))]

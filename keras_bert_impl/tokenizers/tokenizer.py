@@ -33,7 +33,7 @@ class Tokenizer(abc.ABC):
 
     Use `Tokenizer.from_pretrained` to load one. A subclass keeps its arguments in attributes of the
     same names, calls `_set_vocabulary`, sets `_split`, a function from a string tensor [batch] to
-    words, and implements `_pieces`.
+    words, and implements `_subwords`.
 
     Attributes:
         kind: Part of the fingerprint.
@@ -217,22 +217,22 @@ class Tokenizer(abc.ABC):
     @functools.cached_property
     def _begins_word(self):
         """bool array [vocabulary], for kinds whose tokens show where a word begins."""
-        return np.array([self._is_word_start(piece) for piece in self.vocabulary])
+        return np.array([self._is_word_start(token) for token in self.vocabulary])
 
-    def _is_word_start(self, piece):
+    def _is_word_start(self, token):
         """Returns whether a token of the vocabulary begins a word."""
         raise NotImplementedError
 
     @functools.cached_property
     def _tokenize(self):
-        return graph_of_ids(self._split, self._pieces)
+        return graph_of_ids(self._split, self._subwords)
 
     @functools.cached_property
     def _with_offsets(self):
-        return graph_of_offsets(self._split, self._pieces, self._trimmed)
+        return graph_of_offsets(self._split, self._subwords, self._trimmed)
 
     @abc.abstractmethod
-    def _pieces(self, words):
+    def _subwords(self, words):
         """Tokenizes the result of `_split` in the graph; see `graph_of_offsets`."""
 
     def _trimmed(self, ids, starts, ends):
@@ -373,7 +373,7 @@ class Tokenizer(abc.ABC):
         return {self.token_to_id(token) for token in (*self.special_tokens, *added)}
 
     @abc.abstractmethod
-    def _join(self, pieces):
+    def _join(self, tokens):
         """Joins a list of tokens to a text."""
 
     def id_to_token(self, token_id: int) -> str:

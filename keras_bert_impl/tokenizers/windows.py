@@ -138,8 +138,8 @@ def pack_windows(
     texts, starts, ends = window_spans(ids.row_lengths(), room, stride)
     begins = tf.gather(ids.row_starts(), texts)
     numbers = tf.ragged.range(begins + starts, begins + ends, row_splits_dtype=tf.int64)
-    pieces = tf.gather(ids.flat_values, numbers.flat_values)
-    windows = tf.RaggedTensor.from_row_splits(pieces, numbers.row_splits, validate=False)
+    chosen = tf.gather(ids.flat_values, numbers.flat_values)
+    windows = tf.RaggedTensor.from_row_splits(chosen, numbers.row_splits, validate=False)
     columns = tf.fill([tf.size(texts)], 1)
     segments: tuple[tf.RaggedTensor, ...] = (windows,)
     if other is not None:

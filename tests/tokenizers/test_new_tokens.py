@@ -9,7 +9,7 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
-from keras_bert_impl.tokenizers.new_tokens import further_merges, learn_pieces
+from keras_bert_impl.tokenizers.new_tokens import further_merges, learn_tokens
 from tests.tokenizers.kinds import ENGLISH, KINDS, texts
 
 # Words that the small vocabularies split, and special tokens of each, which are not words.
@@ -28,7 +28,7 @@ def base(request, tmp_path_factory):
 
 
 def test_every_kind_learns_tokens_that_transformers_splits_alike(base, tmp_path):
-    larger, pieces = learn_pieces(base, DOMAIN, 12, min_frequency=3)
+    larger, pieces = learn_tokens(base, DOMAIN, 12, min_frequency=3)
     assert 0 < len(pieces) <= 12
     assert larger.vocabulary == [*base.vocabulary, *pieces]
     before, after = (kind.tokenize(DOMAIN).to_list() for kind in (base, larger))
@@ -61,7 +61,7 @@ def test_further_merges_equal_those_of_one_training():
     vocabulary = sorted(model["vocab"], key=model["vocab"].get)
     assert len(merges) > 60
     base = ByteLevelBPETokenizer(vocabulary[: 20 - len(merges)], merges[:20])
-    larger, _ = learn_pieces(base, lines, len(merges) - 20, min_frequency=1)
+    larger, _ = learn_tokens(base, lines, len(merges) - 20, min_frequency=1)
     assert larger.merges == merges and larger.vocabulary == vocabulary
 
 
@@ -80,7 +80,7 @@ def test_words_that_save_the_most_tokens_come_first():
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc", "##a", "##b", "##c", "cab"]
     )
     lines = ["abc abc ab ab ab ca ca cab cab cab cab x1 [MASK]", "aa aa"]
-    _, pieces = learn_pieces(base, lines, 3, min_frequency=2)
+    _, pieces = learn_tokens(base, lines, 3, min_frequency=2)
     # Savings: 2 * 2 subwords, 3 * 1, then 2 * 1, where ties go to the first in the alphabet.
     assert pieces == {"abc": [5, 9, 10], "ab": [5, 9], "aa": [5, 8]}
-    assert learn_pieces(base, [], 3)[1] == {}
+    assert learn_tokens(base, [], 3)[1] == {}

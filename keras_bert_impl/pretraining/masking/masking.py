@@ -115,8 +115,8 @@ def replacement_ids(tokenizer: Tokenizer) -> list[int]:
     """
     return [
         index
-        for index, piece in enumerate(tokenizer.vocabulary)
-        if not _NEVER_A_REPLACEMENT.fullmatch(piece)
+        for index, token in enumerate(tokenizer.vocabulary)
+        if not _NEVER_A_REPLACEMENT.fullmatch(token)
     ]
 
 

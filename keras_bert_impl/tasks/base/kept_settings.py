@@ -43,7 +43,7 @@ _COUNTS = (
     "truncate_dim max_length doc_stride max_question_length max_answer_length num_best lstm_dim "
     "num_layers"
 ).split()
-_FLAGS = ("do_lower_case", "label_all_pieces", "crf", "learn_layer_weights", "normalize")
+_FLAGS = ("do_lower_case", "label_all_tokens", "crf", "learn_layer_weights", "normalize")
 _TEXTS = "default_prompt_name similarity_fn_name mask_unit aggregation pooling loss".split()
 _READ = {
     **dict.fromkeys(_COUNTS, _count),

@@ -39,7 +39,7 @@ from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
-from keras_bert_impl.tasks.inputs.words import words_of_one_piece
+from keras_bert_impl.tasks.inputs.words import single_token_words
 from keras_bert_impl.tokenizers import Tokenizer
 
 MODEL_CLASS = "model_class"  # key of the class among this package's settings in `config.json`
@@ -396,6 +396,6 @@ class TaskModel(RawTextTrainer, keras.Model):
 def _begin_as_words(encoder, tokenizer):
     """Initializes virtual tokens as common words; arbitrary tokens or random values learn less."""
     # Vocabularies list common words first, after single characters.
-    words = [n for n, word in words_of_one_piece(tokenizer).items() if len(word) > 1]
+    words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
     if words:
         encoder.virtual_tokens.begin_as(encoder.embeddings, words[:_COMMON_WORDS])

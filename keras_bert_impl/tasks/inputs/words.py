@@ -43,15 +43,15 @@ def find_words(text: str) -> Words:
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
 
 
-def words_of_one_piece(tokenizer: Tokenizer) -> dict[int, str]:
+def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
     """Finds the words that contain a letter and are a single token of a vocabulary.
 
     Returns:
         dict of id to word, in the order of the vocabulary.
     """
     written = {}
-    for number, piece in enumerate(tokenizer.vocabulary):
-        word = piece.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
+    for number, token in enumerate(tokenizer.vocabulary):
+        word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
         if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
             written[number] = word
     # A word is tokenized to this token alone; bytes that are not text are not.
@@ -106,10 +106,10 @@ def _decoded(text):
 
 
 @dataclasses.dataclass(frozen=True)
-class WordPieces:
+class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
-    A token belongs to the word that contains its last character: a piece of SentencePiece may begin
+    A token belongs to the word that contains its last character: a token of SentencePiece may begin
     with the space before it. A word in which no token ends shares the token that contains the
     word's last character, such as the apostrophe of `'t`.
 
@@ -131,7 +131,7 @@ class WordPieces:
         return (self.words >= 0) & (self.words != np.append(-1, self.words[:-1]))
 
 
-def find_pieces(sentences: list[Words], tokenized: Any) -> WordPieces:
+def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     """Aligns the tokens of texts with their words.
 
     Args:
@@ -162,7 +162,7 @@ def find_pieces(sentences: list[Words], tokenized: Any) -> WordPieces:
     holders = np.searchsorted(token_ends, ends - 1, side="right")
     found = ~owns & (ends > starts) & (holders < len(token_ends))
     found[found] = token_starts[holders[found]] < ends[found]
-    return WordPieces(words, np.where(found, holders, firsts), owns, word_splits)
+    return TokenAlignment(words, np.where(found, holders, firsts), owns, word_splits)
 
 
 def _splits(lengths):

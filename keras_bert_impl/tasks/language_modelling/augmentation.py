@@ -13,7 +13,7 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
-from keras_bert_impl.tasks.inputs.words import find_pieces, find_words, words_of_one_piece
+from keras_bert_impl.tasks.inputs.words import align_tokens, find_words, single_token_words
 from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 
@@ -133,31 +133,31 @@ def _copy(words, candidates, rate, draw):
 
 def _candidates(model, sentences, top_k, batch_size):
     """Returns each word's replacement candidates, a list (texts) of strings [words, top_k]."""
-    vocabulary = words_of_one_piece(model.tokenizer)
+    vocabulary = single_token_words(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
     if top_k < 1:
         raise InputError("the vocabulary of the model has no words to use as replacements.")
     limit = model.encoder.config.max_length
     texts = [words.text for words in sentences]
     tokenized = tokenize_windows(texts, model.tokenizer, limit, limit // 2)
-    pieces = find_pieces(sentences, tokenized)
-    num_pieces = np.bincount(pieces.words[pieces.words >= 0], minlength=len(pieces.firsts))
-    num_pieces[[not has for words in sentences for has in _have_letters(words)]] = 0
+    alignment = align_tokens(sentences, tokenized)
+    num_tokens = np.bincount(alignment.words[alignment.words >= 0], minlength=len(alignment.firsts))
+    num_tokens[[not has for words in sentences for has in _have_letters(words)]] = 0
 
     asked = np.flatnonzero(tokenized.has_most_context)
-    places = np.zeros(len(pieces.words), "int64")  # [tokens], position of each in the windows
+    places = np.zeros(len(alignment.words), "int64")  # [tokens], position of each in the windows
     places[tokenized.token_numbers()[asked]] = asked
     ids = np.array(list(vocabulary))
-    best = np.full((len(num_pieces), top_k), -1)
-    alone, several = np.flatnonzero(num_pieces == 1), np.flatnonzero(num_pieces > 1)
+    best = np.full((len(num_tokens), top_k), -1)
+    alone, several = np.flatnonzero(num_tokens == 1), np.flatnonzero(num_tokens > 1)
     if len(alone):
-        masks = places[pieces.firsts[alone]]
+        masks = places[alignment.firsts[alone]]
         best[alone] = _guesses(model, tokenized, masks, ids, top_k, batch_size)
     if len(several):
         token_ids = tokenized.token_ids.numpy()[places]
-        best[several] = _neighbours(model, token_ids, pieces.words, several, ids, top_k)
+        best[several] = _neighbours(model, token_ids, alignment.words, several, ids, top_k)
     strings = np.array([*vocabulary.values(), ""], dtype=object)[best]
-    return np.split(strings, pieces.word_splits[1:-1])
+    return np.split(strings, alignment.word_splits[1:-1])
 
 
 def _have_letters(words):

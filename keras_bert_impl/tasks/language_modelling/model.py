@@ -305,20 +305,20 @@ class MaskedLM(TaskModel):
         return np.unique([self._candidate_id(word) for word in candidates])
 
     def _candidate_id(self, word):
-        if word in self._ids_of_pieces:
-            return self._ids_of_pieces[word]
+        if word in self._ids_of_tokens:
+            return self._ids_of_tokens[word]
         ids = self.tokenizer.tokenize([word])[0].numpy()
         if len(ids) != 1:
-            pieces = [self.tokenizer.id_to_token(int(i)) for i in ids]
+            tokens = [self.tokenizer.id_to_token(int(i)) for i in ids]
             raise InputError(
                 f"the candidate {word!r} must be a single token. Its tokens are "
-                f"{listed(pieces) or 'none'}."
+                f"{listed(tokens) or 'none'}."
             )
         return int(ids[0])
 
     @functools.cached_property
-    def _ids_of_pieces(self):
-        return {piece: i for i, piece in enumerate(self.tokenizer.vocabulary)}
+    def _ids_of_tokens(self):
+        return {token: i for i, token in enumerate(self.tokenizer.vocabulary)}
 
     def _best(self, scores, ids, top_k, row):
         if np.isnan(scores).any():

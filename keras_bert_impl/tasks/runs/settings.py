@@ -113,7 +113,7 @@ class FinetuneSettings(ObjectiveSettings):
         class_weight: Factor of each class in the loss. `"balanced"`, or label name -> factor. For
             texts with one label each; see `TextClassifier.fit`.
         max_question_length: Maximum tokens of a question. Longer ones are truncated. Default: 64.
-        label_all_pieces: For tagging: every subword of a word learns its label.
+        label_all_tokens: For tagging: every subword of a word learns its label.
         crf: For tagging: use a conditional random field over the words.
         features: For tagging: number of hidden states, or names, for a BiLSTM on a frozen encoder.
             The default `learning_rate` is then 1e-3; see `FeatureTagger`. None fine-tunes the
@@ -148,7 +148,7 @@ class FinetuneSettings(ObjectiveSettings):
     max_windows: PositiveInt | None = None
     class_weight: dict | str | None = None
     max_question_length: PositiveInt | None = None
-    label_all_pieces: bool = False
+    label_all_tokens: bool = False
     crf: bool = False
     features: int | str | None = None
     loss: str | None = None
@@ -163,7 +163,7 @@ class FinetuneSettings(ObjectiveSettings):
         "max_windows",
         "class_weight",
         "max_question_length",
-        "label_all_pieces",
+        "label_all_tokens",
         "crf",
         "features",
         "loss",

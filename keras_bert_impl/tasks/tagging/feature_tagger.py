@@ -19,7 +19,7 @@ from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.inputs.words import Words, find_pieces
+from keras_bert_impl.tasks.inputs.words import Words, align_tokens
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
@@ -200,24 +200,24 @@ class FeatureTagger(WordTagger):
             without subwords; int64 array [texts + 1].
         """
         windows = self.windows(texts)
-        pieces = find_pieces(texts, windows)
+        alignment = align_tokens(texts, windows)
         rows, columns = windows.columns()
         chosen = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
-        places = np.zeros(len(pieces.words), "int64")  # of each token of all texts
+        places = np.zeros(len(alignment.words), "int64")  # of each token of all texts
         places[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = chosen
-        known = np.flatnonzero(pieces.firsts >= 0)
-        places = places[pieces.firsts[known]]  # [known words]
+        known = np.flatnonzero(alignment.firsts >= 0)
+        places = places[alignment.firsts[known]]  # [known words]
 
         data, order = batching.sorted_batches(windows, (), _BATCH)
         number_of = np.argsort(order)[rows[places]]  # of its row, in the order of the batches
         by_batch = np.argsort(number_of, kind="stable")
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
-        states = np.zeros((len(pieces.firsts), *self.input["states"].shape[2:]), "float32")
+        states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
         for batch, (features,) in enumerate(data):
             found = self.states_of(features).numpy()  # [rows, length, layers, hidden]
             own = by_batch[ends[batch] : ends[batch + 1]]
             states[known[own]] = found[number_of[own] - batch * _BATCH, columns[places[own]]]
-        return states, pieces.word_splits
+        return states, alignment.word_splits
 
     @functools.cached_property
     def encoder_of_states(self) -> keras.Model:

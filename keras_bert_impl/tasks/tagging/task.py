@@ -30,7 +30,7 @@ class Tagging(Task):
     model_classes = (TokenClassifier, FeatureTagger)
     example_class = TaggedExamples
     architectures = ("ForTokenClassification",)
-    settings = ("doc_stride", "label_all_pieces", "crf", "features")
+    settings = ("doc_stride", "label_all_tokens", "crf", "features")
 
     def __init__(self, train: TaggedExamples, dev: TaggedExamples):
         self._names = list(train.label_names)

@@ -60,7 +60,7 @@ class TokenClassifier(WordTagger):
         labels: label names, instead of `num_classes`.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
-        label_all_pieces: whether to train all subwords of a word with its label. Default: False.
+        label_all_tokens: whether to train all subwords of a word with its label. Default: False.
         aggregation: how the scores of a word's subwords are combined: `"first"` (the default),
             those of the first subword; `"mean"`, the mean of the probabilities; `"max"`, those of
             the subword with the highest probability.
@@ -77,7 +77,7 @@ class TokenClassifier(WordTagger):
 
     head = "token_classifier"
     network = TokenClassifierNetwork
-    settings = ("doc_stride", "label_all_pieces", "aggregation", "crf")
+    settings = ("doc_stride", "label_all_tokens", "aggregation", "crf")
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class TokenClassifier(WordTagger):
         head_dropout: float | None = None,
         max_length: int | None = None,
         doc_stride: int | None = None,
-        label_all_pieces: bool | None = None,
+        label_all_tokens: bool | None = None,
         aggregation: str | None = None,
         crf: bool | None = None,
         name: str = "token_classifier_model",
@@ -109,16 +109,16 @@ class TokenClassifier(WordTagger):
             max_length=max_length,
             name=name,
         )
-        self.label_all_pieces = bool(check("label_all_pieces", label_all_pieces, bool | None))
+        self.label_all_tokens = bool(check("label_all_tokens", label_all_tokens, bool | None))
         self.aggregation = aggregation or "first"
         if self.aggregation not in AGGREGATIONS:
             raise InputError(
                 f"aggregation must be one of {', '.join(AGGREGATIONS)}. "
                 f"Received: aggregation={self.aggregation!r}"
             )
-        if self.crf and (self.label_all_pieces or self.aggregation != "first"):
+        if self.crf and (self.label_all_tokens or self.aggregation != "first"):
             raise InputError(
-                "crf uses the first subword of each word: it requires label_all_pieces=False and "
+                "crf uses the first subword of each word: it requires label_all_tokens=False and "
                 "aggregation='first'."
             )
 
@@ -140,7 +140,7 @@ class TokenClassifier(WordTagger):
             return tokenized, ()
         self.check_lengths(texts, labels)
         weights = np.ones(len(texts), "float32") if weights is None else weights
-        targets = token_targets(labels, weights, texts, tokenized, self.label_all_pieces)
+        targets = token_targets(labels, weights, texts, tokenized, self.label_all_tokens)
         splits = tokenized.row_splits
         return tokenized, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
 

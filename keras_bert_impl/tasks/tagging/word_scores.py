@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_impl.serving.words import WordTokens
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
-from keras_bert_impl.tasks.inputs.words import Words, find_pieces
+from keras_bert_impl.tasks.inputs.words import Words, align_tokens
 from keras_bert_impl.tasks.tagging import decode
 
 _BATCH = 64  # label sequences decoded at once
@@ -32,7 +32,7 @@ def token_targets(
     weights: np.ndarray,
     sentences: list[Words],
     tokenized: TokenizedWindows,
-    all_pieces: bool,
+    all_tokens: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the training targets of tokens in windows; each word counts in exactly one window.
 
@@ -41,18 +41,18 @@ def token_targets(
         weights: float32 [texts].
         sentences: words of each text.
         tokenized: windows of the texts.
-        all_pieces: whether to label all subword tokens of a word, or only the first.
+        all_tokens: whether to label all subword tokens of a word, or only the first.
 
     Returns:
         (labels int32, weights float32) [positions]; 0 where there is no label.
     """
-    pieces = find_pieces(sentences, tokenized)
+    alignment = align_tokens(sentences, tokenized)
     of_words = np.concatenate(labels)  # [words of all texts]
-    weights = np.repeat(weights, np.diff(pieces.word_splits)) * (of_words >= 0)
-    learns = pieces.words >= 0 if all_pieces else pieces.is_first
+    weights = np.repeat(weights, np.diff(alignment.word_splits)) * (of_words >= 0)
+    learns = alignment.words >= 0 if all_tokens else alignment.is_first
     tokens = tokenized.token_numbers()
     learns = np.append(learns, False)[tokens] & tokenized.has_most_context
-    words = np.append(pieces.words, -1)[tokens]  # [positions]
+    words = np.append(alignment.words, -1)[tokens]  # [positions]
     return (
         np.where(learns, np.append(of_words, 0)[words], 0).astype("int32"),
         np.where(learns, np.append(weights, 0)[words], 0).astype("float32"),
@@ -74,15 +74,17 @@ def word_scores(
         tokenized: windows of the texts.
         aggregation, unknown: see `decode.scores_of_words`.
     """
-    pieces = find_pieces(sentences, tokenized)
+    alignment = align_tokens(sentences, tokenized)
     rows, columns = tokenized.columns()
     chosen = tokenized.has_most_context
-    of_tokens = np.zeros((len(pieces.words), outputs.shape[-1]), "float32")
+    of_tokens = np.zeros((len(alignment.words), outputs.shape[-1]), "float32")
     of_tokens[tokenized.token_numbers()[chosen]] = outputs[rows[chosen], columns[chosen]]
-    tokens = WordTokens(_int32(pieces.words), _int32(pieces.firsts), tf.constant(pieces.owns))
+    tokens = WordTokens(
+        _int32(alignment.words), _int32(alignment.firsts), tf.constant(alignment.owns)
+    )
     scores = decode.scores_of_words(tf.constant(of_tokens), tokens, aggregation, unknown).numpy()
-    parts = zip(pieces.word_splits[:-1], pieces.word_splits[1:])
-    return [WordScores(scores[start:end], pieces.firsts[start:end]) for start, end in parts]
+    parts = zip(alignment.word_splits[:-1], alignment.word_splits[1:])
+    return [WordScores(scores[start:end], alignment.firsts[start:end]) for start, end in parts]
 
 
 def over_sequences(

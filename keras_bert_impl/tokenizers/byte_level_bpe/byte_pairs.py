@@ -48,9 +48,9 @@ class BytePairMerger:
         ids = tf.gather(self._byte_ids, tf.cast(data, tf.int32))
         word = tf.repeat(tf.range(tf.size(words)), lengths)
         start = tf.range(tf.size(ids)) - tf.gather(tf.cumsum(lengths, exclusive=True), word)
-        return self._merged_pieces(ids, word, start, tf.size(words))
+        return self._merged_ids(ids, word, start, tf.size(words))
 
-    def _merged_pieces(self, ids, word, start, num_words):
+    def _merged_ids(self, ids, word, start, num_words):
         """Merges flat tokens; returns ids and start offsets, ragged [words, (tokens)]."""
         ids, word, start, _ = tf.while_loop(
             lambda ids, word, start, more: more,

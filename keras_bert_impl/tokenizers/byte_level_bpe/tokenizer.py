@@ -17,7 +17,7 @@ from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.files import as_vocabulary
-from keras_bert_impl.tokenizers.graphs import pieces_of_unique
+from keras_bert_impl.tokenizers.graphs import subwords_of_unique
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode.places import chosen
 
@@ -105,17 +105,17 @@ class ByteLevelBPETokenizer(Tokenizer):
             ],
         )
 
-    def _is_word_start(self, piece):
+    def _is_word_start(self, token):
         # Space, newline and tab, as the vocabulary writes these bytes.
-        return piece.startswith(("Ġ", "Ċ", "ĉ")) or piece in self._whole_tokens
+        return token.startswith(("Ġ", "Ċ", "ĉ")) or token in self._whole_tokens
 
-    def _join(self, pieces):
+    def _join(self, tokens):
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
-        pieces = [self._split.written.get(piece, piece) for piece in pieces]
+        tokens = [self._split.written.get(token, token) for token in tokens]
         # A token with a character that represents no byte, such as a space, is kept as text.
         data = b"".join(
-            bytes(map(bytes_of.get, piece)) if bytes_of.keys() >= set(piece) else piece.encode()
-            for piece in pieces
+            bytes(map(bytes_of.get, token)) if bytes_of.keys() >= set(token) else token.encode()
+            for token in tokens
         )
         return data.decode("utf-8", "replace")
 
@@ -126,18 +126,18 @@ class ByteLevelBPETokenizer(Tokenizer):
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._merge(words)[0]
 
-    def _pieces(self, words):
+    def _subwords(self, words):
         ids = [self.token_to_id(token) for token in self._whole_tokens]
-        return pieces_of_unique(words, self._merge, ids)
+        return subwords_of_unique(words, self._merge, ids)
 
     @functools.cached_property
     def _num_spaces(self):
         """int32 arrays [vocabulary] of leading and trailing spaces; 0 for added tokens."""
         spaces = byte_characters()[ord(" ")] + " "
         whole = {*self._whole_tokens}  # already trimmed
-        pieces = ["" if token in whole else token for token in self.vocabulary]
-        leading = np.array([len(t) - len(t.lstrip(spaces)) for t in pieces], np.int32)
-        return leading, np.array([len(t) - len(t.rstrip(spaces)) for t in pieces], np.int32)
+        plain = ["" if token in whole else token for token in self.vocabulary]
+        leading = np.array([len(t) - len(t.lstrip(spaces)) for t in plain], np.int32)
+        return leading, np.array([len(t) - len(t.rstrip(spaces)) for t in plain], np.int32)
 
     def _trimmed(self, ids, starts, ends):
         if not self.trim_offsets:

@@ -87,10 +87,10 @@ class MosesBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _ends_word(self):
-        return np.array([piece.endswith(_END) for piece in self.vocabulary])
+        return np.array([token.endswith(_END) for token in self.vocabulary])
 
-    def _join(self, pieces):
-        return "".join(pieces).replace(_END, " ").strip()
+    def _join(self, tokens):
+        return "".join(tokens).replace(_END, " ").strip()
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
         return self._split(texts).strings()
@@ -98,7 +98,7 @@ class MosesBPETokenizer(Tokenizer):
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._merge(words)[0]
 
-    def _pieces(self, words):
+    def _subwords(self, words):
         unique, number = tf.unique(words.strings())
         return [tf.gather(values, number) for values in self._merge(unique)]
 
@@ -155,5 +155,5 @@ class _CharacterPairMerger(BytePairMerger):
         place = tf.stack([tf.cast(is_last, tf.int32), tf.where(known, position, unknown)], axis=1)
         start = tf.range(tf.size(word)) - tf.gather(tf.cast(codes.row_splits, tf.int32), word)
         symbols = tf.gather_nd(self._symbols, place)
-        symbols, starts = self._merged_pieces(symbols, word, start, tf.size(words))
+        symbols, starts = self._merged_ids(symbols, word, start, tf.size(words))
         return symbols.with_values(tf.gather(self._ids, symbols.values)), starts

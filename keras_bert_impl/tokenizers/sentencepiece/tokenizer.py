@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
-from keras_bert_impl.tokenizers.graphs import pieces_of_unique
+from keras_bert_impl.tokenizers.graphs import subwords_of_unique
 from keras_bert_impl.tokenizers.sentencepiece import files
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
@@ -29,7 +29,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     The text is normalized with the model's own character map; for ALBERT it is first decomposed,
     stripped of marks and lowercased. A special token written in the text becomes that token.
-    Offsets exclude the space before a piece; a lone `▁` has the offsets of the next character.
+    Offsets exclude the space before a token; a lone `▁` has the offsets of the next character.
     docs/tokenization.md has the details.
 
     Args:
@@ -57,7 +57,7 @@ class SentencePieceTokenizer(Tokenizer):
         vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "▁a", "b", "<mask>"]
         tokenizer = SentencePieceTokenizer("XLM-RoBERTa", vocabulary, [0, 0, 0, 0, -2, -3, 0])
         tokenizer.tokenize(["ab b"])  # [[4, 5, 3, 5]]
-        # 3 is <unk>: ▁ alone is no piece of the vocabulary
+        # 3 is <unk>: ▁ alone is no token of the vocabulary
     """
 
     kind = "SentencePiece"
@@ -99,13 +99,13 @@ class SentencePieceTokenizer(Tokenizer):
         self._split = MarkedWordSplitter(
             tokens, read_map(character_map), facts.folds, prepend_scheme
         )
-        pieces, numbers = vocabulary[: len(self.scores)], self.scores
-        if prepend_scheme != "always" and _BETWEEN not in pieces:
-            pieces, numbers = [*pieces, _BETWEEN], [*numbers, 0.0]
-        self._model = UnigramModel(pieces, numbers, self.unk_id)
+        scored, numbers = vocabulary[: len(self.scores)], self.scores
+        if prepend_scheme != "always" and _BETWEEN not in scored:
+            scored, numbers = [*scored, _BETWEEN], [*numbers, 0.0]
+        self._model = UnigramModel(scored, numbers, self.unk_id)
 
-    def _is_word_start(self, piece):
-        return piece.startswith(SPACE_MARK)
+    def _is_word_start(self, token):
+        return token.startswith(SPACE_MARK)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
@@ -114,10 +114,10 @@ class SentencePieceTokenizer(Tokenizer):
             config["added_tokens"] = special_tokens(config.pop("extra_tokens"))
         return cls(**config)
 
-    def _join(self, pieces):
-        pieces = [self._split.written.get(piece, piece) for piece in pieces]
-        text = "".join(pieces).replace(SPACE_MARK, " ")
-        drops_first = self.prepend_scheme != "never" and pieces and pieces[0][:1] == SPACE_MARK
+    def _join(self, tokens):
+        tokens = [self._split.written.get(token, token) for token in tokens]
+        text = "".join(tokens).replace(SPACE_MARK, " ")
+        drops_first = self.prepend_scheme != "never" and tokens and tokens[0][:1] == SPACE_MARK
         return text[1:] if drops_first else text
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
@@ -125,15 +125,15 @@ class SentencePieceTokenizer(Tokenizer):
         return chosen(words.strings, words.added < 0)
 
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
-        return self._pieces_of(words)[0]
+        return self._subwords_of(words)[0]
 
-    def _pieces(self, words):
-        return pieces_of_unique(words, self._pieces_of, self._token_ids)
+    def _subwords(self, words):
+        return subwords_of_unique(words, self._subwords_of, self._token_ids)
 
-    def _pieces_of(self, words):
-        """Returns the ids, starts and ends of the pieces of string [words].
+    def _subwords_of(self, words):
+        """Returns the ids, starts and ends of the tokens of string [words].
 
-        All are ragged [words, (pieces)], in characters; the first character of a word is its mark.
+        All are ragged [words, (tokens)], in characters; the first character of a word is its mark.
         """
         characters, bounds = utf8.decode(words)  # with a newline after each
         # The newline of a word provides the position of the next one's mark.
@@ -145,10 +145,10 @@ class SentencePieceTokenizer(Tokenizer):
         ends = tf.concat([starts[1:], bounds[-1:]], axis=0)[: tf.size(starts)]
         ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
         first = tf.gather(bounds, ids.value_rowids())
-        pieces = ids, ids.with_values(starts - first), ids.with_values(ends - first)
+        tokens = ids, ids.with_values(starts - first), ids.with_values(ends - first)
         if self.prepend_scheme == "always":
-            return pieces
-        return tuple(values[:, 1:] for values in pieces)  # drop the separators between words
+            return tokens
+        return tuple(values[:, 1:] for values in tokens)  # drop the separators between words
 
 
 def _as_numbers(scores, vocabulary, added_tokens):

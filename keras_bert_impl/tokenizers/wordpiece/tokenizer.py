@@ -96,13 +96,13 @@ class WordPieceTokenizer(Tokenizer):
                 no_pretokenization=True,
             )
 
-    def _is_word_start(self, piece):
-        return not piece.startswith("##")
+    def _is_word_start(self, token):
+        return not token.startswith("##")
 
-    def _join(self, pieces):
+    def _join(self, tokens):
         # Same as `decoders.WordPiece` of `tokenizers`, which cleans up each token separately.
-        pieces = [self._split.written.get(piece, piece) for piece in pieces]
-        return "".join(map(_clean, pieces[:1] + [_continued(piece) for piece in pieces[1:]]))
+        tokens = [self._split.written.get(token, token) for token in tokens]
+        return "".join(map(_clean, tokens[:1] + [_continued(token) for token in tokens[1:]]))
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
         return self._split(texts).ordinary()
@@ -110,7 +110,7 @@ class WordPieceTokenizer(Tokenizer):
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._pieces_of(words)[0]
 
-    def _pieces(self, words):
+    def _subwords(self, words):
         return self._pieces_of(words.strings())
 
     def _pieces_of(self, strings):
@@ -133,11 +133,11 @@ class WordPieceTokenizer(Tokenizer):
         if parts is None:
             ragged = self.tokenize(words)
             return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
-        pieces = self.word_ids(tf.constant(parts, tf.string))
+        tokens = self.word_ids(tf.constant(parts, tf.string))
         is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))
-        ends = pieces.row_splits.numpy()[:-1][is_end]  # the [UNK] that each text end becomes
+        ends = tokens.row_splits.numpy()[:-1][is_end]  # the [UNK] that each text end becomes
         lengths = np.diff(ends, prepend=-1) - 1
-        return np.delete(pieces.flat_values.numpy(), ends), lengths
+        return np.delete(tokens.flat_values.numpy(), ends), lengths
 
 
 def _reachable(vocabulary, tokens):
@@ -168,11 +168,11 @@ def _reachable(vocabulary, tokens):
     return written, np.array(ids, np.int32)
 
 
-def _continued(piece):
-    return piece[2:] if piece.startswith("##") else f" {piece}"
+def _continued(token):
+    return token[2:] if token.startswith("##") else f" {token}"
 
 
-def _clean(piece):
+def _clean(token):
     for before, after in _CLEANED.items():
-        piece = piece.replace(before, after)
-    return piece
+        token = token.replace(before, after)
+    return token

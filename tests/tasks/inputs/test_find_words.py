@@ -3,7 +3,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
-from keras_bert_impl.tasks.inputs.words import as_words, find_pieces, find_words, join_words
+from keras_bert_impl.tasks.inputs.words import align_tokens, as_words, find_words, join_words
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.tokenizers.sentencepiece_models import train
 
@@ -40,7 +40,7 @@ def pieces_of(tokenizer, texts):
     """For each text, the subwords of each word and the first subword of each word, as strings."""
     sentences = as_words(texts)
     tokenized = tokenize_windows([words.text for words in sentences], tokenizer, 32, 16)
-    found = find_pieces(sentences, tokenized)
+    found = align_tokens(sentences, tokenized)
     bases = np.repeat(np.arange(len(texts)), np.diff(tokenized.text_splits))
     cut = [
         sentences[base].text[start:end].strip()
@@ -84,11 +84,11 @@ def test_words_within_one_token_share_it():
     # Like a subword of byte-level BPE that crosses words: 'od fi'.
     tokenized.token_starts[:] = [0, 2]
     tokenized.token_ends[:] = [2, 7]
-    found = find_pieces(sentences, tokenized)
+    found = align_tokens(sentences, tokenized)
     assert found.words.tolist() == [0, 1] and found.firsts.tolist() == [0, 1]
     tokenized.token_starts[:] = [5, 2]
     tokenized.token_starts[:], tokenized.token_ends[:] = [0, 7], [7, 9]
-    found = find_pieces(sentences, tokenized)
+    found = align_tokens(sentences, tokenized)
     # The first subword ends in the second word and contains the end of the first.
     assert found.words.tolist() == [1, 1] and found.firsts.tolist() == [0, 0]
     assert found.owns.tolist() == [False, True]

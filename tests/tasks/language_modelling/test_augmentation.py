@@ -17,7 +17,7 @@ from keras_bert_impl.tasks import (
     read_table,
     write_examples,
 )
-from keras_bert_impl.tasks.inputs.words import words_of_one_piece
+from keras_bert_impl.tasks.inputs.words import single_token_words
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
@@ -162,7 +162,7 @@ def test_multi_label_and_numeric_labels_round_trip(model, tmp_path):
 def test_byte_level_bpe_words_begin_with_a_space():
     vocabulary = [*ROBERTA, *byte_characters(), "Ġa", "Ġb", "ab", "Ġab"]
     merges = [("Ġ", "a"), ("Ġ", "b"), ("a", "b"), ("Ġa", "b")]
-    words = words_of_one_piece(ByteLevelBPETokenizer(vocabulary, merges))
+    words = single_token_words(ByteLevelBPETokenizer(vocabulary, merges))
     assert {vocabulary[i]: word for i, word in words.items()} == {"Ġa": "a", "Ġb": "b", "Ġab": "ab"}
 
 

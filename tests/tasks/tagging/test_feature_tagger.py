@@ -185,7 +185,7 @@ def test_finetune_trains_a_feature_tagger(tmp_path):
     files = ["--train", str(tmp_path / "a.txt"), "--dev", str(tmp_path / "a.txt")]
     command = ["finetune", "--model", str(tmp_path / "base"), "--task", "tagging", *files]
     command += ["--out", str(tmp_path / "run"), "features=-1", "max_length=8"]
-    assert main([*command, "label_all_pieces=true"]) == 2
+    assert main([*command, "label_all_tokens=true"]) == 2
     assert main([*command, "epochs=3", "learning_rate=0.05", "batch_size=4"]) == 0
     tuned = load_tuned(tmp_path / "run")
     assert isinstance(tuned, FeatureTagger) and tuned.features == -1

@@ -254,19 +254,19 @@ def test_crf_treats_words_that_share_a_token_as_one():
 # === Targets ===
 
 
-@pytest.mark.parametrize("all_pieces", [False, True])
-def test_targets_are_at_the_subwords_of_words(model, all_pieces):
-    before, model.label_all_pieces = model.label_all_pieces, all_pieces
+@pytest.mark.parametrize("all_tokens", [False, True])
+def test_targets_are_at_the_subwords_of_words(model, all_tokens):
+    before, model.label_all_tokens = model.label_all_tokens, all_tokens
     rows, (labels, weighs) = model.rows(model.as_texts(TEXTS), NUMBERS)
-    model.label_all_pieces = before
+    model.label_all_tokens = before
     places = np.asarray(rows.token_ids)
     continued = np.isin(places, TOKENIZER.tokenize(["goods goodly"]).flat_values.numpy()[[1, 3]])
     counted = weighs.flat_values.numpy()
     assert set(counted) == {0, 1}
-    num_pieces = rows.text_splits[-1]
-    assert counted.sum() == (num_pieces if all_pieces else sum(map(len, TEXTS)))
-    assert counted[continued].any() == all_pieces
-    if not all_pieces:
+    num_tokens = rows.text_splits[-1]
+    assert counted.sum() == (num_tokens if all_tokens else sum(map(len, TEXTS)))
+    assert counted[continued].any() == all_tokens
+    if not all_tokens:
         found = np.bincount(labels.flat_values.numpy()[counted == 1])
         np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
 
@@ -326,7 +326,7 @@ def test_transformers_loads_saved_models(tmp_path, crf):
     import torch
     import transformers
 
-    settings = {"crf": True} if crf else {"label_all_pieces": True, "aggregation": "max"}
+    settings = {"crf": True} if crf else {"label_all_tokens": True, "aggregation": "max"}
     model = tagger(scale=0.3, head_dropout=0.3, **settings)
     model.save_pretrained(tmp_path)
     theirs = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path).eval()
@@ -341,7 +341,7 @@ def test_transformers_loads_saved_models(tmp_path, crf):
     again = TokenClassifier.from_pretrained(tmp_path)
     assert again.get_config() == {**model.get_config(), "encoder": again.get_config()["encoder"]}
     assert (again.max_length, again.doc_stride, again.head_layer.dropout.rate) == (12, 6, 0.3)
-    assert (again.crf, again.label_all_pieces) == (crf, not crf)
+    assert (again.crf, again.label_all_tokens) == (crf, not crf)
     assert again.aggregation == ("first" if crf else "max")
     np.testing.assert_array_equal(weights(again), weights(model))
     assert again.tag(TEXTS[:4]) == model.tag(TEXTS[:4])
@@ -392,7 +392,7 @@ def test_settings_are_saved(tmp_path):
         "model_class": "TokenClassifier",
         "max_length": 12,
         "doc_stride": 6,
-        "label_all_pieces": False,
+        "label_all_tokens": False,
         "aggregation": "first",
         "crf": False,
     }
@@ -431,7 +431,7 @@ def test_rejects_labels_that_do_not_match_the_texts(model, x, y, message):
         ({"labels": None}, "pass num_classes or labels"),
         ({"doc_stride": 0}, "doc_stride must be a positive integer"),
         ({"aggregation": "last"}, "aggregation must be one of first, mean, max"),
-        ({"crf": True, "label_all_pieces": True}, "crf uses the first subword"),
+        ({"crf": True, "label_all_tokens": True}, "crf uses the first subword"),
         ({"crf": True, "aggregation": "mean"}, "crf uses the first subword"),
     ],
 )
