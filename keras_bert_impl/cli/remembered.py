@@ -103,8 +103,9 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
 def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
     """Reads the examples to score on; those that a run held out of its training file are split."""
-    examples = read_examples_of(model, arguments, split)
     share = vars(arguments).get("dev_split")
+    whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
+    examples = read_examples_of(model, whole, split)
     return hold_out(examples, share, arguments.seed)[1] if share else examples
 
 

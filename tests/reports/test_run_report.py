@@ -123,15 +123,16 @@ def test_without_examples_the_files_are_enough(copy):
 
 def test_data_that_the_run_describes(copy):
     data = json.loads((copy / "data.json").read_text())
-    data["train"] |= {
-        "rows": 1234,
-        "classes": {"<b>": 1000, "good": 234},
+    data["summary"] |= {
+        "train_rows": 1234,
+        "train_labels": {"<b>": 1000, "good": 234},
         "lengths": {"50": 12, "95": 80},
         "truncated": 0.125,
+        "warnings": ["too <few>"],
     }
     (copy / "data.json").write_text(json.dumps(data))
     text = pages.read(write_report(copy)).sections["Data"]
-    for part in ("1,234", "12.5%", "p50 12, p95 80", "<b>"):
+    for part in ("1,234", "12.5%", "p50 12, p95 80", "<b>", "Warning: too <few>"):
         assert part in text
 
 
@@ -146,12 +147,13 @@ def test_a_damaged_file_is_named_on_the_page(copy, name, content):
 
 
 def test_data_of_unexpected_types(copy):
-    odd = {"train": {"classes": {"a": "many"}, "lengths": [1], "rows": None, "truncated": "few"}}
-    (copy / "data.json").write_text(json.dumps(odd | {"dev": 3, "model": []}))
+    summary = {"train_labels": {"a": "many"}, "lengths": [1], "dev_rows": None, "warnings": "few"}
+    odd = {"train": {"source": 5}, "dev": 3, "summary": summary}
+    (copy / "data.json").write_text(json.dumps(odd))
     (copy / "scores.json").write_text(json.dumps({"accuracy": None, "f1": float("nan"), "g": {}}))
     page = pages.read(write_report(copy))
     assert page.tables["Scores"][1:] == [["f1", "nan"]]
-    assert "few" in page.sections["Data"]
+    assert page.tables["Data"][1:] == [["training", "5", ""]]
 
 
 def test_what_is_no_run(tmp_path, copy, dev):
@@ -159,10 +161,11 @@ def test_what_is_no_run(tmp_path, copy, dev):
         write_report(tmp_path / "missing")
     with pytest.raises(InputError, match="is not a run directory"):
         write_report(tmp_path)
+    before = (copy / "report.html").read_text(encoding="utf-8")  # of the run itself
     few = type(dev)(dev.texts[:3], dev.labels[:3], source="few.csv")
     with pytest.raises(InputError, match="37 examples, but few.csv has 3"):
         write_report(copy, examples=few)
-    assert not (copy / "report.html").exists()
+    assert (copy / "report.html").read_text(encoding="utf-8") == before
 
 
 # === Several runs ===

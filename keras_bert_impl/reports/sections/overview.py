@@ -12,6 +12,7 @@ from keras_bert_impl.reports.text import number
 # Of a report line: not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
 _HELD_OUT = "val_"
+_MOST_CLASSES = 30  # of a chart
 _SETS = {"train": "training", "dev": "development"}
 
 
@@ -34,45 +35,49 @@ def _value(value):
 
 def data_section(run: Run) -> Section | None:
     """Returns what the run was trained and scored on; None if `data.json` says nothing."""
-    known = {name: content for name, content in run.data.items() if isinstance(content, dict)}
-    if not known:
+    summary = _mapping(run.data, "summary")
+    sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
+    if not (summary or sets):
         return None
-    rows = [[_SETS.get(name, name), *_facts(content)] for name, content in known.items()]
-    headings = ["", "source", "rows", "truncated", "tokens of a text (percentiles)"]
-    kept = [n for n in range(len(headings)) if n < 2 or any(row[n] != "" for row in rows)]
-    html = page.table([headings[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    rows = [
+        [_SETS[name], str(of_set.get("source", "")), summary.get(f"{name}_rows", "")]
+        for name, of_set in sets.items()
+    ]
+    html = page.table(["", "source", "rows"], rows)
+    lengths = _numbers(summary, "lengths")
+    if lengths:
+        shown = ", ".join(f"{_percentile(key)} {number(n)}" for key, n in lengths.items())
+        share = summary.get("truncated")
+        cut = f"; {share:.1%} of the rows are truncated" if isinstance(share, float) else ""
+        html += page.paragraph(f"Tokens of a row: {shown}{cut}.")
+    html += "".join(page.paragraph(f"Warning: {one}") for one in _texts(summary))
     drawings = []
-    for name, content in known.items():
-        counts = _mapping(content, "classes", "class_counts", "labels")
-        if counts and len(counts) <= 30:
-            title = f"Classes of the {_SETS.get(name, name)} set"
+    for name in sets:
+        counts = _numbers(summary, f"{name}_labels")
+        if counts and summary.get("labels") != "numbers" and len(counts) <= _MOST_CLASSES:
+            title = f"Labels of the {_SETS[name]} set"
             drawings.append(
                 charts.bars(f"classes-{name}", title, [*counts], [*counts.values()], "")
             )
     return Section("Data", html + page.charts(drawings), drawings)
 
 
-def _facts(content):
-    """Returns (source, rows, share truncated, lengths) of one data set, "" for what is not known."""
-    rows = content.get("rows", content.get("examples", ""))
-    share = content.get("truncated", "")
-    share = f"{share:.1%}" if isinstance(share, float) else share
-    lengths = _mapping(content, "lengths", "token_lengths")
-    shown = ", ".join(f"{_percentile(key)} {number(value)}" for key, value in lengths.items())
-    return str(content.get("source", "")), rows, share, shown
-
-
 def _percentile(key):
     return f"p{key}" if str(key).isdigit() else str(key)
 
 
-def _mapping(content: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Returns the first of the keys that holds a mapping to numbers."""
-    for name in names:
-        found = content.get(name)
-        if isinstance(found, dict):
-            return {k: v for k, v in found.items() if isinstance(v, (int, float))}
-    return {}
+def _mapping(content: dict[str, Any], name: str) -> dict[str, Any]:
+    found = content.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(content: dict[str, Any], name: str) -> dict[str, float]:
+    return {k: v for k, v in _mapping(content, name).items() if isinstance(v, (int, float))}
+
+
+def _texts(summary):
+    found = summary.get("warnings")
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def curves_section(runs: list[Run]) -> Section | None:

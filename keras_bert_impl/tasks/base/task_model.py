@@ -371,8 +371,7 @@ class TaskModel(RawTextTrainer, keras.Model):
             InputError: the encoder has an adapter of another kind; use `save_tuned` for it.
         """
         self._check_not_quantized("saved")
-        prefix = "" if self.head is None else tensor_prefix(self.config)
-        _, tensors = self.encoder.without_adapter(prefix)
+        _, tensors = self.encoder.without_adapter(tensor_prefix(self.config) if self.head else "")
         tensors |= tensors_of(self, self.head_names())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, self.file_config(), tensors)
@@ -388,8 +387,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         path = directory / "config.json"
         config = read_json(path)
         config[OWN_SETTINGS] |= self._settings_in_files()
+        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         with replace_file(path) as temporary:
-            text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
             temporary.write_text(text, encoding="utf-8")
 
 
