@@ -136,6 +136,16 @@ def test_data_that_the_run_describes(copy):
         assert part in text
 
 
+def test_the_command_that_repeats_a_run_has_its_columns(run, copy):
+    shutil.copytree(run / "model", copy / "model")
+    data = json.loads((copy / "data.json").read_text())
+    options = {"train": "a b.csv", "text": "review", "pair": None, "regression": True, "seed": 3}
+    (copy / "data.json").write_text(json.dumps(data | {"read_with": options}))
+    text = pages.read(write_report(copy)).sections["Use it"]
+    assert "--train 'a b.csv' --text review --regression --out" in text
+    assert "Add the columns" not in text
+
+
 @pytest.mark.parametrize("name", ["recipe.yaml", "data.json", "metrics.jsonl", "scores.json"])
 @pytest.mark.parametrize("content", [b"\x00\xff", b"[1, 2", b"null", b""])
 def test_a_damaged_file_is_named_on_the_page(copy, name, content):

@@ -124,5 +124,5 @@ def _both(samples, function):
 
 def _quantiles(values):
     """Returns the median and the 99th percentile."""
-    median, high = np.quantile(values, [0.5, 0.99])
+    median, high = np.quantile(values, [0.5, 0.99], method="higher")
     return f"{median:.4g} (99%: {high:.4g})"

@@ -153,7 +153,8 @@ def use_section(run: Run) -> Section | None:
     )
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
     html += f"<h3>Repeat it</h3>{page.code(_again(run))}"
-    html += page.paragraph("Add the columns of the text and the label, as in the first run.")
+    if not _mapping(run.data, "read_with"):
+        html += page.paragraph("Add the columns of the text and the label, as in the first run.")
     return Section("Use it", html)
 
 
@@ -165,10 +166,12 @@ def _again(run):
     """Returns the command that trains once more, with the settings that are not off."""
     settings = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
     words = ["keras-bert", "finetune", "--model", settings.pop("model", "MODEL")]
-    for name in _SETS:
-        content = run.data.get(name)
-        if isinstance(content, dict) and "source" in content:
-            words += [f"--{name}", content["source"]]
+    options = _mapping(run.data, "read_with") or {
+        name: _mapping(run.data, name).get("source") for name in _SETS
+    }
+    for name, value in options.items():
+        if name != "seed" and value not in (None, False, ""):  # the seed is a setting
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     words += ["--out", f"{run.path}-again"]
     words += [f"{k}={str(v).lower() if v is True else v}" for k, v in settings.items()]
     return shlex.join(map(str, words))
