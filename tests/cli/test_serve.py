@@ -19,8 +19,8 @@ from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.using import serve
 from keras_bert_impl.serving import export_version
 from tests.serving.families import signatures_of
-from tests.serving.rest.load import load
-from tests.serving.rest.servers import Client
+from tests.serving.server.load import load
+from tests.serving.server.servers import Client
 from tests.tasks.helpers import ROOT
 
 COMMAND = [sys.executable, "-m", "keras_bert_impl.cli.main", "serve"]

@@ -70,7 +70,7 @@ def _milliseconds(text):
 
 def run(arguments: Namespace) -> None:
     """Serves until SIGTERM or SIGINT."""
-    from keras_bert_impl.serving.rest.versions import Folder
+    from keras_bert_impl.serving.server.versions import Folder
 
     if not all(map(importlib.util.find_spec, _PACKAGES)):
         raise InputError('serve needs more packages: pip install "keras-bert-impl[serve]".')
@@ -107,8 +107,8 @@ def listen(host: str, port: int) -> socket.socket:
 def _serve(arguments, folder, listener):
     if not arguments.debug:
         import_tensorflow_quietly(alone=True)
-    from keras_bert_impl.serving.rest.limits import Limits
-    from keras_bert_impl.serving.rest.server import ModelServer
+    from keras_bert_impl.serving.server.limits import Limits
+    from keras_bert_impl.serving.server.model_server import ModelServer
 
     limits = Limits(
         max_batch=arguments.max_batch,

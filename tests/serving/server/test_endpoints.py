@@ -14,7 +14,7 @@ import pytest
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows
 from tests.serving.asking import fuzz
 from tests.serving.families import FAMILIES
-from tests.serving.rest.servers import running
+from tests.serving.server.servers import running
 from tests.serving.test_clients import TEXTS, blocks, printed_by
 
 STATUS = """\

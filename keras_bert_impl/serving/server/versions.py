@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving.rest.wire import ApiError
+from keras_bert_impl.serving.server.wire import ApiError
 
 if TYPE_CHECKING:  # it imports TensorFlow
-    from keras_bert_impl.serving.rest.model import Model
+    from keras_bert_impl.serving.server.model import Model
 
 _GRAPH = "saved_model.pb"
 

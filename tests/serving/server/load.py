@@ -1,6 +1,6 @@
 """Puts a REST server under load; run as a program.
 
-    python -m tests.serving.rest.load PORT MODEL --pid PID --clients 8 --seconds 300
+    python -m tests.serving.server.load PORT MODEL --pid PID --clients 8 --seconds 300
 
 Each client sends requests without a pause, on a connection that stays open. Prints times of
 answers, errors and the memory of the server's process as JSON.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.rest.servers import running, wait_for
+from tests.serving.server.servers import running, wait_for
 
 GOOD = json.dumps({"instances": ["good"]}).encode()
 

@@ -11,7 +11,7 @@ import tensorflow_text  # noqa: F401, registers the operations of tokenizers
 from google.protobuf.json_format import MessageToDict
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert_impl.serving.rest.wire import STATUS, ApiError, Arrays, Input
+from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
 

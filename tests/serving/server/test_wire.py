@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl.serving.rest.wire import (
+from keras_bert_impl.serving.server.wire import (
     ApiError,
     Input,
     PredictRequest,

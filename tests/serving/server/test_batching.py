@@ -6,12 +6,12 @@ import time
 import numpy as np
 import pytest
 
-from keras_bert_impl.serving.rest.batching import Batcher, Request
-from keras_bert_impl.serving.rest.model import Model
-from keras_bert_impl.serving.rest.wire import ApiError
+from keras_bert_impl.serving.server.batching import Batcher, Request
+from keras_bert_impl.serving.server.model import Model
+from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.serving.warmup import example_inputs
 from tests.serving.families import FAMILIES
-from tests.serving.rest.servers import running
+from tests.serving.server.servers import running
 
 LATER = 600.0
 

@@ -7,9 +7,9 @@ import socket
 import threading
 import time
 
-from keras_bert_impl.serving.rest.limits import Limits
-from keras_bert_impl.serving.rest.server import ModelServer
-from keras_bert_impl.serving.rest.versions import Folder
+from keras_bert_impl.serving.server.limits import Limits
+from keras_bert_impl.serving.server.model_server import ModelServer
+from keras_bert_impl.serving.server.versions import Folder
 
 
 @contextlib.contextmanager

@@ -20,11 +20,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from keras_bert_impl.serving.rest.batching import Batcher
-from keras_bert_impl.serving.rest.limits import Limits
-from keras_bert_impl.serving.rest.model import load
-from keras_bert_impl.serving.rest.versions import Folder, Versions
-from keras_bert_impl.serving.rest.wire import (
+from keras_bert_impl.serving.server.batching import Batcher
+from keras_bert_impl.serving.server.limits import Limits
+from keras_bert_impl.serving.server.model import load
+from keras_bert_impl.serving.server.versions import Folder, Versions
+from keras_bert_impl.serving.server.wire import (
     ApiError,
     parse_examples,
     parse_request,
@@ -99,7 +99,7 @@ class ModelServer:
         Raises:
             RuntimeError: the port cannot be opened.
         """
-        from keras_bert_impl.serving.rest import grpc_service  # needs the extra `serving`
+        from keras_bert_impl.serving.server import grpc_service  # needs the extra `serving`
 
         server, port = grpc_service.start(
             address, self.versions, self._batcher, self.limits, self._metrics.count

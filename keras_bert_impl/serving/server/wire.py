@@ -76,7 +76,7 @@ def parse_request(body: bytes) -> PredictRequest:
         ApiError: not a JSON object with `instances` or `inputs`.
 
     Example:
-        from keras_bert_impl.serving.rest.wire import parse_request
+        from keras_bert_impl.serving.server.wire import parse_request
         parse_request(b'{"instances": ["a joy"]}').values  # ["a joy"]
     """
     request, signature = _parse_object(body)

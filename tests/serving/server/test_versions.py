@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving.rest.model import WARMUP, read_warmup
-from keras_bert_impl.serving.rest.versions import Folder
+from keras_bert_impl.serving.server.model import WARMUP, read_warmup
+from keras_bert_impl.serving.server.versions import Folder
 from keras_bert_impl.serving.warmup import BATCH_SIZES, example_inputs, write_warmup
-from tests.serving.rest.servers import running, wait_for
+from tests.serving.server.servers import running, wait_for
 
 
 @pytest.fixture

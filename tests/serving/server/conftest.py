@@ -4,7 +4,7 @@ import pytest
 
 from keras_bert_impl.serving import export_version
 from tests.serving.families import signatures_of
-from tests.serving.rest.servers import running
+from tests.serving.server.servers import running
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,11 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_bert_impl.serving.rest.batching import Batcher
-from keras_bert_impl.serving.rest.limits import Limits
-from keras_bert_impl.serving.rest.model import Model
-from keras_bert_impl.serving.rest.versions import Versions
-from keras_bert_impl.serving.rest.wire import ApiError, Arrays, Input
+from keras_bert_impl.serving.server.batching import Batcher
+from keras_bert_impl.serving.server.limits import Limits
+from keras_bert_impl.serving.server.model import Model
+from keras_bert_impl.serving.server.versions import Versions
+from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input
 
 Count = Callable[[str, str, float], None]  # of an answered request: method, code, seconds
 

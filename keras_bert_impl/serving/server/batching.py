@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from keras_bert_impl.serving.rest.model import Signature
-from keras_bert_impl.serving.rest.wire import ApiError, Arrays
+from keras_bert_impl.serving.server.model import Signature
+from keras_bert_impl.serving.server.wire import ApiError, Arrays
 
 
 class Request:

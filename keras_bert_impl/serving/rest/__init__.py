@@ -1,1 +1,0 @@
-"""An HTTP server with the REST API of TensorFlow Serving, for `keras-bert serve`."""
