@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from keras_bert_impl import cards
 from keras_bert_impl.hub.cache import is_complete
 from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.interop import huggingface, open_model, peft
@@ -32,7 +33,6 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking import batches, dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
-from keras_bert_impl.serving import card
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MultipleChoice,
@@ -362,7 +362,7 @@ def read_records(directory):
 
 
 def read_run(directory):
-    card._of_run(directory)
+    cards.run_sections(directory)
     run = object.__new__(RunDirectory)  # without starting a run
     run.path, run._data = directory, directory / "data.json"
     run._check_same_data({"train": PART, "dev": PART})

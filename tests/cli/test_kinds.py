@@ -38,7 +38,7 @@ COMMANDS = [
     ("augment --model {} --train {}/gone.csv --out {}/more.jsonl", "--train: "),
     ("augment --model {} --train {}/file.txt --out {}/more.csv", "must end in .jsonl"),
     ("student --teacher {}/gone --layers 2 --out {}/student", "--teacher: "),
-    ("quickstart --out {}/file.txt", "--out: "),
+    ("quickstart --out {}/file.txt", "choose another folder with --out"),
     ("quickstart --hidden-dim 3", "hidden_dim must be a multiple"),
     ("recipes gone", "there is no recipe 'gone'"),
     ("predict --model {}/gone --input {}/file.txt", "--model: "),

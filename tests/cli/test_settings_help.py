@@ -44,6 +44,11 @@ class Settings(Base):
     sizes: tuple[int, ...] = ()
 
 
+@pytest.fixture(autouse=True)
+def width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def shown(*arguments):
     parser = CommandParser(prog="test", add_help=False)
     settings.add_settings(parser, Settings, {"tiny": {}}, main=["steps", "optimizer"])

@@ -49,7 +49,7 @@ def test_the_ranges_are_those_of_the_package():
 def test_every_other_dependency_is_blocked():
     others = entries(SETUP["options"]["install_requires"]) - entries(REQUIREMENTS)
     names = {re.split("[<>=;]", line)[0].replace("-", "_").lower() for line in others}
-    by_tensorflow = {"keras", "h5py", "numpy", "ml_dtypes", "requests"}
+    by_tensorflow = {"keras", "h5py", "numpy", "ml_dtypes", "requests", "rich", "packaging"}
     assert names - by_tensorflow <= MODULES
 
 

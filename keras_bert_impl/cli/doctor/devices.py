@@ -82,12 +82,16 @@ def _processor():
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
         flags = next((line.split() for line in lines if line.startswith("flags")), [])
     found = " ".join(name for name in _INSTRUCTIONS if name in flags)
-    return f"{len(os.sched_getaffinity(0))} cores{f', {found}' if found else ''}"
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores{f', {found}' if found else ''}"
 
 
 def _memory():
-    size = os.sysconf("SC_PAGE_SIZE")
-    return f"{os.sysconf('SC_PHYS_PAGES') * size / 2**30:.1f} GiB"
+    if hasattr(os, "sysconf"):
+        return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
+    return "unknown"
 
 
 def _gpus():

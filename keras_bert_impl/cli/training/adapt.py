@@ -2,6 +2,7 @@
 
 import dataclasses
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from keras_bert_impl.cli.common import add_run, check_run, prepared_strategy, say
 from keras_bert_impl.cli.kinds import MODEL, PATH
@@ -67,5 +68,5 @@ def run(arguments: Namespace) -> None:
         **dataclasses.asdict(settings),
     )
     if is_chief():
-        describe_run(adapted.parent)
+        describe_run(Path(arguments.out) / "run")
     say(f"wrote the model to {adapted}")

@@ -53,6 +53,7 @@ def test_finetune_writes_a_run(folder):
     names = {path.name for path in (folder / "run").iterdir()}
     assert names == {
         "model", "checkpoints", "recipe.yaml", "data.json", "metrics.jsonl", "scores.json",
+        "report.html",
         "predictions.tsv", "tensorboard",
     }  # fmt: skip
     assert [path.name for path in (folder / "run" / "checkpoints").iterdir()] == [".lock"]
