@@ -1,5 +1,6 @@
 """Model cards: what they say, and that a user's own card is kept."""
 
+import pytest
 import yaml
 
 from keras_bert_impl import Adapter, save_tuned
@@ -86,6 +87,7 @@ def test_a_card_of_the_user_is_kept(tmp_path):
     assert card.read_bytes() == b"\xff\xfe"
 
 
+@pytest.mark.slow
 def test_an_edited_card_of_an_export_is_kept(tmp_path):
     model = helpers.classifier()
     model.export(tmp_path / "exported")

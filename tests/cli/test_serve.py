@@ -46,6 +46,7 @@ def start(folder, *options):
     return process, Client(int(found[1]), "reviews")
 
 
+@pytest.mark.slow
 def test_grpc_port(folder):
     """The line names the port, which answers."""
     process = subprocess.Popen(

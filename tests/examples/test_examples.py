@@ -33,6 +33,7 @@ def test_semantic_search(monkeypatch, capsys):
     assert "Can I get my money back?" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_custom_objective(monkeypatch):
     baseline, accuracy = run("custom_objective", monkeypatch)
     assert accuracy > baseline + 0.02

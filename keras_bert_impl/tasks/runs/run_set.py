@@ -51,8 +51,8 @@ def finetune_set(
     examples that were not used for selection to measure it.
 
     Args:
-        model, train, dev, strategy, resume, callbacks, verbose, more_dev, keep_checkpoints,
-            read_with: see `finetune`.
+        model, train, dev, strategy, resume, callbacks, verbose: see `finetune`.
+        more_dev, keep_checkpoints, read_with: see `finetune`.
         output_directory: directory of the set.
         grid: setting -> list of values, such as `{"seed": [1, 2, 3]}` or `PAPER_GRID`; one run per
             combination. Runs that differ only in `seed` form a group.
