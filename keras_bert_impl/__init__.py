@@ -45,7 +45,7 @@ _HOMES = {
     "attention_map": "plots.attention",
     "learning_curves": "plots.curves",
     "write_report": "reports.run_report",
-    "look": "reports.look",
+    "look": "reports.look_page",
     "student_of": "conversion.students",
     "load_tuned": "tasks.runs.run",
     "save_tuned": "tuning.files",

@@ -7,11 +7,13 @@ import pytest
 
 PACKAGES = [
     "keras_bert_impl",
+    "keras_bert_impl.attribution",
     "keras_bert_impl.hub",
     "keras_bert_impl.interop",
     "keras_bert_impl.layers",
     "keras_bert_impl.plots",
     "keras_bert_impl.pretraining",
+    "keras_bert_impl.reports",
     "keras_bert_impl.serving",
     "keras_bert_impl.tasks",
     "keras_bert_impl.tokenizers",

@@ -3,7 +3,7 @@
 from keras_bert_impl.lazy import lazy_names
 
 _HOMES = {
-    "look": "look",
+    "look": "look_page",
     "write_comparison": "comparison",
     "write_report": "run_report",
 }

@@ -23,6 +23,8 @@ PACKAGES = {
     f"{TOP}.serving": "Export of models to formats that run without this package.",
     f"{TOP}.interop": "Weights and configurations of other libraries, as dicts and arrays.",
     f"{TOP}.plots": "Figures as PNG files. Needs the extra `plots`.",
+    f"{TOP}.reports": "Self-contained pages about runs and models.",
+    f"{TOP}.attribution": "The output of a model, divided among the words of a text.",
     f"{TOP}.hub": "From the name of a model to a local directory.",
     TOP: "The names to import first. Most are documented on the page of the package that has them.",
 }

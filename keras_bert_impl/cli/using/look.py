@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Prints where the page is."""
-    from keras_bert_impl.reports.look import look
+    from keras_bert_impl.reports.look_page import look
 
     text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)
     path = look(_load(arguments.model), text, arguments.out)

@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert_impl import InputError, TextEmbedder, look
 from keras_bert_impl.reports.attention import rollout, text_attention
-from keras_bert_impl.reports.look import token_losses
+from keras_bert_impl.reports.look_page import token_losses
 from keras_bert_impl.tasks import MaskedLM
 from tests.reports import pages
 from tests.tasks import helpers
