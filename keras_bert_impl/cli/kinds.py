@@ -71,7 +71,8 @@ def _check_path(value: str, arguments: Namespace) -> None:
     if value != STANDARD_INPUT and not is_remote(value) and not os.path.exists(value):
         parent = Path(value).parent
         names = os.listdir(parent) if parent.is_dir() else []
-        hint = suggestion(Path(value).name, names)
+        suffix = Path(value).suffix
+        hint = suggestion(Path(value).name, [n for n in names if Path(n).suffix == suffix])
         raise InputError(f"{value} does not exist{f'; {hint}' if hint else '.'}")
 
 
