@@ -67,8 +67,8 @@ def finetune(
     small part of the weights is saved, see `TuningSettings`: `from_pretrained`, and `peft` for
     LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl` and `tensorboard/`. It also contains the
     results of the saved model on `dev`: `scores.json` and predictions, which are `predictions.tsv`,
-    or for questions the three files of SQuAD. A teacher, see `ObjectiveSettings`, is in none of
-    these files.
+    or for questions the three files of SQuAD; and `report.html`, a page about all of it. A teacher,
+    see `ObjectiveSettings`, is in none of these files.
 
     An interrupted run resumes from the newest of its `checkpoints/`, the end of an epoch, with the
     batches and the dropout of the uninterrupted run. They are removed when the run is finished,
