@@ -4,7 +4,8 @@ Any Keras release can change them. `setup.cfg` limits the Keras version, and
 `tests/test_keras_internals.py` fails when one of them changes.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -77,6 +78,41 @@ def builds_under_strategy(cls: type) -> type:
 
     cls._maybe_symbolic_build = maybe_symbolic_build  # type: ignore[attr-defined]
     return cls
+
+
+def build_from_spec(model: keras.Model, spec: Any) -> None:
+    """Creates the variables of a model's metrics and optimizer from the shapes of its batches.
+
+    Keras's own way on JAX takes a batch from the data, which a generator yields only once.
+
+    Args:
+        spec: nest of `tf.TensorSpec`.
+    """
+
+    def symbol(spec):
+        return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
+
+    model._symbolic_build(data_batch=keras.tree.map_structure(symbol, spec))
+
+
+@contextlib.contextmanager
+def state_kept(model: keras.Model) -> Iterator[None]:
+    """Restores the values of a model's variables on JAX after an error in `fit` or the like.
+
+    Keras takes the values out of the variables while it trains, evaluates or predicts, and does not
+    put them back after an error in the first step, or any error in `predict`.
+    """
+    variables = [*model.variables, *model.non_trainable_variables, *model.metrics_variables]
+    variables += model.optimizer.variables if model.compiled and model.optimizer else []
+    values = [(variable, variable._value) for variable in variables]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()
+        for variable, value in values:
+            if variable._value is None and value is not None and not value.is_deleted():
+                variable._value = value
+        raise
 
 
 def _spec_of_a_replica(spec):

@@ -1,10 +1,12 @@
 """Integrated gradients and occlusion."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_bert_impl.attribution.results import Attribution
 from keras_bert_impl.attribution.rows import text_row
@@ -105,7 +107,7 @@ class _Network:
             is_hidden = (word_of == words[:, None]).reshape(len(words), *ids.shape[1:])
             features = self._repeated(len(words))
             features["token_ids"] = np.where(is_hidden, masked, ids)
-            found.append(objective(self(features)).numpy())
+            found.append(ops.convert_to_numpy(objective(self(features))))
         return np.concatenate(found).astype("float64")
 
     def integrated(self, masked, objective, steps):
@@ -113,16 +115,18 @@ class _Network:
         nodes, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1]
         total: Any = 0.0
         for chosen in _batches(np.arange(steps)):
-            alphas = tf.constant((nodes[chosen] + 1) / 2, "float32")[:, None, None]
+            alphas = ((nodes[chosen] + 1) / 2).astype("float32")[:, None, None]
             path = _Path(self.model.encoder, masked.reshape(1, -1), alphas)
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                path.tape = tape
-                with encoders_run_by(path.run):
-                    values = objective(self(self._repeated(len(chosen))))
-            gradients = tf.cast(tape.gradient(values, path.points), "float64")
-            share = tf.constant(weights[chosen] / 2)[:, None, None]  # [steps, 1, 1]
-            total += tf.reduce_sum(share * gradients * tf.cast(path.difference, "float64"), [0, 2])
-        return total.numpy()
+            output = functools.partial(self._output_along, path, objective)
+            gradients = _float64(gradient(output, path.no_offsets()))
+            share = (weights[chosen] / 2)[:, None, None]  # [steps, 1, 1]
+            total += np.sum(share * gradients * _float64(path.difference), axis=(0, 2))
+        return total
+
+    def _output_along(self, path, objective, offsets):
+        path.offsets = offsets
+        with encoders_run_by(path.run):
+            return ops.sum(objective(self(self._repeated(len(path.alphas)))))
 
     def _repeated(self, count):
         return {name: np.repeat(value, count, axis=0) for name, value in self.features.items()}
@@ -134,7 +138,13 @@ class _Path:
     Args:
         masked: int32 `[1, length]`, token ids of the baseline.
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
+
+    Attributes:
+        offsets: `[points, length, dim]`, added to the points, to differentiate with respect to.
     """
+
+    offsets: Any
+    difference: Any
 
     def __init__(self, encoder, masked, alphas):
         self.layers = EncoderLayers(*(getattr(encoder, name) for name in EncoderLayers._fields))
@@ -149,9 +159,31 @@ class _Path:
         first = [None if ids is None else ids[:1] for ids in (segment_ids, position_ids)]
         start = self.layers.embeddings(self.masked, *first, training=False)
         self.difference = self.layers.embeddings(token_ids[:1], *first, training=False) - start
-        self.points = start + tf.cast(self.alphas, start.dtype) * self.difference
-        self.tape.watch(self.points)
-        return self.points
+        return start + ops.cast(self.alphas, start.dtype) * self.difference + self.offsets
+
+    def no_offsets(self):
+        """Returns offsets of 0."""
+        embeddings = self.layers.embeddings
+        shape = len(self.alphas), self.masked.shape[1], embeddings.embedding_dim
+        return ops.zeros(shape, embeddings.compute_dtype)
+
+
+def gradient(function: Callable, inputs: Any) -> Any:
+    """Returns the gradient of a scalar function of one tensor."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.grad(function)(inputs)
+    import tensorflow as tf
+
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(inputs)
+        output = function(inputs)
+    return tape.gradient(output, inputs)
+
+
+def _float64(tensor):
+    return ops.convert_to_numpy(ops.cast(tensor, "float32")).astype("float64")
 
 
 def _batches(numbers: np.ndarray) -> Iterator[np.ndarray]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_bert_impl.attribution.rows import TextRow
 from keras_bert_impl.io.errors import InputError, listed
@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 MODELS = (TextClassifier, TokenClassifier, QuestionAnswerer)
-Objective = Callable[[Any], tf.Tensor]  # of the network's outputs to float32 [batch]
+Objective = Callable[[Any], Any]  # of the network's outputs to float32 [batch]
 
 
 def find_target(model: Any, row: TextRow, outputs: Any, target: Any) -> tuple[str, Objective]:
@@ -45,7 +45,7 @@ def _class(model, outputs, target):
 def _tag(model, row, outputs, target):
     word, label = target if isinstance(target, tuple) else (target, None)
     firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
-    scores = tf.nn.softmax(outputs[0]).numpy()[firsts]  # [words, labels]
+    scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
     if word is None:  # the surest word that is not outside
         marked = scores.copy()
         marked[:, model.unknown_label] = -1
@@ -93,5 +93,5 @@ def _number(labels, target):
 
 
 def _log_odds(logits, number):
-    others = tf.concat([logits[:, :number], logits[:, number + 1 :]], axis=1)
-    return logits[:, number] - tf.reduce_logsumexp(others, axis=1)
+    others = ops.concatenate([logits[:, :number], logits[:, number + 1 :]], axis=1)
+    return logits[:, number] - ops.logsumexp(others, axis=1)

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.cards import save_card
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
 from keras_bert_impl.serving.signatures import Signatures
@@ -43,6 +45,11 @@ def export_saved_model(
         served = tf.saved_model.load("exported").signatures["serving_default"]
         served(text=tf.constant(["a text"]))["label"]
     """
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "a SavedModel is written on the TensorFlow backend of Keras: call model.export(...), "
+            "which starts a process with it, or set KERAS_BACKEND=tensorflow."
+        )
     name = name or Path(directory).absolute().name
     module = tf.Module()
     # Only the variables: Keras's serving functions of the layers are not exported.

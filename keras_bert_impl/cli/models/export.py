@@ -10,6 +10,7 @@ from keras_bert_impl.cli.kinds import FOLDER, OUTPUT_DIRECTORY
 from keras_bert_impl.cli.models import export_network
 from keras_bert_impl.io.errors import InputError
 
+NEEDS_TENSORFLOW_BACKEND = True
 EXAMPLE = (
     "  keras-bert export --model run --out models/reviews --check\n"
     "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"

@@ -100,10 +100,6 @@ class RawTextTrainer(ReplicatedTrainer):
         """Returns the scores that `compile` accepts by name, and functions that create them."""
         return {}
 
-    def scores(self, outputs: Any) -> Any:
-        """Converts the network's outputs to the values that `predict` returns."""
-        return outputs
-
     # === From texts to rows ===
 
     def as_texts(self, x: Any) -> list:
@@ -342,7 +338,8 @@ class RawTextTrainer(ReplicatedTrainer):
         """
         check_backend()
         batch_size, steps = model_data.checked_sizes(batch_size, steps)
-        return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
+        with readable_errors():
+            return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
     def predict_features(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
         """Predicts a `tf.data.Dataset` of features; returns the joined scores."""
@@ -351,10 +348,6 @@ class RawTextTrainer(ReplicatedTrainer):
     def predict_batches(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
         """Same as `predict_features`, for the rows of texts."""
         return self.predict_features(data, **kwargs)
-
-    def predict_step(self, data: Any) -> Any:
-        """Predicts the scores of one replica's batch."""
-        return self.scores(super().predict_step(data))
 
     def train_on_batch(
         self,

@@ -14,11 +14,11 @@ _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 def check_backend() -> None:
-    """Raises `InputError` if the Keras backend is not TensorFlow."""
-    if keras.backend.backend() != "tensorflow":
+    """Raises `InputError` if the Keras backend is neither TensorFlow nor JAX."""
+    if keras.backend.backend() not in ("tensorflow", "jax"):
         raise InputError(
-            "tasks need the TensorFlow backend of Keras (KERAS_BACKEND=tensorflow). The encoder "
-            "and its pre-training also run on JAX."
+            "tasks need the TensorFlow or the JAX backend of Keras: set KERAS_BACKEND=tensorflow "
+            "or KERAS_BACKEND=jax."
         )
 
 

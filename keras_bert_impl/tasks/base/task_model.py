@@ -36,6 +36,7 @@ from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
 from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.settings import DType, check
+from keras_bert_impl.tasks.base.export_process import export_on_tensorflow
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
@@ -69,6 +70,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     signature_class: type[Signatures] | None = None
     network: type[Network] | None = None
     settings: tuple[str, ...] = ()  # arguments saved in files besides `max_length`
+    signature_settings: tuple[str, ...] = ()  # arguments of `signatures`
     _is_quantized = False
 
     def __init__(
@@ -165,6 +167,8 @@ class TaskModel(RawTextTrainer, keras.Model):
     ) -> None:
         """Exports the model in a format that runs without this package.
 
+        On the JAX backend, another process with the TensorFlow backend writes the files.
+
         Args:
             filepath: the directory to write.
             format: `"tf_saved_model"`, which takes raw strings, or `"onnx"`, `"litert"` or
@@ -172,19 +176,25 @@ class TaskModel(RawTextTrainer, keras.Model):
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
-                `precision="int8"`.
+                `precision="int8"`; for a SavedModel those of `signatures`.
 
         Raises:
             InputError: the format is unknown or does not have these settings.
         """
+        if format != SAVED_MODEL and ids_only:
+            raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
+        unknown = [name for name in settings if name not in self.signature_settings]
+        if format == SAVED_MODEL and unknown:
+            raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(unknown)}.")
+        if keras.backend.backend() != "tensorflow":
+            self._check_not_quantized("exported on this backend")
+            arguments = {"format": format, "ids_only": ids_only, **settings}
+            export_on_tensorflow(self, filepath, arguments)
+            return
         if format != SAVED_MODEL:
-            if ids_only:
-                raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
             exporter(format)(self, filepath, **settings)
             return
-        if settings:
-            raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(settings)}.")
-        export_saved_model(self.signatures(), filepath, ids_only)
+        export_saved_model(self.signatures(**settings), filepath, ids_only)
 
     def quantize(self, mode: str = "int8", config: Any = None) -> None:
         """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.

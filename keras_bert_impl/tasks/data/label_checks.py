@@ -1,4 +1,4 @@
-"""Label checks for a `tf.data.Dataset`: made in the graph and reported as `InputError`."""
+"""Checks of a `tf.data.Dataset`'s batches: made in the graph and reported as `InputError`."""
 
 import contextlib
 import re
@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 
 _MARK = "keras_bert_impl: "
@@ -24,6 +25,19 @@ def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
     """
     wrong = tf.boolean_mask(labels, tf.logical_not(is_right))
     tf.debugging.Assert(tf.reduce_all(is_right), [_MARK + message, wrong])
+
+
+def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
+    """Stops `fit`, `evaluate` or `predict` if an id of a batch has no embedding.
+
+    On JAX, a lookup would not fail.
+    """
+    limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
+    for name, limit in limits.items():
+        if limit and name in features:  # without segment embeddings, the ids are not used
+            ids = features[name]
+            is_right = (ids >= 0) & (ids < limit)
+            check_labels(is_right, ids, f"{name} must be in [0, {limit}).")
 
 
 def check_numbers(labels: tf.Tensor, what: str) -> None:
@@ -61,7 +75,7 @@ def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Reraises the failures of `check_labels` as `InputError`, without the graph's traceback."""
+    """Reraises the failures of `check_labels` and `check_ids` as `InputError`, without the graph's traceback."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:

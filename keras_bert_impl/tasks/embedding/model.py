@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import read_encoder_config
@@ -37,7 +38,6 @@ from keras_bert_impl.tasks.embedding.projections import (
 from keras_bert_impl.tasks.embedding.signature import VectorSignatures
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.steps.micro_batches import unpack
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
 
 
@@ -199,7 +199,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @property
     def layer_weights(self) -> list[float] | None:
         """Current weights of the last layers; None if there are none."""
-        return None if self.layer_mix is None else self.layer_mix.kernel.numpy().tolist()
+        return None if self.layer_mix is None else np.asarray(self.layer_mix.kernel).tolist()
 
     # === Labels ===
 
@@ -274,33 +274,25 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         """Whether the loss compares the examples of a batch with each other."""
         return losses.compares_examples(self.loss_name)
 
-    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        self._check_group(data)
-        return super().train_step(data)
-
-    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        self._check_group(data)
-        return super().test_step(data)
-
-    def _check_group(self, data):
-        x, _, _ = unpack(data)
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         losses.check_group(self.loss_name, x["token_ids"].shape[1])
+        return super().loss_totals(x, y, sample_weight)
 
-    def batch_loss(self, y: Any, y_pred: Any) -> tf.Tensor:
+    def batch_loss(self, y: Any, y_pred: Any) -> Any:
         if self.loss_name == "cosent":
             return losses.cosent_loss(y_pred, y, self.scale)
         return losses.multiple_negatives_loss(y_pred, self.scale)
 
-    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> tf.Tensor:
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         if self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if self.loss_name == "cosine":
-            of_examples = losses.cosine_losses(y_pred, tf.reshape(y, [-1]))
+            of_examples = losses.cosine_losses(y_pred, ops.reshape(y, (-1,)))
         else:
             of_examples = losses.triplet_losses(y_pred, self.margin)
         if sample_weight is not None:
-            of_examples *= tf.cast(tf.reshape(sample_weight, [-1]), tf.float32)
-        return tf.reduce_sum(of_examples) / totals
+            of_examples *= ops.cast(ops.reshape(sample_weight, (-1,)), "float32")
+        return ops.sum(of_examples) / totals
 
     # === Files ===
 

@@ -103,4 +103,4 @@ def set_tensors(
 
 def tensors_of_layers(layers: list[keras.layers.Layer]) -> list[dict[str, np.ndarray]]:
     """Returns a list of dicts of NumPy arrays, in the format of `set_tensors`."""
-    return [{weight.name: weight.numpy() for weight in layer.weights} for layer in layers]
+    return [{weight.name: np.asarray(weight) for weight in layer.weights} for layer in layers]

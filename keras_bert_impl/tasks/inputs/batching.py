@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -205,7 +206,7 @@ def widths(model: Any, longest: int) -> list[int]:
     """Returns the lengths up to `longest` that batches are padded to on the devices of a model."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
-    if model.compiled and model.jit_compile:
+    if keras.backend.backend() == "jax" or (model.compiled and model.jit_compile):
         return doublings(longest)
     # Tensor cores multiply blocks of 8; the speed of a CPU per token is the same at any length.
     on_gpu = bool(tf.config.list_logical_devices("GPU"))

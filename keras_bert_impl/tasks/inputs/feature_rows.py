@@ -100,7 +100,7 @@ def complete(
     if "padding_mask" in names and "padding_mask" not in features:
         is_real = features["token_ids"] != pad_id
         features["padding_mask"] = (
-            tf.cast(is_real, tf.int32) if tf.is_tensor(is_real) else np.asarray(is_real, "int32")
+            tf.cast(is_real, tf.int32) if tf.is_tensor(is_real) else is_real.astype("int32")
         )
     missing = [name for name in names if name not in features]
     if missing:
@@ -110,7 +110,7 @@ def complete(
 
 def _as_array(name, feature):
     """Converts lists to arrays and checks integer features; returns tensors unchanged."""
-    if tf.is_tensor(feature) or isinstance(feature, keras.KerasTensor):
+    if tf.is_tensor(feature) or keras.ops.is_tensor(feature):
         return feature
     try:
         array = np.asarray(feature)

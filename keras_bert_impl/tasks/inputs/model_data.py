@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.data import user_input
+from keras_bert_impl.tasks.data.label_checks import check_ids
 from keras_bert_impl.tasks.data.labels import check_weights
 from keras_bert_impl.tasks.data.user_input import NO_TEXTS
 from keras_bert_impl.tasks.inputs import batching, streams
@@ -191,6 +192,7 @@ def encode_dataset(
     def encode(x, y=None, *weights):
         if isinstance(x, dict):
             x = complete(x, model.tokenizer.pad_id, model.feature_names, model.config)
+            check_ids(x, model.config)
         else:
             x = model.features_in_graph(x)
         return (x, model.label_tensor(y), *weights) if with_labels else x

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
@@ -16,6 +16,7 @@ from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import align_tokens, find_words, single_token_words
 from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.training.steps.compiled import compiled
 
 _CHUNK = 1024  # words compared with the vocabulary at once
 
@@ -177,15 +178,15 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
     data = masked_batches(
         tokenized, rows[order], columns[order], model.tokenizer.mask_id, batch_size
     )
-    words = tf.constant(ids, tf.int32)
+    words = ids.astype("int32")
 
     def guess(features, originals):
-        logits = tf.gather(model(features, training=False)[:, 0], words, axis=1)  # [rows, words]
-        is_original = words == originals[:, tf.newaxis]
-        return tf.math.top_k(tf.where(is_original, logits.dtype.min, logits), top_k).indices
+        logits = ops.take(model(features, training=False)[:, 0], words, axis=1)  # [rows, words]
+        is_original = ops.equal(words, originals[:, None])
+        return ops.top_k(ops.where(is_original, float("-inf"), logits), top_k)[1]
 
-    guess = tf.function(guess, input_signature=data.element_spec, autograph=False)
-    guesses = np.concatenate([guess(*batch).numpy() for batch in data])
+    guess = compiled(guess, model, data.element_spec)
+    guesses = np.concatenate([guess(*batch) for batch in data])
     return guesses[np.argsort(order)]
 
 
@@ -198,7 +199,7 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
         words: int64 [words], sorted, words of several tokens.
         ids: int array, candidate tokens.
     """
-    table = model.encoder.embeddings.token_embeddings.numpy().astype("float32")
+    table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])
     tokens = np.flatnonzero(np.isin(words_of_tokens, words))
     begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens are adjacent

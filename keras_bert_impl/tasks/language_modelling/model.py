@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -20,8 +19,6 @@ from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
-from keras_bert_impl.serving import export_saved_model
-from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text
@@ -86,6 +83,7 @@ class MaskedLM(TaskModel):
     """
 
     network = MaskedLMNetwork
+    signature_settings = ("top_k",)
     settings = ("mask_rate", "mask_unit")
     needs_labels = False
 
@@ -272,25 +270,6 @@ class MaskedLM(TaskModel):
             top_k: number of tokens per mask.
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
-
-    def export(
-        self,
-        filepath: str | Path,
-        format: str = SAVED_MODEL,
-        verbose: Any = None,
-        ids_only: bool = False,
-        top_k: int = 5,
-        **settings: Any,
-    ) -> None:
-        """Exports the model to run without this package; see `TaskModel.export`.
-
-        Args:
-            top_k: number of tokens per mask, for a SavedModel.
-        """
-        if format == SAVED_MODEL and not settings:
-            export_saved_model(self.signatures(top_k), filepath, ids_only)
-        else:
-            super().export(filepath, format, verbose, ids_only, **settings)
 
     def _features(self, texts, limit):
         features = self.tokenizer(texts)

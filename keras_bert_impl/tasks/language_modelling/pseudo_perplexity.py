@@ -11,6 +11,7 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.training.cross_entropy import cross_entropy
+from keras_bert_impl.training.steps.compiled import compiled
 
 
 class PseudoPerplexity(NamedTuple):
@@ -44,7 +45,7 @@ def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPe
 
     rows = tf.TensorSpec([None, None], tf.int32)
     spec = dict.fromkeys((*FEATURES, "masked_positions"), rows), tf.TensorSpec([None], tf.int32)
-    log_likelihood = tf.function(log_likelihood, input_signature=spec, autograph=False)
+    log_likelihood = compiled(log_likelihood, model, spec)
     sums = in_blocks(lambda block: _sums(model, log_likelihood, block, batch_size), texts)
     return PseudoPerplexity(float(np.exp(-sums.sum() / num_tokens.sum())), sums, num_tokens)
 
@@ -52,7 +53,8 @@ def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPe
 def _sums(model, log_likelihood, texts, batch_size):
     """Returns the pseudo-log-likelihoods of a block of texts, float64 [texts]."""
     ids = model.tokenizer.tokenize(texts)
-    limits = padding(model.tokenizer, model.encoder.config.max_length)
+    limit = model.encoder.config.max_length
+    limits = padding(model.tokenizer, limit, model.widths(limit))
     tokenized = TokenizedTexts(**in_one([flat_rows(model.tokenizer.pack(ids))]), **limits)
     num_tokens = ids.row_lengths().numpy()
     # Rows of one text are adjacent, and texts sorted by length, which keeps padding low.
@@ -60,7 +62,7 @@ def _sums(model, log_likelihood, texts, batch_size):
     rows = np.repeat(order, num_tokens[order])
     places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
     data = masked_batches(tokenized, rows, places, model.tokenizer.mask_id, batch_size)
-    values = [log_likelihood(*batch).numpy() for batch in data] or [[]]
+    values = [log_likelihood(*batch) for batch in data] or [[]]
     return np.bincount(rows, np.concatenate(values).astype("float64"), minlength=len(texts))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
@@ -229,14 +230,14 @@ class QuestionAnswerer(TaskModel):
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         if sample_weight is not None:  # one weight for each of both positions
-            sample_weight = tf.repeat(tf.reshape(sample_weight, [-1, 1]), 2, axis=1)
+            sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
 
-    def scores(self, outputs: Any) -> tf.Tensor:
+    def scores(self, outputs: Any) -> Any:
         if isinstance(outputs, dict):
-            outputs = tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
-        more = tf.maximum(self.max_length - tf.shape(outputs)[-1], 0)
-        return tf.pad(outputs, [[0, 0], [0, 0], [0, more]])
+            outputs = ops.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
+        length = outputs.shape[-1] or ops.shape(outputs)[-1]
+        return ops.pad(outputs, [[0, 0], [0, 0], [0, ops.maximum(self.max_length - length, 0)]])
 
     def joined(self, outputs: Any, texts: list, tokenized: TokenizedWindows) -> list[list[Answer]]:
         return n_best_answers(

@@ -5,6 +5,7 @@ loss. All objectives are sums over texts or tokens, so replicas and micro-batche
 them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
@@ -40,7 +41,8 @@ _DIVERGENCES = {
 class _WithLabelLoss:
     """An objective that includes the loss of the labels of a model."""
 
-    variables = ()
+    variables = ()  # trained with the model
+    read_variables: Sequence = ()  # read, but not trained: a teacher's
     _model: TaskModel
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
@@ -101,6 +103,7 @@ class SoftTargets(_WithLabelLoss):
     ):
         _check_pair(student, teacher)
         self._model, self._teacher = student, teacher
+        self.read_variables = teacher.variables
         self._temperature, self._teacher_weight = temperature, teacher_weight
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
@@ -146,6 +149,7 @@ class IntermediateLayers:
             model.encoder.with_outputs("hidden_states", "attention_logits")
             for model in (student, teacher)
         )
+        self.read_variables = teacher.variables
         self._maps = None
         if student.config.hidden_dim != teacher.config.hidden_dim:
             with student.distribute_strategy.scope():

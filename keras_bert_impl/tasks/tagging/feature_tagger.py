@@ -24,6 +24,7 @@ from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.training.steps.compiled import compiled
 
 _BIAS = "feature_tagger.classifier.dense.bias"
 _BATCH = 64  # windows per encoder batch
@@ -214,7 +215,7 @@ class FeatureTagger(WordTagger):
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
         states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
         for batch, (features,) in enumerate(data):
-            found = self.states_of(features).numpy()  # [rows, length, layers, hidden]
+            found = self.states_of(features)  # [rows, length, layers, hidden]
             own = by_batch[ends[batch] : ends[batch + 1]]
             states[known[own]] = found[number_of[own] - batch * _BATCH, columns[places[own]]]
         return states, alignment.word_splits
@@ -224,17 +225,17 @@ class FeatureTagger(WordTagger):
         """The encoder with the hidden states of all layers as output."""
         return self.encoder.with_outputs("hidden_states")
 
-    def states(self, features: dict[str, Any]) -> tf.Tensor:
+    def states(self, features: dict[str, Any]) -> Any:
         """Returns the selected hidden states of tokens, float32 [rows, length, layers, hidden]."""
         found = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
-        return tf.stack([tf.cast(found[number], tf.float32) for number in layers], axis=2)
+        return ops.stack([ops.cast(found[number], "float32") for number in layers], axis=2)
 
     @functools.cached_property
     def states_of(self) -> Any:
-        """`states`, compiled to a graph."""
+        """`states`, compiled; returns an array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
-        return tf.function(self.states, input_signature=[spec], autograph=False)
+        return compiled(self.states, self.encoder_of_states, [spec])
 
     def steps_per_epoch(self, x: Any, batch_size: int) -> int:
         return -(-len(self.as_texts(x)) // batch_size)

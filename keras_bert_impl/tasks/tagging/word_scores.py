@@ -121,6 +121,21 @@ def over_sequences(
     return results
 
 
+def in_few_shapes(function: Callable) -> Callable:
+    """Wraps a function that is compiled for each shape, see `over_sequences`, to pad its arguments.
+
+    Numbers and lengths of sequences are padded to powers of two.
+    """
+
+    def padded(emissions, mask):
+        sizes = mask.shape
+        more = [[0, (1 << (size - 1).bit_length()) - size] for size in sizes]
+        found = function(np.pad(emissions, [*more, [0, 0]]), np.pad(mask, more))
+        return found[: sizes[0], : sizes[1]]
+
+    return padded
+
+
 def units_of(answers: list[WordScores]) -> decode.Units:
     """Returns the units of the words of texts, concatenated."""
     tokens: list[np.ndarray] = []

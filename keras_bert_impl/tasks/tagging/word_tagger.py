@@ -40,8 +40,9 @@ from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
 from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
-from keras_bert_impl.tasks.tagging.word_scores import over_sequences
+from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.training.steps.compiled import compiled
 from keras_bert_impl.tuning.settings import CRF_RATE
 
 _CRF_TENSORS = [
@@ -231,9 +232,10 @@ class WordTagger(TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """Traces a function once for all numbers and lengths of sequences."""
+        """Compiles a function of the emissions and masks of sequences, for few shapes."""
         shapes = [None, None, self.num_classes], [None, None]
-        return tf.function(function, [tf.TensorSpec(shape) for shape in shapes], autograph=False)
+        run = compiled(function, self.crf_layer, [tf.TensorSpec(shape) for shape in shapes])
+        return run if keras.backend.backend() == "tensorflow" else in_few_shapes(run)
 
     # === Labels ===
 

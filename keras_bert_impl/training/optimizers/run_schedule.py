@@ -66,5 +66,5 @@ def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     for variable in optimizer.variables:
-        variable.assign(ops.zeros_like(variable))
+        variable.assign(ops.zeros(variable.shape, variable.dtype))
     learning_rate_of(optimizer).begin(total_steps)

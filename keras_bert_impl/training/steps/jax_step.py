@@ -1,5 +1,6 @@
 """The training step on JAX: one program for the global batch, on all JAX devices."""
 
+import contextlib
 from typing import Any
 
 import jax
@@ -7,9 +8,17 @@ import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.keras_internals import all_layers, call, track_loss
+from keras_bert_impl.keras_internals import (
+    all_layers,
+    build_from_spec,
+    call,
+    state_kept,
+    track_loss,
+)
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
+from keras_bert_impl.training.steps.uneven_batches import evened, original
 from keras_bert_impl.training.strategy import JaxDevices
 
 _Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
@@ -21,17 +30,17 @@ def num_replicas() -> int:
 
 
 class JaxStep(_Mixin):
-    """Replaces Keras's train step; see `ReplicatedTrainer` for its guarantees.
+    """Replaces Keras's steps; see `ReplicatedTrainer` for its guarantees.
 
     Dropout is drawn for the global batch, so it is the same on any number of devices.
     """
 
     step_watch = None  # no waits for data are measured: on JAX they overlap with the steps
     distribute_strategy = JaxDevices()
+    _objective: Any = None
 
     def _compile(self, options, *args, **kwargs):
-        if options.objective is not None:
-            raise InputError("objective=... needs the TensorFlow backend.")
+        self._objective = options.objective
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
             raise InputError("float16 needs the TensorFlow backend; use mixed_bfloat16.")
         # False makes sense on TensorFlow, which is fast without XLA; JAX would run op by op.
@@ -44,7 +53,23 @@ class JaxStep(_Mixin):
             self._gradient_norm = keras.metrics.Mean(name="gradient_norm")
             self._highest_loss = _Highest(name="highest_loss")
 
-    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Keras's list plus the objective's variables, so that they are trained and saved, too."""
+        variables = super().variables
+        return variables if self._objective is None else [*variables, *self._objective.variables]
+
+    @property
+    def non_trainable_variables(self) -> list[keras.Variable]:
+        """Keras's list plus the variables that the objective only reads, such as a teacher's.
+
+        They are inputs of the compiled step; otherwise it would contain their values as constants.
+        """
+        variables = super().non_trainable_variables
+        read = getattr(self._objective, "read_variables", ())
+        return [*variables, *read]
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         steps_per_epoch = kwargs.get("steps_per_epoch")
         if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
             raise InputError(
@@ -52,7 +77,23 @@ class JaxStep(_Mixin):
                 f"{self.steps_per_execution} on the JAX backend: the last execution would run into "
                 "the next epoch."
             )
-        return super().fit(*args, **kwargs)
+        self._build_from(x)
+        kwargs["validation_data"] = evened(kwargs.get("validation_data"))
+        with state_kept(self):
+            return super().fit(evened(x), *args, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._build_from(x)
+        with state_kept(self):
+            return super().evaluate(evened(x), *args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        with state_kept(self):
+            return super().predict(evened(x), *args, **kwargs)
+
+    def _build_from(self, data):
+        if hasattr(data, "element_spec"):
+            build_from_spec(self, data.element_spec)
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs one optimizer step.
@@ -60,14 +101,15 @@ class JaxStep(_Mixin):
         Args:
             state: lists of the values of the trainable, non-trainable, optimizer and metrics
                 variables.
-            data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
+            data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`; or what `evened` made
+                of it.
 
         Returns:
             (dict of metric results, new state).
         """
         trainable, others, of_optimizer, of_metrics = state
-        batch = keras.utils.unpack_x_y_sample_weight(data)
-        totals = self.loss_totals(*batch)
+        batch = keras.utils.unpack_x_y_sample_weight(original(data))
+        totals = self._trained_for().loss_totals(*batch)
         seed = self._step_seed(of_optimizer)
         loss, gradients, others, of_metrics = self._accumulate(
             trainable, others, of_metrics, batch, totals, seed
@@ -77,9 +119,35 @@ class JaxStep(_Mixin):
         return logs, (trainable, others, of_optimizer, of_metrics)
 
     def test_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
-        """Runs Keras's own test step, without the metrics that apply only to training."""
-        logs, state = super().test_step(state, data)
-        return {name: logs[name] for name in logs if name not in _TRAINING_ALONE}, state
+        """Computes the loss and metrics of the global batch; see `train_step`."""
+        batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(original(data))
+        of_model, others = [*self.trainable_variables, *self.non_trainable_variables], state[1]
+        of_model = [*of_model, *self.metrics_variables]
+        with _values(of_model, [value for values in state for value in values]) as scope:
+            y_pred = self._forward(x, training=False)
+            loss = self.loss_share(x, y, y_pred, sample_weight, self.loss_totals(*batch))
+            self.compute_metrics(x, y, y_pred, sample_weight)
+            self._track_loss(loss, batch)
+            logs = self.get_metrics_result()
+        others = _now(scope, self.non_trainable_variables)
+        logs = {name: logs[name] for name in logs if name not in _TRAINING_ALONE}
+        return logs, (state[0], others, _now(scope, self.metrics_variables))
+
+    def predict_step(self, state: tuple, data: Any) -> tuple[Any, Any]:
+        """Predicts the scores of the global batch; returns them and the non-trainable values."""
+        outputs, others = super().predict_step(state, original(data))
+        return self.scores(outputs), others
+
+    def _trained_for(self):
+        # Not a property: when saving, Keras would follow it from the model to the model itself.
+        return self if self._objective is None else self._objective
+
+    def _forward(self, x, training):
+        return call(self, x, training)
+
+    def _track_loss(self, loss, batch):
+        # Weighted as in Keras: the mean over an epoch counts every example once.
+        track_loss(self, loss, jax.tree.leaves(batch)[0].shape[0])
 
     def _step_seed(self, of_optimizer):
         with _values(self.optimizer.variables, of_optimizer):
@@ -89,11 +157,9 @@ class JaxStep(_Mixin):
     def _accumulate(self, trainable, others, of_metrics, batch, totals, seed):
         """Returns (loss, gradients, non-trainable values, metric values)."""
         share_and_gradients = jax.value_and_grad(self._share, has_aux=True)
-        count = self._accumulation_steps
 
-        def add(sums, rows_and_index):
+        def add(sums, rows, index):
             loss, gradients, others, of_metrics = sums
-            rows, index = rows_and_index
             (share, (y_pred, others)), more = share_and_gradients(
                 trainable, others, rows, totals, jax.random.fold_in(seed, index)
             )
@@ -102,29 +168,30 @@ class JaxStep(_Mixin):
                 self.compute_metrics(x, y, y_pred, sample_weight)
             gradients = [a + b for a, b in zip(gradients, more)]
             of_metrics = _now(metrics, self.metrics_variables)
-            return (loss + share, gradients, others, of_metrics), None
+            return loss + share, gradients, others, of_metrics
 
         sums = 0.0, [ops.zeros_like(value) for value in trainable], others, of_metrics
-        if count == 1:
-            return add(sums, (batch, 0))[0]
-        micro_batches = jax.tree.map(lambda leaf: _every(leaf, count), batch)
-        return jax.lax.scan(add, sums, (micro_batches, ops.arange(count)))[0]
+        return over_micro_batches(add, sums, batch, self._accumulation_steps)
 
     def _share(self, trainable, others, batch, totals, seed):
         """Returns (this micro-batch's share of the loss, (predictions, non-trainable values))."""
         x, y, sample_weight = batch
+        with self._training_scope(trainable, others, seed) as scope:
+            y_pred = self._forward(x, training=True)
+            share = self._trained_for().loss_share(x, y, y_pred, sample_weight, totals)
+        return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
+
+    @contextlib.contextmanager
+    def _training_scope(self, trainable, others, seed):
         variables = [*self.trainable_variables, *self.non_trainable_variables]
         with _values(variables, [*trainable, *others]) as scope:
             with dropout_seed_scope(seed), recomputation(self._remat):
-                y_pred = call(self, x, training=True)
-                share = self.loss_share(x, y, y_pred, sample_weight, totals)
-        return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
+                yield scope
 
     def _logs(self, of_metrics, batch, loss, gradients):
         """Returns (metric results, new metric values), including the per-step statistics."""
-        num_rows = jax.tree.leaves(batch)[0].shape[0]
         with _values(self.metrics_variables, of_metrics) as metrics:
-            track_loss(self, loss, num_rows)
+            self._track_loss(loss, batch)
             if self._highest_loss is not None:
                 norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in gradients))
                 has_norm = ops.isfinite(norm)
@@ -162,17 +229,3 @@ def _values(variables, values):
 def _now(scope, variables):
     """Returns the values that variables have at the end of a scope."""
     return [scope.get_current_value(variable) for variable in variables]
-
-
-def _every(rows, count):
-    """Splits rows into micro-batches: `[count, rows / count, ...]`.
-
-    Micro-batch i has every `count`-th row, starting from row i. A device that holds some of the
-    rows therefore holds some of every micro-batch.
-    """
-    if rows.shape[0] % count:
-        raise InputError(
-            f"the batch size must be a multiple of accumulation_steps={count}. "
-            f"Received: a batch of {rows.shape[0]} examples"
-        )
-    return rows.reshape(-1, count, *rows.shape[1:]).swapaxes(0, 1)

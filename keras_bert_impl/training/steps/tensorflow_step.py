@@ -170,6 +170,10 @@ class TensorFlowStep(_Mixin):
         self._track_loss(loss, batch)
         return {"loss": loss}
 
+    def predict_step(self, data: Any) -> Any:
+        """Predicts the scores of one replica's batch."""
+        return self.scores(super().predict_step(data))
+
     def _trained_for(self):
         # Not a property: when saving, Keras would follow it from the model to the model itself.
         return self if self._objective is None else self._objective

@@ -199,6 +199,10 @@ class ReplicatedTrainer(_Step):
         mean = keras.Model.compute_loss(self, x, y, y_pred, sample_weight) * num_replicas()
         return mean * num_examples(x) / totals
 
+    def scores(self, outputs: Any) -> Any:
+        """Converts the network's outputs to the values that `predict` returns."""
+        return outputs
+
     def compute_loss(
         self,
         x: Any = None,

@@ -6,17 +6,23 @@ of all replicas.
 
 from typing import Any, NamedTuple
 
-import tensorflow as tf
+import keras
+from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
-from keras_bert_impl.training.steps.micro_batches import micro_batch, unpack
-from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
+_Step: Any
+if keras.backend.backend() == "jax":
+    from keras_bert_impl.training.steps.whole_batch_jax import WholeBatchStep
+
+    _Step = WholeBatchStep
+else:
+    from keras_bert_impl.training.steps.whole_batch_tensorflow import WholeBatchStep
+
+    _Step = WholeBatchStep
 
 
-class WholeBatchTrainer(_Mixin):
+class WholeBatchTrainer(_Step):
     """Mixin for `ReplicatedTrainer` whose loss is a function of the global batch.
 
     List it before `ReplicatedTrainer` in the bases.
@@ -36,7 +42,7 @@ class WholeBatchTrainer(_Mixin):
         """Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
         return True
 
-    def batch_loss(self, y: Any, y_pred: Any) -> tf.Tensor:
+    def batch_loss(self, y: Any, y_pred: Any) -> Any:
         """Returns the loss of the global batch, a float32 scalar.
 
         Args:
@@ -45,66 +51,24 @@ class WholeBatchTrainer(_Mixin):
         """
         raise NotImplementedError
 
-    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
-            return super().train_step(data)
-        x, y, sample_weight = unpack(data)
-        compute = self._training_outputs
-        if self._compiles:  # like the second pass; otherwise dropout would differ
-            compute = tf.function(compute, jit_compile=True, autograph=False)
-        y_pred = compute(x, self._step_seed())
-        return super().train_step((x, self._linearized(y, y_pred), sample_weight))
-
-    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
-        if not self.compares_examples or num_replicas() == 1:
-            return super().test_step(data)
-        x, y, sample_weight = unpack(data)
-        y_pred = self._forward(x, training=False)
-        return super().test_step((x, self._linearized(y, y_pred), sample_weight))
-
-    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> tf.Tensor:
+    def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         if not self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if sample_weight is not None:
             raise InputError("sample_weight has no meaning in a loss that compares examples.")
         if not isinstance(y, _Linearized):
             return self.batch_loss(y, y_pred)
-        linear = tf.reduce_sum(y_pred * y.gradients)
-        return tf.reduce_sum(y.losses) / totals + linear - tf.stop_gradient(linear)
+        linear = ops.sum(y_pred * y.gradients)
+        return ops.sum(y.losses) / totals + linear - ops.stop_gradient(linear)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         y = y.labels if isinstance(y, _Linearized) else y
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
-    def _training_outputs(self, x, seed):
-        """Computes the outputs of this replica's batch, with the dropout of its micro-batches."""
-        count = self._accumulation_steps
-
-        def outputs_of(index):
-            rows = micro_batch(x, index, count, exact=self._compiles)
-            with dropout_seed_scope(tf.random.experimental.stateless_fold_in(seed, index)):
-                return self._forward(rows, training=True)
-
-        if count == 1:
-            return outputs_of(tf.constant(0))
-        shape = [None, *self.output_shape[1:]]
-        parts = tf.TensorArray(tf.float32, count, element_shape=shape, infer_shape=False)
-        _, parts = tf.while_loop(
-            lambda index, _: index < count,
-            lambda index, parts: (index + 1, parts.write(index, outputs_of(index))),
-            (tf.constant(0), parts),
-            parallel_iterations=1,
-        )
-        return parts.concat()
-
     def _linearized(self, y, y_pred):
-        with tf.GradientTape() as tape:
-            tape.watch(y_pred)
-            # Each replica computes the whole loss; the gradient of gathering sums over replicas.
-            loss = self.batch_loss(_gather(y), _gather(y_pred))
-            share = loss / num_replicas()
-        gradients = tape.gradient(share, y_pred)
-        return _Linearized(y, tf.fill(tf.shape(y_pred)[:1], loss), gradients)
+        """Returns what stands for the labels of a batch when its loss was already computed."""
+        loss, gradients = self._loss_and_gradients_of(y, y_pred)
+        return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
 
 class _Linearized(NamedTuple):
@@ -116,12 +80,6 @@ class _Linearized(NamedTuple):
         gradients: float32 `[batch, ...]`, gradient of the loss with respect to the outputs.
     """
 
-    labels: tf.Tensor | None
-    losses: tf.Tensor
-    gradients: tf.Tensor
-
-
-def _gather(tensor):
-    if tensor is None or num_replicas() == 1:
-        return tensor
-    return tf.distribute.get_replica_context().all_gather(tensor, axis=0)
+    labels: Any
+    losses: Any
+    gradients: Any

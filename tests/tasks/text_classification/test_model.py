@@ -378,7 +378,7 @@ def test_rejects_ids_without_an_embedding(name, wrong):
             ask()
     if wrong > 2**31:
         data = tf.data.Dataset.from_tensor_slices((features, labels)).batch(2)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="indices"):
+        with pytest.raises(InputError, match=rf"{name} must be in \[0, "):
             model.predict(data, verbose=0)
 
 

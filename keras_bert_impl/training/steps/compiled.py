@@ -1,0 +1,37 @@
+"""Compiles a function of batches that calls a model, on either backend."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+
+def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable:
+    """Compiles a function of a batch; it uses the weights that the model has when it is called.
+
+    Args:
+        function: function of tensors, which calls `model` or its layers.
+        signature: list of nests of `tf.TensorSpec`, one for each argument. TensorFlow makes one
+            graph for it. JAX compiles once for each shape that occurs.
+
+    Returns:
+        Function of nests of tensors or arrays that returns the nest of arrays of `function`.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        @jax.jit
+        def stateless(values, *batch):
+            with keras.StatelessScope(state_mapping=list(zip(model.variables, values))):
+                return function(*batch)
+
+        def run(*batch):
+            arrays = keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
+            return stateless([variable.value for variable in model.variables], *arrays)
+
+    else:
+        import tensorflow as tf
+
+        run = tf.function(function, input_signature=signature, autograph=False)
+
+    return lambda *batch: keras.tree.map_structure(keras.ops.convert_to_numpy, run(*batch))
