@@ -18,6 +18,7 @@ from keras_bert_impl.keras_internals import (
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
+from keras_bert_impl.training.steps.jax_programs import depend_on_arguments
 from keras_bert_impl.training.steps.uneven_batches import evened, original
 from keras_bert_impl.training.strategy import JaxDevices
 
@@ -37,10 +38,12 @@ class JaxStep(_Mixin):
 
     step_watch = None  # no waits for data are measured: on JAX they overlap with the steps
     distribute_strategy = JaxDevices()
+    after_fit = None  # an `ExitStack` while `fit` runs: cleanup by callbacks, also on an error
     _objective: Any = None
+    _connected: Any = None  # (ids of the trainable variables, whether the loss depends on each)
 
     def _compile(self, options, *args, **kwargs):
-        self._objective = options.objective
+        self._objective, self._connected = options.objective, None
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
             raise InputError("float16 needs the TensorFlow backend; use mixed_bfloat16.")
         # False makes sense on TensorFlow, which is fast without XLA; JAX would run op by op.
@@ -79,8 +82,11 @@ class JaxStep(_Mixin):
             )
         self._build_from(x)
         kwargs["validation_data"] = evened(kwargs.get("validation_data"))
-        with state_kept(self):
-            return super().fit(evened(x), *args, **kwargs)
+        try:
+            with state_kept(self), contextlib.ExitStack() as self.after_fit:
+                return super().fit(evened(x), *args, **kwargs)
+        finally:
+            del self.after_fit
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         self._build_from(x)
@@ -114,7 +120,7 @@ class JaxStep(_Mixin):
         loss, gradients, others, of_metrics = self._accumulate(
             trainable, others, of_metrics, batch, totals, seed
         )
-        trainable, of_optimizer = self.optimizer.stateless_apply(of_optimizer, gradients, trainable)
+        trainable, of_optimizer = self._updated(trainable, others, of_optimizer, gradients)
         logs, of_metrics = self._logs(of_metrics, batch, loss, gradients)
         return logs, (trainable, others, of_optimizer, of_metrics)
 
@@ -171,7 +177,32 @@ class JaxStep(_Mixin):
             return loss + share, gradients, others, of_metrics
 
         sums = 0.0, [ops.zeros_like(value) for value in trainable], others, of_metrics
-        return over_micro_batches(add, sums, batch, self._accumulation_steps)
+        loss, gradients, *state = over_micro_batches(add, sums, batch, self._accumulation_steps)
+        is_connected = self._are_connected(trainable, others, batch, totals, seed)
+        gradients = [g if known else None for g, known in zip(gradients, is_connected)]
+        return loss, gradients, *state
+
+    def _are_connected(self, *arguments):
+        """Returns for each trainable variable whether the loss depends on it.
+
+        The gradient of others is None, as on TensorFlow: they have no weight decay either.
+        """
+        key = [id(variable) for variable in self.trainable_variables]
+        if self._connected is None or self._connected[0] != key:
+            gradients = jax.grad(lambda *given: self._share(*given)[0])
+            self._connected = key, depend_on_arguments(gradients, *arguments)
+        return self._connected[1]
+
+    def _updated(self, trainable, others, of_optimizer, gradients):
+        """Returns the values of trainable and optimizer variables after an update.
+
+        Unlike `stateless_apply`, for any part of the variables that the optimizer was built with.
+        """
+        own, optimizer = self.trainable_variables, self.optimizer
+        variables = [*own, *self.non_trainable_variables, *optimizer.variables]
+        with _values(variables, [*trainable, *others, *of_optimizer]) as scope:
+            optimizer.apply(gradients, own)
+        return _now(scope, own), _now(scope, optimizer.variables)
 
     def _share(self, trainable, others, batch, totals, seed):
         """Returns (this micro-batch's share of the loss, (predictions, non-trainable values))."""
@@ -193,7 +224,8 @@ class JaxStep(_Mixin):
         with _values(self.metrics_variables, of_metrics) as metrics:
             self._track_loss(loss, batch)
             if self._highest_loss is not None:
-                norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in gradients))
+                known = [gradient for gradient in gradients if gradient is not None]
+                norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in known))
                 has_norm = ops.isfinite(norm)
                 self._gradient_norm.update_state(
                     ops.where(has_norm, norm, 0.0), sample_weight=ops.cast(has_norm, "float32")

@@ -1,0 +1,70 @@
+"""Task models on JAX: equal to TensorFlow, and the same tests in a process with the JAX backend."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tasks.helpers import ROOT, classifier
+from tests.tasks.train_on_jax import trained
+
+PROGRAM = Path(__file__).with_name("train_on_jax.py")
+# By folder, so that each process ends within minutes.
+FOLDERS = [
+    "base",
+    "data",
+    "embedding",
+    "inputs",
+    "language_modelling",
+    "multiple_choice",
+    "question_answering",
+    "runs",
+    "tagging",
+    "text_classification",
+]
+
+
+def on_jax(arguments, devices=1):
+    ended = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ
+        | {
+            "KERAS_BACKEND": "jax",
+            "PYTHONPATH": str(ROOT),
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-5000:]
+
+
+def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
+    """The last batch of 5 texts divides neither the devices nor the micro-batches."""
+    before, after = tmp_path / "before.weights.h5", tmp_path / "after.npz"
+    classifier(dropout=0.0).save_weights(before)
+    on_jax([PROGRAM, before, after], devices=3)
+    history, scores, model = trained(before)
+    with np.load(after) as found:
+        for name, values in history.items():
+            np.testing.assert_allclose(found[f"history/{name}"], values, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
+        for number, expected in enumerate(model.get_weights()):
+            # AdamW divides gradients by their own size, and so enlarges their rounding.
+            np.testing.assert_allclose(found[f"arr_{number}"], expected, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_tests_of_tasks_pass_on_jax(folder):
+    on_jax(["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/tasks/{folder}"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["attribution", "tuning", "training"])
+def test_other_tests_pass_on_jax(folder):
+    on_jax(["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{folder}"])
