@@ -80,19 +80,30 @@ def builds_under_strategy(cls: type) -> type:
     return cls
 
 
-def build_from_spec(model: keras.Model, spec: Any) -> None:
-    """Creates the variables of a model's metrics and optimizer from the shapes of its batches.
+def builds_from_spec(cls: type) -> type:
+    """Adds a method that builds a JAX model's metrics and optimizer from the shapes of its data.
 
-    Keras's own way on JAX takes a batch from the data, which a generator yields only once.
-
-    Args:
-        spec: nest of `tf.TensorSpec`.
+    A class decorator. Keras's own way takes a batch from the data, which a generator yields only
+    once, and does so in each `fit` if the model has a loss of its own.
     """
 
     def symbol(spec):
         return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
 
-    model._symbolic_build(data_batch=keras.tree.map_structure(symbol, spec))
+    def build_from_spec(self, data):
+        self._is_built_from_spec = hasattr(data, "element_spec")
+        if self._is_built_from_spec:
+            batch = keras.tree.map_structure(symbol, data.element_spec)
+            super(cls, self)._symbolic_build(data_batch=batch)
+
+    def symbolic_build(self, iterator=None, data_batch=None):
+        if iterator is None or not self._is_built_from_spec:
+            super(cls, self)._symbolic_build(iterator=iterator, data_batch=data_batch)
+
+    cls.build_from_spec = build_from_spec  # type: ignore[attr-defined]  # any model class
+    cls._symbolic_build = symbolic_build  # type: ignore[attr-defined]
+    cls._is_built_from_spec = False  # type: ignore[attr-defined]
+    return cls
 
 
 @contextlib.contextmanager

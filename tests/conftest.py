@@ -33,6 +33,15 @@ def pytest_configure(config):
         )
 
 
+def pytest_collection_modifyitems(items):
+    """Skips the tests that call TensorFlow directly on another backend."""
+    if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+        return
+    for item in items:
+        if item.get_closest_marker("on_tensorflow"):
+            item.add_marker(pytest.mark.skip(reason="calls TensorFlow directly"))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def survivors_are_not_searched_again():
     """Exempts surviving graphs and modules from later collections, which would take seconds."""

@@ -40,6 +40,7 @@ def features_of(config):
         ("prompt", 0, SIZE * HIDDEN),
     ],
 )
+@pytest.mark.on_tensorflow
 def test_only_added_weights_and_the_pooler_are_trained(kind, a_block, once):
     pooler = HIDDEN * HIDDEN + HIDDEN
     for config, blocks in ((SHARED, 1), (TINY, 2)):

@@ -60,6 +60,7 @@ def with_noise(model):
     "architecture",
     [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS],
 )
+@pytest.mark.on_tensorflow
 def test_peft_loads_ours(architecture, tmp_path):
     base = base_of(architecture, tmp_path / "base")
     adapter = Adapter("lora", size=3, alpha=5.0)

@@ -110,7 +110,7 @@ def complete(
 
 def _as_array(name, feature):
     """Converts lists to arrays and checks integer features; returns tensors unchanged."""
-    if tf.is_tensor(feature) or keras.ops.is_tensor(feature):
+    if isinstance(feature, keras.KerasTensor) or _is_tensor(feature):
         return feature
     try:
         array = np.asarray(feature)
@@ -132,6 +132,11 @@ def _as_array(name, feature):
         place = tuple(np.argwhere(~is_right)[0].tolist())
         raise InputError(f"{name} must be {what}. Received: {array[place]} at {list(place)}")
     return array if array.dtype.kind in "iu" else array.astype("int64")
+
+
+def _is_tensor(feature):
+    """Whether a feature is a tensor of TensorFlow, as in a data set, or of Keras's backend."""
+    return tf.is_tensor(feature) or keras.ops.is_tensor(feature)
 
 
 def _check_length(token_ids, limit):

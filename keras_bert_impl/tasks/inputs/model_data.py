@@ -154,7 +154,8 @@ def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
     """Returns (features, labels, weights) of a user's batch."""
     examples = examples_of(model, x, y, sample_weight)
     data = sorted_data(model, examples, len(examples[0]))
-    return keras.utils.unpack_x_y_sample_weight(next(iter(data)))
+    batch = keras.tree.map_structure(np.asarray, next(iter(data)))
+    return keras.utils.unpack_x_y_sample_weight(batch)
 
 
 def scores_of_nothing(model: Any) -> Any:

@@ -236,8 +236,12 @@ class QuestionAnswerer(TaskModel):
     def scores(self, outputs: Any) -> Any:
         if isinstance(outputs, dict):
             outputs = ops.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
-        length = outputs.shape[-1] or ops.shape(outputs)[-1]
-        return ops.pad(outputs, [[0, 0], [0, 0], [0, ops.maximum(self.max_length - length, 0)]])
+        length = outputs.shape[-1]
+        if length is None:
+            more = ops.maximum(self.max_length - ops.shape(outputs)[-1], 0)
+        else:
+            more = max(self.max_length - length, 0)
+        return ops.pad(outputs, [[0, 0], [0, 0], [0, more]])
 
     def joined(self, outputs: Any, texts: list, tokenized: TokenizedWindows) -> list[list[Answer]]:
         return n_best_answers(

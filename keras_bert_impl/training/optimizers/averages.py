@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.keras_internals import averages_of, index_of
+from keras_bert_impl.keras_internals import averages_of, has_value, index_of
 
 
 class EvaluatesAverages(keras.callbacks.Callback):
@@ -27,9 +27,6 @@ class EvaluatesAverages(keras.callbacks.Callback):
 def use_averages(model: keras.Model) -> None:
     """Sets a model's weights to their moving averages, if any, as `fit` does at its end."""
     model.optimizer.finalize_variable_values(model.trainable_variables)
-    if keras.backend.backend() == "jax":  # otherwise both share a buffer, which a step donates
-        for variable in model.trainable_variables:
-            variable.assign(keras.ops.copy(variable))
 
 
 def overwrite_with_averages(
@@ -42,5 +39,7 @@ def overwrite_with_averages(
     """
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]
-        if average is not None:
-            variable.assign(average)
+        # On JAX, an error in `fit` may have left no values; and without the copy, both would share
+        # a buffer, which a step donates.
+        if average is not None and has_value(average):
+            variable.assign(keras.ops.copy(average))

@@ -50,6 +50,11 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak_learning_rate * ops.minimum(rise, fall)
 
     @property
+    def variable(self) -> keras.Variable:
+        """The variable that the rate depends on, for the optimizer."""
+        return self.used
+
+    @property
     def is_used_up(self) -> bool:
         return float(ops.convert_to_numpy(self.used)) >= self.seconds
 

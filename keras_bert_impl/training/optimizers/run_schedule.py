@@ -35,6 +35,11 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
         )
         self.begin(total_steps)
 
+    @property
+    def variable(self) -> keras.Variable:
+        """The variable that the rate depends on, for the optimizer."""
+        return self._steps
+
     def begin(self, total_steps: int) -> None:
         """Sets the number of optimizer steps of the run."""
         self.total_steps = total_steps

@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import (
     all_layers,
-    build_from_spec,
+    builds_from_spec,
     call,
     state_kept,
     track_loss,
@@ -30,6 +30,7 @@ def num_replicas() -> int:
     return 1
 
 
+@builds_from_spec
 class JaxStep(_Mixin):
     """Replaces Keras's steps; see `ReplicatedTrainer` for its guarantees.
 
@@ -80,7 +81,7 @@ class JaxStep(_Mixin):
                 f"{self.steps_per_execution} on the JAX backend: the last execution would run into "
                 "the next epoch."
             )
-        self._build_from(x)
+        self.build_from_spec(x)
         kwargs["validation_data"] = evened(kwargs.get("validation_data"))
         try:
             with state_kept(self), contextlib.ExitStack() as self.after_fit:
@@ -89,17 +90,13 @@ class JaxStep(_Mixin):
             del self.after_fit
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._build_from(x)
+        self.build_from_spec(x)
         with state_kept(self):
             return super().evaluate(evened(x), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         with state_kept(self):
             return super().predict(evened(x), *args, **kwargs)
-
-    def _build_from(self, data):
-        if hasattr(data, "element_spec"):
-            build_from_spec(self, data.element_spec)
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs one optimizer step.

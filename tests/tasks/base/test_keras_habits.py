@@ -213,6 +213,7 @@ def test_rejects_invalid_compile_arguments(arguments, message):
         classifier().compile(**arguments)
 
 
+@pytest.mark.on_tensorflow
 def test_learning_rate_sets_the_default_optimizer():
     model = classifier()
     model.compile(learning_rate=1e-3)
@@ -237,6 +238,7 @@ def test_training_accuracy_excludes_earlier_evaluations():
     assert model.fit(TEXTS, right, verbose=0).history["accuracy"] == [1.0]
 
 
+@pytest.mark.on_tensorflow
 def test_second_fit_does_not_retrace(monkeypatch):
     model = classifier()
     traces = []

@@ -127,6 +127,7 @@ def test_hinge_losses_get_logits(loss):
 @pytest.mark.parametrize(
     "loss", ["sparse_categorical_crossentropy", "binary_crossentropy", "categorical_crossentropy"]
 )
+@pytest.mark.on_tensorflow
 def test_confident_mistake_has_a_gradient(loss):
     logits = np.array([[40.0, -40.0]], "float32")  # the other probability rounds to 0
     assert gradient_norm(TaskLoss(loss, Outputs(SINGLE, 2)), np.array([1]), logits) > 0.9

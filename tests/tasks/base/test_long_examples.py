@@ -172,6 +172,7 @@ PROMPT = " ".join(WORDS)  # 14 words; an ending may have 3 of the 7 positions fo
 CHOICES = [(PROMPT, ["joy", "the plot not"]), ("film", ["good", "bad", "dull"])]
 
 
+@pytest.mark.on_tensorflow
 def test_windows_slide_over_the_prompt_and_repeat_the_ending():
     features = chooser("mean").rows(CHOICES)[0].features(np.arange(2))
     ids, mask = (features[name].numpy() for name in ("token_ids", "padding_mask"))
@@ -186,6 +187,7 @@ def test_windows_slide_over_the_prompt_and_repeat_the_ending():
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.on_tensorflow
 def test_head_scores_the_pooled_vector_of_all_windows(pooling):
     model = chooser(pooling)
     tokenized, _ = model.rows(CHOICES)
@@ -217,6 +219,7 @@ def test_head_tail_leaves_out_the_middle_of_a_prompt():
     assert features["token_ids"].numpy()[0, 0].tolist() == expected
 
 
+@pytest.mark.on_tensorflow
 def test_float16_training_on_choices_gives_finite_weights():
     """Choice and window padding has no vectors; its values must be finite in 16 bits too."""
     keras.utils.set_random_seed(0)

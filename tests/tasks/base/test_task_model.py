@@ -40,6 +40,7 @@ def test_learns_from_raw_strings():
     assert history["accuracy"][-1] > 0.95
 
 
+@pytest.mark.on_tensorflow
 def test_default_compile_warms_up_and_decays_over_the_run():
     model = classifier()
     rates = []

@@ -79,6 +79,7 @@ def torch_rows(features):
 # === The loss ===
 
 
+@pytest.mark.on_tensorflow
 def test_loss_and_gradients_equal_transformers(model, tmp_path):
     model.save_pretrained(tmp_path)
     theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
@@ -297,6 +298,7 @@ SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]
 
 
 @pytest.mark.parametrize("architecture", SOME_SLOW)
+@pytest.mark.on_tensorflow
 def test_transformers_loads_saved_models(architecture, tmp_path):
     tokenizer = tokenizer_of(architecture, tmp_path)
     encoder = Encoder(config_of(architecture, tokenizer, num_layers=1, use_pooler=False))
