@@ -10,6 +10,7 @@ from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.groups import ChoiceLogits, MergeGroups, SplitGroups
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
+from keras_bert_impl.layers.longformer_attention import GlobalAttentionBias, LongformerAttention
 from keras_bert_impl.layers.pooling import (
     LastPooling,
     LayerMix,

@@ -348,10 +348,13 @@ class TaskModel(RawTextTrainer, keras.Model):
 
     def file_config(self) -> dict[str, Any]:
         """Contents of `config.json`."""
+        more = self.task_config()
+        if self.config.max_global_tokens is not None:  # `transformers` finds questions by it
+            more |= {"sep_token_id": self.tokenizer.sep_id}
         return huggingface_config(
             dataclasses.replace(self.config, adapter=None),
             self.head,
-            **self.task_config(),
+            **more,
             **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._settings_in_files()}},
         )
 
