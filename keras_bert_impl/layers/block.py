@@ -12,7 +12,7 @@ from keras_bert_impl.layers.adapters import dense
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
-from keras_bert_impl.layers.longformer_attention import LongformerAttention
+from keras_bert_impl.layers.longformer.attention import LongformerAttention
 from keras_bert_impl.layers.recompute import recomputed
 
 Tensor = Any  # of any Keras backend

@@ -343,18 +343,15 @@ class TaskModel(RawTextTrainer, keras.Model):
         return self.head_names()
 
     def task_config(self) -> dict[str, Any]:
-        """Returns the task's entries of `config.json`."""
-        return {}
+        """Returns the task's entries of `config.json`; by default what Longformer needs for pairs."""
+        return {"sep_token_id": self.tokenizer.sep_id} if self.config.max_global_tokens else {}
 
     def file_config(self) -> dict[str, Any]:
         """Contents of `config.json`."""
-        more = self.task_config()
-        if self.config.max_global_tokens is not None:  # `transformers` finds questions by it
-            more |= {"sep_token_id": self.tokenizer.sep_id}
         return huggingface_config(
             dataclasses.replace(self.config, adapter=None),
             self.head,
-            **more,
+            **self.task_config(),
             **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._settings_in_files()}},
         )
 

@@ -233,7 +233,8 @@ class MultipleChoice(TaskModel):
         return tensors_to_read(source, names, 1) + self.pooling_names()
 
     def task_config(self) -> dict[str, Any]:
-        return {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
+        rate = {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
+        return super().task_config() | rate
 
 
 def _checked(example, position):
