@@ -48,8 +48,8 @@ class SegmentMask(keras.layers.Layer):
         chosen = ops.cast(ops.logical_and(chosen, ops.not_equal(padding_mask, 0)), "int32")
         return chosen * ops.cast(ops.cumsum(chosen, axis=1) <= self.limit, "int32")
 
-    def compute_output_shape(self, token_ids_shape: tuple, padding_mask_shape: tuple) -> tuple:
-        return token_ids_shape
+    def compute_output_spec(self, token_ids: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(token_ids.shape, dtype="int32")
 
     def get_config(self) -> dict:
         return {
