@@ -88,9 +88,9 @@ def longformer_scores(of_windows, of_global, mask):
     for layer, windows in enumerate(of_windows):
         full = np.zeros((*windows.shape[:3], length))
         reach = (windows.shape[-1] - slots) // 2
-        for row, query in np.ndindex(batch, length):
-            for key in range(max(0, query - reach), min(length, query + reach + 1)):
-                full[row, :, query, key] = windows[row, :, query, slots + key - query + reach]
+        keys = np.arange(length)[:, None] + np.arange(-reach, reach + 1)
+        query, column = np.nonzero((keys >= 0) & (keys < length))
+        full[:, :, query, keys[query, column]] = windows[:, :, query, slots + column]
         for row in range(batch):
             for slot, key in enumerate(np.flatnonzero(mask[row])):
                 full[row, :, :, key] += windows[row, :, :, slot]
