@@ -235,8 +235,17 @@ def _moderns():
     return models
 
 
-_FAMILIES = (_berts, _small_berts, _distilled, _robertas, _alberts, _electras, _flauberts)
-_FAMILIES += (_moderns, _longformers)
+_FAMILIES = (
+    _berts,
+    _small_berts,
+    _distilled,
+    _robertas,
+    _alberts,
+    _electras,
+    _flauberts,
+    _moderns,
+    _longformers,
+)
 MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
 # SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.

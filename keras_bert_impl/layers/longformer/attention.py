@@ -39,7 +39,7 @@ class LongformerAttention(SelfAttention):
     def build(
         self,
         inputs_shape: tuple,
-        bias_shape: dict | None = None,
+        bias_shape: Any = None,
         position_ids_shape: tuple | None = None,
     ) -> None:
         super().build(inputs_shape)
