@@ -29,6 +29,7 @@ ARCHITECTURES = (
     "electra",
     "flaubert",
     "modernbert",
+    "longformer",
 )
 
 
@@ -74,6 +75,9 @@ class EncoderConfig:
         global_every: The first of every `global_every` blocks attends to the whole sequence; the
             others use local attention.
         window: Number of tokens visible on each side in local attention; None if no block is local.
+        max_global_tokens: Largest number of global tokens in a row, for a Longformer: all its
+            blocks use local attention, and global tokens attend to the whole sequence and are
+            attended to by all of it. None for other architectures.
         local_rotary_base: `rotary_base` of local blocks; None for the same value.
         causal: Whether a token attends only to itself and earlier tokens.
         adapter: `Adapter`, or a dict of its fields, for weights that are trained instead of the
@@ -83,7 +87,7 @@ class EncoderConfig:
         InputError: an invalid value or combination of values.
 
     Source: Devlin et al., "BERT", section 3 and appendix A; from `final_norm` on: Warner et al.
-    2024 (arXiv:2412.13663), section 2.1.
+    2024 (arXiv:2412.13663), section 2.1; `max_global_tokens`: `LongformerAttention`.
 
     Example:
         >>> EncoderConfig.named("bert-base-uncased").hidden_dim
@@ -118,6 +122,7 @@ class EncoderConfig:
     window: PositiveInt | None = None
     local_rotary_base: PositiveFloat | None = None
     causal: bool = False
+    max_global_tokens: PositiveInt | None = None
     adapter: Adapter | None = None
 
     def __post_init__(self) -> None:
@@ -143,11 +148,27 @@ class EncoderConfig:
         if self.local_rotary_base is not None:
             if self.rotary_base is None or self.window is None:
                 raise InputError("local_rotary_base requires rotary_base and window.")
-        if (self.window is None) != (self.global_every == 1):
+        if (self.architecture == "longformer") != (self.max_global_tokens is not None):
+            rule = "max_global_tokens must be set for a longformer, and only for a longformer"
+            raise self._error(rule, "architecture", "max_global_tokens")
+        if self.max_global_tokens is not None:
+            self._check_longformer()
+        elif (self.window is None) != (self.global_every == 1):
             rule = "window requires global_every > 1, and global_every > 1 requires window"
             raise self._error(rule, "window", "global_every")
         if self.window is not None and self.num_layer_groups is not None:
             raise InputError("num_layer_groups and window cannot be used together.")
+
+    def _check_longformer(self) -> None:
+        if self.window is None or self.global_every != 1 or self.rotary_base is not None:
+            rule = "a longformer requires window, global_every=1 and learned position embeddings"
+            raise self._error(rule, "window", "global_every", "rotary_base")
+        if self.causal:
+            raise InputError("a longformer cannot be causal.")
+        if self.adapter is not None and self.adapter.kind in ("prefix", "prompt"):
+            raise InputError(
+                f"a longformer has no {self.adapter.kind} adapter; use lora, houlsby or pfeiffer."
+            )
 
     def _error(self, rule: str, *names: str) -> InputError:
         values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
@@ -161,7 +182,7 @@ class EncoderConfig:
 
     def is_local(self, index: int) -> bool:
         """Returns whether the block at this index uses local attention, limited to `window`."""
-        return index % self.global_every != 0
+        return self.max_global_tokens is not None or index % self.global_every != 0
 
     def rotary_base_of(self, index: int) -> float | None:
         """Returns the base of the rotary positions in the block at this index, or None."""
@@ -201,7 +222,8 @@ class EncoderConfig:
         embeddings = rows * width + norm(width)
         if self.embedding_dim:
             embeddings += dense(width, hidden)
-        attention = 4 * dense(hidden, hidden)
+        projections = 4 if self.max_global_tokens is None else 7
+        attention = projections * dense(hidden, hidden)
         feed_forward = (1 + self.gated) * dense(hidden, inner) + dense(inner, hidden)
         blocks = self.num_layer_groups or self.num_layers
         # The final normalization replaces the first block's attention normalization.

@@ -184,6 +184,26 @@ def _flauberts():
     return models
 
 
+def _longformers():
+    about = {"tokenizer": "byte-level BPE", "paper": "Beltagy et al. 2020, arXiv:2004.05150"}
+    models = []
+    for size in ("base", "large"):
+        config = _config(
+            50265,
+            *_SIZES[size],
+            architecture="longformer",
+            max_length=4096,
+            num_segments=1,
+            layer_norm_epsilon=1e-5,
+            pad_token_id=1,
+            position_offset=2,
+            window=256,
+            max_global_tokens=128,
+        )
+        models.append(PublishedModel(config, f"allenai/longformer-{size}-4096", **about))
+    return models
+
+
 def _moderns():
     about = {"tokenizer": "byte-level BPE", "paper": "Warner et al. 2024, arXiv:2412.13663"}
     shapes = {"base": (22, 768, 12, 1152), "large": (28, 1024, 16, 2624)}
@@ -215,7 +235,17 @@ def _moderns():
     return models
 
 
-_FAMILIES = (_berts, _small_berts, _distilled, _robertas, _alberts, _electras, _flauberts, _moderns)
+_FAMILIES = (
+    _berts,
+    _small_berts,
+    _distilled,
+    _robertas,
+    _alberts,
+    _electras,
+    _flauberts,
+    _moderns,
+    _longformers,
+)
 MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
 # SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.

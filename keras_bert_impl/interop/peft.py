@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.adapter import PROJECTIONS, Adapter
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
 from keras_bert_impl.interop.source import ModelSource, Tensors
@@ -22,6 +22,9 @@ _PROJECTIONS = {  # path in a block -> name in `Adapter.projections`
     "attention/query": "query",
     "attention/key": "key",
     "attention/value": "value",
+    "attention/query_global": "query",
+    "attention/key_global": "key",
+    "attention/value_global": "value",
     "attention/output": "attention_output",
     "intermediate": "intermediate",
     "gate": "gate",
@@ -236,7 +239,7 @@ def _in_one_shape(config, settings, products):
         size=size,
         alpha=scale * size,
         dropout=settings.number("lora_dropout", 0.0, least=0, below=1),
-        projections=[name for name in _PROJECTIONS.values() if name in projections],
+        projections=[name for name in PROJECTIONS if name in projections],
     )
     return adapter, added
 

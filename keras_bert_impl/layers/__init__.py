@@ -10,6 +10,9 @@ from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.groups import ChoiceLogits, MergeGroups, SplitGroups
 from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, MaskedLMHead
+from keras_bert_impl.layers.longformer.attention import LongformerAttention
+from keras_bert_impl.layers.longformer.bias import GlobalAttentionBias
+from keras_bert_impl.layers.longformer.segment_mask import SegmentMask
 from keras_bert_impl.layers.pooling import (
     LastPooling,
     LayerMix,

@@ -12,6 +12,7 @@ from keras_bert_impl.layers.adapters import dense
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
+from keras_bert_impl.layers.longformer.attention import LongformerAttention
 from keras_bert_impl.layers.recompute import recomputed
 
 Tensor = Any  # of any Keras backend
@@ -37,6 +38,7 @@ class TransformerBlock(keras.layers.Layer):
         use_bias: whether dense layers and normalizations add a bias.
         gated: whether the activation is multiplied by a second linear map of the inputs. Dropout
             then comes before the output layer, as in ModernBERT, instead of after it.
+        has_global_tokens: whether the attention is a `LongformerAttention`.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
     Call arguments and results are those of `SelfAttention`, with the outputs in the variable dtype.
@@ -60,6 +62,7 @@ class TransformerBlock(keras.layers.Layer):
         gated: bool = False,
         rotary_base: float | None = None,
         window: int | None = None,
+        has_global_tokens: bool = False,
         adapter: Adapter | dict | None = None,
         **kwargs,
     ) -> None:
@@ -76,8 +79,10 @@ class TransformerBlock(keras.layers.Layer):
         self.gated = gated
         self.rotary_base = rotary_base
         self.window = window
+        self.has_global_tokens = has_global_tokens
         self.adapter = Adapter.of(adapter)
-        self.attention = SelfAttention(
+        attention_class = LongformerAttention if has_global_tokens else SelfAttention
+        self.attention = attention_class(
             num_heads,
             dropout=attention_dropout,
             initializer_range=initializer_range,
@@ -125,6 +130,8 @@ class TransformerBlock(keras.layers.Layer):
         """Lists the dense layers of a built block."""
         attention = self.attention
         layers = [attention.query, attention.key, attention.value, attention.output_dense]
+        if self.has_global_tokens:
+            layers += [attention.query_global, attention.key_global, attention.value_global]
         layers += [self.intermediate, self.gate, self.output_dense]
         return [layer for layer in layers if layer is not None]
 
@@ -218,5 +225,6 @@ class TransformerBlock(keras.layers.Layer):
             "gated": self.gated,
             "rotary_base": self.rotary_base,
             "window": self.window,
+            "has_global_tokens": self.has_global_tokens,
             "adapter": self.adapter and dataclasses.asdict(self.adapter),
         }

@@ -66,9 +66,10 @@ class Encoder(keras.Model):
     Call arguments:
         features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional:
             `segment_ids` (default 0), `padding_mask` (1 for a real token; default all 1),
-            `position_ids` (default 0, 1, 2, ...) and `example_ids` (for rows that pack several
+            `position_ids` (default 0, 1, 2, ...), `example_ids` (for rows that pack several
             examples: the example's number, from 1, and 0 for padding; tokens attend only within
-            their example).
+            their example) and, for a Longformer, `global_mask` (1 for a global token; default: the
+            first token of each example).
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and

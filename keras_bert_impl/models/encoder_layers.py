@@ -8,6 +8,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.layers import (
     AttentionBias,
     Embeddings,
+    GlobalAttentionBias,
     LastPooling,
     MeanPooling,
     Pooler,
@@ -25,7 +26,7 @@ class EncoderLayers(NamedTuple):
 
     embeddings: Embeddings
     virtual_tokens: VirtualTokens | None
-    attention_biases: list[AttentionBias]
+    attention_biases: list[AttentionBias | GlobalAttentionBias]
     blocks: list[TransformerBlock]
     final_layer_norm: keras.layers.LayerNormalization | None
     pooling: MeanPooling | LastPooling | None
@@ -80,6 +81,11 @@ def create_layers(
 
 
 def _attention_biases(config, dtype):
+    if config.max_global_tokens is not None:
+        bias_of_all = GlobalAttentionBias(
+            config.window, config.max_global_tokens, dtype=dtype, name="global_attention_bias"
+        )
+        return [bias_of_all] * config.num_layers
     has_prompt = config.adapter is not None and config.adapter.kind == "prompt"
     num_virtual_tokens = config.adapter.size if has_prompt else 0
 
@@ -107,6 +113,7 @@ def _blocks(config, dtype):
             gated=config.gated,
             rotary_base=config.rotary_base_of(index),
             window=config.window if config.is_local(index) else None,
+            has_global_tokens=config.max_global_tokens is not None,
             adapter=config.adapter,
             dtype=dtype,
             name=f"layer_{index}",
@@ -130,10 +137,7 @@ def apply_layers(
         (dict of the encoder's outputs, all hidden states, all attention scores if requested).
     """
     token_ids, position_ids = features["token_ids"], features["position_ids"]
-    biases = {
-        layer: layer(token_ids, features["padding_mask"], features["example_ids"])
-        for layer in dict.fromkeys(layers.attention_biases)
-    }
+    biases = {layer: _bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)}
     states = [layers.embeddings(token_ids, features["segment_ids"], position_ids)]
     first = 0  # position of the first token, after the virtual ones
     if layers.virtual_tokens is not None:
@@ -156,3 +160,10 @@ def apply_layers(
     )
     pooled = layers.pooler(pooled) if layers.pooler else pooled
     return {"sequence_output": sequence, "pooled_output": pooled}, states, scores
+
+
+def _bias(layer, features):
+    masks = [features[name] for name in ("token_ids", "padding_mask", "example_ids")]
+    if isinstance(layer, GlobalAttentionBias):
+        masks.append(features["global_mask"])
+    return layer(*masks)

@@ -15,11 +15,12 @@ _SEQUENCE_TRANSFORMS = {
     "roberta": "tanh",
     "xlm-roberta": "tanh",
     "camembert": "tanh",
+    "longformer": "tanh",
     "electra": "gelu",
     "distilbert": "relu",
 }
 _WITH_POOLER = ("bert", "albert")
-_CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert")
+_CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "longformer")
 
 
 def masked_lm_head(encoder: Encoder, name: str = "masked_lm") -> MaskedLMHead:

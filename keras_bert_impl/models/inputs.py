@@ -9,11 +9,19 @@ import numpy as np
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 
-FEATURES = ("token_ids", "segment_ids", "padding_mask", "position_ids", "example_ids")
+FEATURES = (
+    "token_ids",
+    "segment_ids",
+    "padding_mask",
+    "position_ids",
+    "example_ids",
+    "global_mask",
+)
 _OTHER_NAMES = {  # from `transformers`
     "input_ids": "token_ids",
     "token_type_ids": "segment_ids",
     "attention_mask": "padding_mask",
+    "global_attention_mask": "global_mask",
 }
 
 
@@ -51,13 +59,14 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
 
     Raises:
         ValueError: a feature has the wrong rank, shape or dtype, is too long, or contains an id
-            without an embedding.
+            without an embedding; or `global_mask` is not available for the encoder.
     """
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
             found[name] = _check_ids(name, value)
     check_values(found, config)
+    _check_global_mask(found["global_mask"], config)
     _check_equal_shapes(found)
     length = found["token_ids"].shape[1]
     if found["position_ids"] is None and length and length > config.max_length:
@@ -103,6 +112,20 @@ def _check_ids(name, value):
     if "int" not in dtype and dtype != "bool":
         raise ValueError(f"{name} must be integers. Received: dtype={dtype}")
     return value
+
+
+def _check_global_mask(mask, config):
+    if mask is None:
+        return
+    if config.max_global_tokens is None:
+        raise InputError(f"a {config.architecture} encoder has no global tokens: no global_mask.")
+    known = _values(mask)
+    count = 0 if known is None else int((known != 0).sum(axis=1).max(initial=0))
+    if count > config.max_global_tokens:
+        raise InputError(
+            f"global_mask may have up to max_global_tokens={config.max_global_tokens} tokens in a "
+            f"row. Received: {count}. Load the encoder with a larger max_global_tokens."
+        )
 
 
 def _check_equal_shapes(features):

@@ -63,11 +63,41 @@ def original_outputs(model, features, dtype=torch.float64):
     if model.config.model_type == "modernbert-decoder":  # as its sequence classifier pools
         last = features["padding_mask"].sum(1) - 1
         pooled = states[-1][np.arange(len(last)), last]
-    return {
-        "hidden_states": states,
-        "attention_scores": [scores.double().numpy() for scores in outputs.attentions or ()],
-        "pooled_output": pooled,
-    }
+    scores = [one.double().numpy() for one in outputs.attentions or ()]
+    if model.config.model_type == "longformer":
+        of_global = [one.double().numpy() for one in outputs.global_attentions or ()]
+        scores = longformer_scores(scores, of_global, global_mask(features))
+    return {"hidden_states": states, "attention_scores": scores, "pooled_output": pooled}
+
+
+def global_mask(features):
+    """Returns the global tokens of a Longformer: ours by default, or those in the features."""
+    first = np.arange(features["token_ids"].shape[1])[None] == 0
+    return features.get("global_mask", first) * features["padding_mask"]
+
+
+def longformer_scores(of_windows, of_global, mask):
+    """Converts the attention of a Longformer in `transformers` to `[batch, heads, query, key]`.
+
+    There, each token has its weights on the row's global tokens, then on its window; those of
+    global tokens are apart, `[batch, heads, key, global]`.
+    """
+    batch, length = mask.shape
+    slots = mask.sum(1).max()
+    found = []
+    for layer, windows in enumerate(of_windows):
+        full = np.zeros((*windows.shape[:3], length))
+        reach = (windows.shape[-1] - slots) // 2
+        keys = np.arange(length)[:, None] + np.arange(-reach, reach + 1)
+        query, column = np.nonzero((keys >= 0) & (keys < length))
+        full[:, :, query, keys[query, column]] = windows[:, :, query, slots + column]
+        for row in range(batch):
+            for slot, key in enumerate(np.flatnonzero(mask[row])):
+                full[row, :, :, key] += windows[row, :, :, slot]
+            for slot, query in enumerate(np.flatnonzero(mask[row])):
+                full[row, :, query] = of_global[layer][row, :, :length, slot]
+        found.append(full)
+    return found
 
 
 def original_features(model, features):
@@ -75,6 +105,9 @@ def original_features(model, features):
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     if getattr(model.config, "type_vocab_size", 0):
         names["token_type_ids"] = "segment_ids"
+    if model.config.model_type == "longformer":
+        features = features | {"global_mask": global_mask(features)}
+        names["global_attention_mask"] = "global_mask"
     return {theirs: torch.tensor(features[ours]).long() for theirs, ours in names.items()}
 
 

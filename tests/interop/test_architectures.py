@@ -58,6 +58,7 @@ CASES = {
         MODERN | {"global_attn_every_n_layers": 2, "classifier_pooling": "mean"},
     ),
     "modernbert global": ("modernbert", MODERN | {"global_attn_every_n_layers": 1}),
+    "longformer": ("longformer", BERT | {"type_vocab_size": 1, "attention_window": 4}),
     "modernbert decoder": ("modernbert-decoder", MODERN | {"local_attention": 17}),
 }
 HEADS = [(case, head) for case in CASES for head in LAYOUTS[CASES[case][0]].classes if head]

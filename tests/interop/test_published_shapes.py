@@ -17,6 +17,7 @@ NAMES = [
     "flaubert_small_cased",
     "flaubert_base_cased",
     "ModernBERT-base",
+    "longformer-base-4096",
 ]
 # Twice the float32 difference between platform and original on real weights.
 TOLERANCE = 1e-5

@@ -30,5 +30,10 @@ def test_a_layer():
 
 
 @pytest.mark.slow
+def test_longformer():
+    run_on_jax("tests/layers/longformer", "tests/interop/test_longformer.py")
+
+
+@pytest.mark.slow
 def test_everything():
     run_on_jax("tests/layers", ENCODER, PARITY, "tests/interop/test_directory.py")

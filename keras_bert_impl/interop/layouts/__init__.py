@@ -5,6 +5,7 @@ from keras_bert_impl.interop.layouts.albert import AlbertLayout
 from keras_bert_impl.interop.layouts.bert import BertLayout, ElectraLayout, RobertaLayout
 from keras_bert_impl.interop.layouts.distilbert import DistilBertLayout
 from keras_bert_impl.interop.layouts.flaubert import FlaubertLayout
+from keras_bert_impl.interop.layouts.longformer import LongformerLayout
 from keras_bert_impl.interop.layouts.modernbert import ModernBertDecoderLayout, ModernBertLayout
 from keras_bert_impl.interop.layouts.names import dense, two_layers
 
@@ -19,6 +20,7 @@ _LAYOUTS: tuple[BertLayout, ...] = (
     FlaubertLayout(),
     ModernBertLayout(),
     ModernBertDecoderLayout(),
+    LongformerLayout(),
 )
 LAYOUTS = {layout.model_type: layout for layout in _LAYOUTS}
 

@@ -83,15 +83,17 @@ def network_of(model: keras.Model) -> Network:
     """Returns the network of a model.
 
     Raises:
-        InputError: an unsupported kind of model, or a model with an adapter.
+        InputError: an unsupported kind of model, a Longformer, or a model with an adapter.
     """
+    config = encoder_of(model).config
     network = EncoderNetwork if isinstance(model, Encoder) else getattr(model, "network", None)
     if network is None:
         raise InputError(f"a {type(model).__name__} can be exported only as a SavedModel.")
-    adapter = encoder_of(model).config.adapter
-    if adapter is not None:
+    if config.max_global_tokens is not None:
+        raise InputError("a longformer can be exported only as a SavedModel.")
+    if config.adapter is not None:
         raise InputError(
-            f"a model with an adapter, {adapter.kind}, can be exported only as a SavedModel; "
+            f"a model with an adapter, {config.adapter.kind}, can be exported only as a SavedModel; "
             "merge LoRA into the weights first with `keras-bert merge`."
         )
     return network(model)

@@ -353,8 +353,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         return self.head_names()
 
     def task_config(self) -> dict[str, Any]:
-        """Returns the task's entries of `config.json`."""
-        return {}
+        """Returns the task's entries of `config.json`; by default what Longformer needs for pairs."""
+        return {"sep_token_id": self.tokenizer.sep_id} if self.config.max_global_tokens else {}
 
     def file_config(self) -> dict[str, Any]:
         """Contents of `config.json`."""

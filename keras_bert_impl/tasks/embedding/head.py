@@ -10,6 +10,7 @@ from keras_bert_impl.interop.sentence_transformers import POOLINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.inputs.grouped import merged
 
@@ -98,6 +99,7 @@ def _checked_weights(weights, learned, num_layers, limit):
 
 def _states(encoder, features, num_layers, mix):
     """Returns the states to pool: of the last layer, or of several layers combined."""
+    features = with_global_mask(encoder, features, None)
     if num_layers == 1:
         return encoder(features)["sequence_output"]
     states = encoder.with_outputs("hidden_states")(features)["hidden_states"][-num_layers:]

@@ -15,6 +15,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
@@ -97,7 +98,7 @@ class MaskedLM(TaskModel):
         name: str = "masked_lm_model",
     ) -> None:
         inputs = task_inputs()
-        sequence = encoder(inputs)["sequence_output"]
+        sequence = encoder(with_global_mask(encoder, inputs, None))["sequence_output"]
         inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
         gather = GatherPositions(dtype=encoder.dtype_policy, name="gather")
         logits = masked_lm_head(encoder)(gather(sequence, inputs["masked_positions"]))

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.padding import padded
 from keras_bert_impl.serving.signatures import Signatures
@@ -63,7 +64,8 @@ class FillingSignatures(Signatures):
         return {"num_masks": counts, **padded(best, counts)}
 
     def _states(self, features):
-        states = self.encoder(features, training=False)["sequence_output"]
+        rows = with_global_mask(self.encoder, features, None)
+        states = self.encoder(rows, training=False)["sequence_output"]
         is_mask = tf.equal(features["token_ids"], self.tokenizer.mask_id)
         return {"states": tf.boolean_mask(states, is_mask)}
 

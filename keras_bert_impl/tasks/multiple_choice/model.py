@@ -14,6 +14,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -82,9 +83,11 @@ class MultipleChoice(TaskModel):
         long_texts = LongTexts().changed(long_texts)
         head = choice_head(encoder, head_dropout)
         inputs = long_texts.inputs(groups=1)
-        vectors = long_texts.vectors(
-            lambda rows: encoder(rows)["pooled_output"], merged(inputs), encoder
-        )
+
+        def vectors_of_rows(rows):
+            return encoder(with_global_mask(encoder, rows, "second", tokenizer))["pooled_output"]
+
+        vectors = long_texts.vectors(vectors_of_rows, merged(inputs), encoder)
         logits = head(vectors)  # [batch * choices, 1]
         # In float32, like all logits.
         outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
@@ -230,7 +233,8 @@ class MultipleChoice(TaskModel):
         return tensors_to_read(source, names, 1) + self.pooling_names()
 
     def task_config(self) -> dict[str, Any]:
-        return {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
+        rate = {classifier_dropout_key(self.config): self.head_layer.dropout.rate}
+        return super().task_config() | rate
 
 
 def _checked(example, position):

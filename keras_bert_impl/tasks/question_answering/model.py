@@ -12,6 +12,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -103,7 +104,8 @@ class QuestionAnswerer(TaskModel):
             head_dropout = 0.1 if encoder.config.architecture == "distilbert" else 0.0
         head = token_head(encoder, 2, head_dropout, name="question_answerer")
         inputs = task_inputs()
-        logits = head(encoder(inputs)["sequence_output"])  # [batch, length, 2]
+        rows = with_global_mask(encoder, inputs, "first", tokenizer)
+        logits = head(encoder(rows)["sequence_output"])  # [batch, length, 2]
         outputs = keras.layers.Permute((2, 1), dtype="float32", name="logits")(logits)
         max_length = min(384, encoder.config.max_length) if max_length is None else max_length
         super().__init__(encoder, tokenizer, inputs, outputs, max_length=max_length, name=name)

@@ -13,6 +13,7 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import check
 from keras_bert_impl.tasks.data.labels import label_names
@@ -125,7 +126,7 @@ class TokenClassifier(WordTagger):
     @staticmethod
     def token_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
         """Returns the vectors to classify, `[batch, length, dim]`; subclasses may add layers."""
-        return encoder(inputs)["sequence_output"]
+        return encoder(with_global_mask(encoder, inputs, None))["sequence_output"]
 
     # === From words to rows, and back ===
 

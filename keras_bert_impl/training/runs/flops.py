@@ -18,7 +18,8 @@ def encoder_flops(config: EncoderConfig, length: int) -> int:
     projections of attention, its scores and weighted sums over `length` keys (or those in a
     window), the two or three dense layers of the feed-forward network, and the projection from
     embeddings of another width. Embedding lookups, normalization, softmax, activations and the
-    pooler do not count.
+    pooler do not count. In a Longformer, the second projections of keys and values count too, but
+    not the attention of global tokens, which are few.
 
     Args:
         length: Tokens per row.
@@ -29,7 +30,8 @@ def encoder_flops(config: EncoderConfig, length: int) -> int:
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
     hidden, inner = config.hidden_dim, config.intermediate_dim
-    maps = 4 * hidden * hidden + (3 if config.gated else 2) * hidden * inner
+    projections = 4 if config.max_global_tokens is None else 6
+    maps = projections * hidden * hidden + (3 if config.gated else 2) * hidden * inner
     total = 0
     for index in range(config.num_layers):
         is_local = config.is_local(index)

@@ -45,6 +45,7 @@ KINDS = {
     "roberta": ROBERTA,
     "xlm-roberta": ROBERTA,
     "camembert": ROBERTA,
+    "longformer": ROBERTA | {"window": 3, "max_global_tokens": 8},
     "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
     "distilbert": NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},
@@ -82,7 +83,7 @@ def sentencepiece(architecture, directory):
 def tokenizer_of(architecture, directory):
     if architecture in ("albert", "xlm-roberta", "camembert"):
         return sentencepiece(architecture, directory)
-    if architecture == "roberta":
+    if architecture in ("roberta", "longformer"):
         return byte_level_bpe(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     if architecture == "modernbert":
         added = ["   ", "  ", "|||PHONE|||"]
