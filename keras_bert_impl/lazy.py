@@ -127,7 +127,8 @@ def keep_accelerators_for_jax() -> None:
     accelerators that JAX computes on. Importing a public name and `get_strategy` call it.
 
     Raises:
-        InputError: TensorFlow has already started the accelerators.
+        InputError: TensorFlow has already started the accelerators, and JAX is not set to leave
+            memory to it.
     """
     keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
     if keras is None or tf is None or keras.backend.backend() != "jax":
@@ -138,9 +139,11 @@ def keep_accelerators_for_jax() -> None:
         try:
             tf.config.set_visible_devices([], kind)
         except RuntimeError as error:
+            if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") == "false":
+                return
             raise InputError(
                 f"TensorFlow has already started the {kind} that JAX is to compute on. Import "
                 "keras_bert_impl before any TensorFlow operation runs, or call "
-                f"tf.config.set_visible_devices([], {kind!r}) first. On a GPU they can share its "
-                "memory with TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false."
+                f"tf.config.set_visible_devices([], {kind!r}) first. To share the memory of a GPU, "
+                "set TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false."
             ) from error

@@ -36,10 +36,9 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
 
     Example:
         from keras_bert_impl.training import encoder_layout
-        devices = keras.distribution.list_devices()
-        mesh = keras.distribution.DeviceMesh((1, len(devices)), ("batch", "model"), devices)
-        layout = encoder_layout(mesh)
-        keras.distribution.ModelParallel(layout_map=layout, batch_dim_name="batch")
+        devices = [f"tpu:{number}" for number in range(8)]
+        mesh = keras.distribution.DeviceMesh((2, 4), ("batch", "model"), devices)
+        keras.distribution.ModelParallel(layout_map=encoder_layout(mesh))
     """
     axis = device_mesh.axis_names[-1]
     layout = keras.distribution.LayoutMap(device_mesh)

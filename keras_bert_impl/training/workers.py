@@ -226,7 +226,7 @@ def worker_timeout() -> float:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Context in which TensorFlow connects workers that have all answered.
+    """Context in which TensorFlow or JAX connects workers that have all answered.
 
     If this takes longer than `worker_timeout()`, the process exits.
     """
