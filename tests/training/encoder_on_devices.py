@@ -41,8 +41,10 @@ def build(dtype="float32", weights=None):
     """Creates a compiled model, with clipping, weight decay and moving averages."""
     encoder = Encoder(CONFIG, dtype=dtype)
     ids = keras.Input((CONFIG.max_length,), dtype="int32")
-    head = keras.layers.Dense(3, dtype="float32", name="head")
-    model = Tagger(ids, head(encoder({"token_ids": ids})["sequence_output"]))
+    outputs = encoder({"token_ids": ids})
+    # Both outputs: on JAX, weights that the loss does not depend on have a gradient of zeros.
+    states = outputs["sequence_output"] + outputs["pooled_output"][:, None]
+    model = Tagger(ids, keras.layers.Dense(3, dtype="float32", name="head")(states))
     # Adam amplifies gradient rounding by up to learning_rate / epsilon: 10.
     optimizer = AdamW(
         LinearWarmupDecay(1e-2, 1, 20),
