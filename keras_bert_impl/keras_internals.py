@@ -5,6 +5,7 @@ Any Keras release can change them. `setup.cfg` limits the Keras version, and
 """
 
 import contextlib
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -149,6 +150,25 @@ class OptimizerHooks:
     def use_averages(self, trainable_variables: list) -> None:
         """Overwrites variables with their moving averages."""
         super()._overwrite_model_variables_with_average_value(trainable_variables)  # type: ignore[misc]
+
+    def slot_layout(self, shape: Any, layout: Any) -> Any:
+        """Returns the `TensorLayout` of a slot of a variable with this shape and layout."""
+        return layout
+
+    def add_variable_from_reference(
+        self, reference_variable: Any, *args: Any, **kwargs: Any
+    ) -> keras.Variable:
+        """Adds a slot for a variable, with the layout of `slot_layout`."""
+        own = getattr(reference_variable, "_layout", None)
+        layout = self.slot_layout(reference_variable.shape, own)
+        if layout is not own:
+            reference_variable = types.SimpleNamespace(
+                path=reference_variable.path,
+                shape=reference_variable.shape,
+                dtype=reference_variable.dtype,
+                _layout=layout,
+            )
+        return super().add_variable_from_reference(reference_variable, *args, **kwargs)  # type: ignore[misc]
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         self.before_update(trainable_variables)

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from keras_bert_impl.io.errors import InputError
+
 # What TensorFlow writes about the machine when it starts, and as an error where there is no GPU.
 _NOTICES = re.compile(
     rb"^(I0000 |WARNING: All log messages before absl::|To enable the following instructions: |"
@@ -50,12 +52,18 @@ def lazy_names(
 def _imported(name):
     """Imports a module, and TensorFlow with it without its notices if nobody asked for its log."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        return importlib.import_module(name)
+        return _import(name)
     return without_lines(_NOTICES, functools.partial(_import_and_find_devices, name))
 
 
-def _import_and_find_devices(name):
+def _import(name):
     module = importlib.import_module(name)
+    keep_accelerators_for_jax()
+    return module
+
+
+def _import_and_find_devices(name):
+    module = _import(name)
     if "tensorflow" in sys.modules and not os.path.exists(_GPU_DRIVER):
         sys.modules["tensorflow"].config.list_physical_devices()
     return module
@@ -110,3 +118,32 @@ def import_tensorflow_alone() -> None:
     finally:
         for name in _OPTIONAL:
             del sys.modules[name]
+
+
+def keep_accelerators_for_jax() -> None:
+    """Hides GPUs and TPUs from TensorFlow if it is imported beside Keras's JAX backend.
+
+    TensorFlow then reads and prepares data on the CPU. Otherwise it would reserve the memory of the
+    accelerators that JAX computes on. Importing a public name and `get_strategy` call it.
+
+    Raises:
+        InputError: TensorFlow has already started the accelerators, and JAX is not set to leave
+            memory to it.
+    """
+    keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
+    if keras is None or tf is None or keras.backend.backend() != "jax":
+        return
+    for kind in ("GPU", "TPU"):
+        if not tf.config.get_visible_devices(kind):
+            continue
+        try:
+            tf.config.set_visible_devices([], kind)
+        except RuntimeError as error:
+            if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") == "false":
+                return
+            raise InputError(
+                f"TensorFlow has already started the {kind} that JAX is to compute on. Import "
+                "keras_bert_impl before any TensorFlow operation runs, or call "
+                f"tf.config.set_visible_devices([], {kind!r}) first. To share the memory of a GPU, "
+                "set TF_FORCE_GPU_ALLOW_GROWTH=true and XLA_PYTHON_CLIENT_PREALLOCATE=false."
+            ) from error

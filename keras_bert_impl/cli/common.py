@@ -185,6 +185,13 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
         help="try --strategy mirrored on N logical devices of this CPU, without GPUs",
     )
     group.add_argument(
+        "--model-devices",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="split the weights over N devices, for models that do not fit one; needs JAX",
+    )
+    group.add_argument(
         "--worker-timeout",
         type=positive_int,
         metavar="SECONDS",
@@ -209,14 +216,17 @@ def check_run(arguments: argparse.Namespace) -> None:
         raise InputError(f"--cpu-devices needs --strategy mirrored, not {arguments.strategy}.")
 
 
-def prepared_strategy(arguments: argparse.Namespace) -> str:
-    """Applies `--cpu-devices` and `--worker-timeout`, and returns the name of the strategy."""
-    from keras_bert_impl.training.strategy import use_cpu_devices
+def prepared_strategy(arguments: argparse.Namespace) -> Any:
+    """Applies the arguments of devices, and returns the strategy or its name."""
+    from keras_bert_impl.training.strategy import get_strategy, use_cpu_devices
     from keras_bert_impl.training.workers import TIMEOUT
 
     if arguments.worker_timeout is not None:
         os.environ[TIMEOUT] = str(arguments.worker_timeout)
-    if arguments.cpu_devices is None:
-        return arguments.strategy
-    use_cpu_devices(arguments.cpu_devices)
-    return "mirrored"
+    name = arguments.strategy
+    if arguments.cpu_devices is not None:
+        use_cpu_devices(arguments.cpu_devices)
+        name = "mirrored"
+    if arguments.model_devices == 1:
+        return name
+    return get_strategy(name, arguments.model_devices)

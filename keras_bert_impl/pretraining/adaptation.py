@@ -29,7 +29,7 @@ def adapt(
     model: str | Path,
     text: Any,
     output_directory: str | Path,
-    strategy: str = "auto",
+    strategy: Any = "auto",
     resume: bool = True,
     dtype: str = "float32",
     seed: int = 1,

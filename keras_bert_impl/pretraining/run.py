@@ -50,7 +50,7 @@ _LOG = logging.getLogger(__name__)
 def pretrain(
     records: str | Path,
     output_directory: str | Path,
-    strategy: str = "auto",
+    strategy: Any = "auto",
     resume: bool = True,
     callbacks: Iterable[keras.callbacks.Callback] = (),
     verbose: str | int = "auto",
@@ -67,7 +67,7 @@ def pretrain(
     Args:
         records: folder written by `prepare`, or a str for a copy on a bucket.
         output_directory: the run directory.
-        strategy: see `get_strategy`.
+        strategy: the name of a strategy, or what `get_strategy` returned.
         resume: whether to continue if the directory holds a run.
         callbacks: see `fit`.
         verbose: what is shown on stderr: 0 nothing, 1 (or `"auto"`) a bar and a line per report, 2

@@ -12,7 +12,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples.records import check_first_rows, read_manifest
 from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
-from keras_bert_impl.training.strategy import JaxDevices
+from keras_bert_impl.training.jax_devices import JaxDevices, host_index, num_hosts
+from keras_bert_impl.training.sharding import nearest_multiples, part_of_host
 
 _CHECKED_BATCHES = 8
 
@@ -103,10 +104,12 @@ class StageData:
     def check(self, stage: Stage, accumulation_steps: int) -> None:
         """Raises `InputError` if batches cannot be divided evenly or the records are unreadable."""
         replicas = self._strategy.num_replicas_in_sync
-        if stage.batch_size % (replicas * accumulation_steps):
+        parts = replicas * accumulation_steps
+        if stage.batch_size % parts:
             raise InputError(
-                f"batch_size must be a multiple of {replicas * accumulation_steps}, the replicas "
-                f"times accumulation_steps. Received: batch_size={stage.batch_size}, "
+                f"batch_size must be a multiple of {parts}, the replicas times "
+                f"accumulation_steps, such as {nearest_multiples(stage.batch_size, parts)}. "
+                f"Received: batch_size={stage.batch_size}, "
                 f"accumulation_steps={accumulation_steps}, {replicas} replicas"
             )
         check_first_rows(stage.records, read_manifest(stage.records))
@@ -142,7 +145,10 @@ class StageData:
         """Builds each input pipeline's dataset, in per-replica batches."""
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
-        if replicas == 1 or isinstance(self._strategy, JaxDevices):
+        if isinstance(self._strategy, JaxDevices):
+            shard = {"shard_index": host_index(), "num_shards": num_hosts()}
+            return part_of_host(pretraining_dataset(stage.records, **shard, **arguments))
+        if replicas == 1:
             return pretraining_dataset(stage.records, **arguments)
 
         def per_worker(context):

@@ -8,5 +8,6 @@ from keras_bert_impl.training.optimizers.schedules import (
     LinearWarmupDecay,
     OneCycle,
 )
+from keras_bert_impl.training.sharding import encoder_layout
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.strategy import get_strategy

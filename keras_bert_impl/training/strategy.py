@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import math
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.training.jax_devices import (
+    JaxDevices,
+    choose_jax_devices,
+    host_index,
+    mean_of_hosts,
+    num_hosts,
+    use_cpu_devices_of_jax,
+    value_of_first_host,
+)
 from keras_bert_impl.training.workers import EXAMPLE, connecting, read_cluster, wait_for_workers
 
 if TYPE_CHECKING:
@@ -22,20 +30,24 @@ _LOG = logging.getLogger(__name__)
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
-def get_strategy(name: str = "auto") -> Strategy:
-    """Creates a `tf.distribute` strategy by name and logs the choice.
+def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strategy:
+    """Chooses the devices of a run by name, on either backend, and logs the choice.
 
-    Call it before any other TensorFlow work, and create the model and optimizer inside its
+    Call it before any other TensorFlow or JAX work, and create the model and optimizer inside its
     `scope()`.
 
     Args:
         name: `"auto"` uses a TPU if available, else the workers named in `TF_CONFIG`,
-            else the GPUs if there are several, else one device. `"one_device"`, `"mirrored"`,
-            `"multi_worker"` and `"tpu"` use that strategy or fail.
+            else the GPUs if there are several, else one device. `"one_device"`, `"mirrored"` (all
+            devices of this host), `"multi_worker"` and `"tpu"` use that strategy or fail. On JAX,
+            `"auto"` uses all devices that JAX sees, logical CPU devices too, or the
+            `keras.distribution` that the program has set. A strategy is returned as it is.
+        model_devices: number of devices that share one copy of the weights, for models that do not
+            fit one device. JAX only; see `encoder_layout`.
 
     Returns:
-        `tf.distribute.Strategy`; on the JAX backend, `JaxDevices`. There `"auto"` uses all JAX
-        devices through `keras.distribution.DataParallel`, which is set for the process.
+        `tf.distribute.Strategy`; on the JAX backend, `JaxDevices`, whose devices are set for the
+        process, until another strategy is chosen or the scope of another one is entered.
 
     Raises:
         InputError: the name is unknown, the hardware is missing, `TF_CONFIG` is invalid, or one of
@@ -45,11 +57,16 @@ def get_strategy(name: str = "auto") -> Strategy:
         with get_strategy("auto").scope():
             model = build_model()
     """
+    if not isinstance(name, str):
+        return name
     check_strategy(name)
+    model_devices = check("model_devices", model_devices, PositiveInt)
+    if keras.backend.backend() == "jax":
+        return choose_jax_devices(name, model_devices)
     if keras.backend.backend() != "tensorflow":
-        if name not in ("auto", "one_device"):
-            raise InputError(f"strategy {name!r} needs the TensorFlow backend of Keras.")
-        return _devices_of_jax(name)
+        raise InputError("strategies need the TensorFlow or the JAX backend of Keras.")
+    if model_devices > 1:
+        raise InputError("model_devices=... needs the JAX backend: set KERAS_BACKEND=jax.")
     chosen = _choose() if name == "auto" else name
     if chosen != "multi_worker" and num_workers() > 1:
         raise InputError(
@@ -61,35 +78,37 @@ def get_strategy(name: str = "auto") -> Strategy:
     return strategy
 
 
-def check_strategy(name: str) -> None:
+def check_strategy(name: str | Strategy) -> None:
     """Raises `InputError` if the strategy name is unknown."""
-    if name not in STRATEGIES:
+    if isinstance(name, str) and name not in STRATEGIES:
         raise InputError(f"unknown strategy {name!r}; choose one of {', '.join(STRATEGIES)}.")
 
 
 def is_chief() -> bool:
-    """Returns whether this process is the worker that writes files; True without `TF_CONFIG`."""
+    """Returns whether this process is the worker that writes files; True without workers."""
     cluster = read_cluster()
-    return cluster is None or cluster.is_chief
+    return host_index() == 0 if cluster is None else cluster.is_chief
 
 
 def num_workers() -> int:
-    """Returns the number of workers in `TF_CONFIG`; 0 without it."""
+    """Returns the number of workers in `TF_CONFIG` or of `jax.distributed`; 0 without them."""
     cluster = read_cluster()
-    return 0 if cluster is None else cluster.num_workers
+    if cluster is not None:
+        return cluster.num_workers
+    return num_hosts() if num_hosts() > 1 else 0
 
 
 def use_cpu_devices(count: int) -> None:
     """Splits the CPU into logical devices for `"mirrored"`, and hides GPUs.
 
     The devices share the processor and are meant for testing. Call it before any other TensorFlow
-    work.
+    or JAX work.
 
     Raises:
-        InputError: TensorFlow is already initialized, or is not the Keras backend.
+        InputError: the backend of Keras is already initialized.
     """
-    if keras.backend.backend() != "tensorflow":
-        raise InputError("logical CPU devices need the TensorFlow backend of Keras.")
+    if keras.backend.backend() == "jax":
+        return use_cpu_devices_of_jax(count)
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")
@@ -122,14 +141,16 @@ def device_names(strategy: Strategy) -> str:
 def mean_of_workers(strategy: Strategy, value: float) -> Any:
     """Averages a number over all workers: float32 scalar. Blocks until all have called it."""
     if isinstance(strategy, JaxDevices):
-        return value
+        return mean_of_hosts(value)
     import tensorflow as tf
 
     return strategy.reduce("MEAN", strategy.run(lambda: tf.constant(value, tf.float32)), axis=None)
 
 
-def number_of_chief(strategy: tf.distribute.Strategy, value: float) -> float:
+def number_of_chief(strategy: Strategy, value: float) -> float:
     """Returns the first worker's number on all workers. Blocks until all have called it."""
+    if isinstance(strategy, JaxDevices):
+        return value_of_first_host(value)
     import tensorflow as tf
 
     def share():
@@ -138,33 +159,6 @@ def number_of_chief(strategy: tf.distribute.Strategy, value: float) -> float:
         return tf.where(is_first, tf.constant(value, tf.float64), tf.constant(0.0, tf.float64))
 
     return float(strategy.reduce("SUM", strategy.run(share), axis=None))
-
-
-class JaxDevices:
-    """The devices of `keras.distribution`, with the interface of a `tf.distribute.Strategy`.
-
-    A step is one program for the global batch, which JAX splits, so data is not distributed here.
-    """
-
-    @property
-    def num_replicas_in_sync(self) -> int:
-        distribution = keras.distribution.distribution()
-        return 1 if distribution is None else math.prod(distribution.device_mesh.shape)
-
-    def scope(self) -> contextlib.AbstractContextManager:
-        return contextlib.nullcontext()
-
-
-def _devices_of_jax(name):
-    if num_workers() > 1:
-        raise InputError("multiple workers (TF_CONFIG) need the TensorFlow backend of Keras.")
-    devices = keras.distribution.list_devices() if name == "auto" else []
-    distribution = None
-    if len(devices) > 1:
-        distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
-    keras.distribution.set_distribution(distribution)
-    _LOG.info("%d device(s) of %s", max(len(devices), 1), keras.backend.backend())
-    return JaxDevices()
 
 
 def _choose():

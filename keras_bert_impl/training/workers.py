@@ -6,6 +6,7 @@ import faulthandler
 import functools
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import keras
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_json_line
@@ -27,6 +30,7 @@ EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
 _BETWEEN_SWEEPS = 0.5  # seconds
+_KEPT: list[socket.socket] = []  # listeners that stay open to the end of the process
 
 
 class WorkerLostError(RuntimeError):
@@ -52,6 +56,11 @@ class Cluster:
     @property
     def own_address(self) -> str:
         return self.addresses[self.kind][self.index]
+
+    @property
+    def everyone(self) -> list[str]:
+        """The addresses of all workers, the chief's first."""
+        return [*self.addresses.get("chief", []), *self.addresses.get("worker", [])]
 
     @property
     def others(self) -> dict[str, str]:
@@ -146,22 +155,54 @@ def wait_for_workers(cluster: Cluster) -> None:
         InputError: a worker does not listen within `worker_timeout()` seconds, or this worker's
             port cannot be used.
     """
+    with _listener(cluster) as listener:
+        _wait(cluster, listener)
+
+
+def _wait(cluster, listener):
     timeout = worker_timeout()
     begin = time.monotonic()
     next_report = begin + 5
-    with _listener(cluster) as listener:
-        while missing := _missing(cluster):
-            now = time.monotonic()
-            if now - begin > timeout:
-                raise InputError(
-                    f"{_named(missing)} did not start within {timeout:g} seconds. Start the same "
-                    "command there, with that worker's task in TF_CONFIG, or wait longer with "
-                    f"--worker-timeout or {TIMEOUT}."
-                )
-            if now > next_report:
-                _LOG.warning("waiting for %s", _named(missing))
-                next_report = now + 60
-            _accept_for(_BETWEEN_SWEEPS, listener)
+    while missing := _missing(cluster):
+        now = time.monotonic()
+        if now - begin > timeout:
+            raise InputError(
+                f"{_named(missing)} did not start within {timeout:g} seconds. Start the same "
+                "command there, with that worker's task in TF_CONFIG, or wait longer with "
+                f"--worker-timeout or {TIMEOUT}."
+            )
+        if now > next_report:
+            _LOG.warning("waiting for %s", _named(missing))
+            next_report = now + 60
+        _accept_for(_BETWEEN_SWEEPS, listener)
+
+
+def join_jax(cluster: Cluster) -> None:
+    """Waits for the other workers and connects with them by `jax.distributed`.
+
+    The chief's address becomes that of JAX's coordinator. The others go on listening at theirs, as
+    TensorFlow's servers do: a worker that has not seen them yet still can, and `reports_lost_workers`
+    can tell which one has stopped.
+
+    Raises:
+        InputError: see `wait_for_workers`.
+        RuntimeError: JAX has already started its devices.
+    """
+    import jax
+
+    listener = _listener(cluster)
+    _wait(cluster, listener)
+    if cluster.is_chief:
+        listener.close()
+    else:
+        _KEPT.append(listener)
+    with connecting():
+        jax.distributed.initialize(
+            coordinator_address=cluster.everyone[0],
+            num_processes=cluster.num_workers,
+            process_id=cluster.everyone.index(cluster.own_address),
+            initialization_timeout=math.ceil(worker_timeout()),
+        )
 
 
 def worker_timeout() -> float:
@@ -185,7 +226,7 @@ def worker_timeout() -> float:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Context in which TensorFlow connects workers that have all answered.
+    """Context in which TensorFlow or JAX connects workers that have all answered.
 
     If this takes longer than `worker_timeout()`, the process exits.
     """
@@ -208,7 +249,7 @@ def connecting() -> Iterator[None]:
 
 
 def reports_lost_workers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a run so that a TensorFlow error caused by a lost worker names the worker.
+    """Decorates a run so that an error caused by a lost worker names the worker.
 
     Raises:
         WorkerLostError: in the decorated function, if another worker stopped or is unreachable.
@@ -234,15 +275,23 @@ def _lost_workers(error):
     cluster = read_cluster()
     if cluster is None or cluster.num_workers < 2:
         return {}
-    import tensorflow as tf
-
-    if not isinstance(error, tf.errors.OpError):
+    if not isinstance(error, _errors_of_backend()):
         return {}
     for _ in range(10):  # the lost worker may still be shutting down
         if lost := _missing(cluster):
             return lost
         time.sleep(_BETWEEN_SWEEPS)
     return {}
+
+
+def _errors_of_backend():
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.errors.JaxRuntimeError
+    import tensorflow as tf
+
+    return tf.errors.OpError
 
 
 def _missing(cluster):

@@ -11,7 +11,7 @@ import pytest
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from tests.pretraining.helpers import CONFIG, weights
-from tests.training.helpers import output_of, start_python
+from tests.training.helpers import output_of, run_workers, start_python
 
 PROGRAM = Path(__file__).with_name("pretrain_on_backend.py")
 OBJECTIVES = ["masked_lm", "next_sentence"]
@@ -19,11 +19,12 @@ OBJECTIVES = ["masked_lm", "next_sentence"]
 
 @pytest.fixture
 def on_jax(records_directory, tmp_path, monkeypatch):
-    """Returns a function that executes runs (name -> settings) on JAX with two devices."""
+    """Returns a function that executes runs (name -> settings) on JAX with several devices."""
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 
-    def run(**runs):
+    def run(num_devices=2, **runs):
+        flag = f"--xla_force_host_platform_device_count={num_devices}"
+        monkeypatch.setenv("XLA_FLAGS", flag)
         process = start_python(PROGRAM, records_directory, tmp_path, json.dumps(runs))
         output_of(process, timeout=900)  # devices wait for each other on a busy CPU
 
@@ -54,7 +55,7 @@ def test_run_on_jax_devices_equals_tensorflow(records_directory, tmp_path, setti
     pretrain(records_directory, tmp_path / "first", **settings | {"total_steps": 2})
     settings |= {"model": str(tmp_path / "first" / "model"), "dropout": 0.0, "evaluate_every": 2}
     pretrain(records_directory, tmp_path / "tensorflow", **settings)
-    on_jax(jax=settings)
+    on_jax(8, jax=settings)
     assert_same_run(tmp_path / "tensorflow", tmp_path / "jax")
     scores, expected = (
         json.loads((tmp_path / run / "scores.json").read_text()) for run in ("jax", "tensorflow")
@@ -65,10 +66,44 @@ def test_run_on_jax_devices_equals_tensorflow(records_directory, tmp_path, setti
 @pytest.mark.slow
 def test_devices_and_rematerialization_change_nothing(tmp_path, settings, on_jax):
     settings |= {"dropout": 0.2}
-    one_device = settings | {"strategy": "one_device"}
-    on_jax(one=one_device, devices=settings, again=settings | {"remat": True})
-    for other in "devices", "again":
+    others = {"devices": {}, "again": {"remat": True}, "model": {"model_devices": 4}}
+    runs = {name: settings | more for name, more in others.items()}
+    on_jax(8, one=settings | {"strategy": "one_device"}, **runs)
+    for other in others:
         assert_same_run(tmp_path / "one", tmp_path / other)
+
+
+@pytest.mark.slow
+def test_devices_change_nothing_with_all_options(tmp_path, settings, on_jax):
+    settings |= {
+        "dropout": 0.2,
+        "ema": 0.9,
+        "global_clipnorm": 0.5,
+        "steps_per_execution": 2,
+        "accumulation_steps": 2,
+        "batch_size": 16,
+        "evaluate_every": 2,
+    }
+    lamb = settings | {"optimizer": "lamb"}
+    on_jax(
+        8,
+        one=settings | {"strategy": "one_device"},
+        devices=settings,
+        model={**settings, "model_devices": 2, "stop_at": 3},
+        one_lamb=lamb | {"strategy": "one_device"},
+        devices_lamb=lamb,
+    )
+    for one, other in ("one", "devices"), ("one", "model"), ("one_lamb", "devices_lamb"):
+        assert_same_run(tmp_path / one, tmp_path / other)
+
+
+@pytest.mark.slow
+def test_two_workers_equal_one(records_directory, tmp_path, settings, on_jax):
+    settings |= {"dropout": 0.2, "ema": 0.9, "evaluate_every": 2, "accumulation_steps": 2}
+    on_jax(1, one=settings)
+    runs = json.dumps({"two": settings | {"stop_at": 3}})
+    run_workers(PROGRAM, records_directory, tmp_path, runs, timeout=900)
+    assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
 @pytest.mark.slow
@@ -151,6 +186,10 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkey
         assert ended.returncode == 2, ended.stderr
         return ended.stderr
 
-    assert "strategy 'mirrored' needs the TensorFlow backend" in error_of("--strategy", "mirrored")
+    assert "strategy 'tpu': JAX sees no TPU" in error_of("--strategy", "tpu")
+    assert "batch_size must be a multiple of 16, the replicas times" in error_of(
+        "--cpu-devices", "16"
+    )
+    assert "such as 16" in error_of("--cpu-devices", "16")
     assert "float16 needs the TensorFlow backend" in error_of("dtype=mixed_float16")
     assert not (tmp_path / "run").exists()

@@ -178,11 +178,11 @@ def start_workers(*arguments, count=2, machines=None):
     ]
 
 
-def run_workers(*arguments, **cluster):
+def run_workers(*arguments, timeout=240, **cluster):
     """Same as `start_workers`, but returns the output of each."""
     workers = start_workers(*arguments, **cluster)
     try:
-        return [output_of(worker) for worker in workers]
+        return [output_of(worker, timeout) for worker in workers]
     finally:
         for worker in workers:
             worker.kill()

@@ -1,4 +1,4 @@
-"""Whether TensorFlow works, and on which devices; found out in processes of their own."""
+"""Whether TensorFlow and JAX work, and on which devices; found out in processes of their own."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
 # Imports the modules in argv; prints a JSON object of the errors and the devices.
 _PROBE = """
 import importlib, json, sys
-found = {"errors": {}, "devices": []}
+found = {"errors": {}, "devices": [], "jax devices": []}
 for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
@@ -25,6 +25,9 @@ for name in sys.argv[1:]:
 if "tensorflow" not in found["errors"]:
     import tensorflow as tf
     found["devices"] = [device.name for device in tf.config.list_physical_devices()]
+if "jax" in sys.argv and "jax" not in found["errors"]:
+    import jax
+    found["jax devices"] = [f"{one.platform}:{one.id} {one.device_kind}" for one in jax.devices()]
 print("\\n" + json.dumps(found))
 """
 # Instructions that TensorFlow has kernels for, as /proc/cpuinfo names them.
@@ -43,18 +46,22 @@ def check_devices() -> Section:
         section.problems.append(Problem(what, _REINSTALL))
     devices = [name.removeprefix("/physical_device:") for name in found["devices"]]
     section.facts["tensorflow devices"] = ", ".join(devices) or "none"
+    name, do = "TensorFlow", "pip install 'tensorflow[and-cuda]', and unset CUDA_VISIBLE_DEVICES"
+    if _uses_jax():
+        devices = found["jax devices"]
+        section.facts["jax devices"] = ", ".join(devices) or "none"
+        name, do = "JAX", "pip install 'jax[cuda12]', and unset JAX_PLATFORMS"
     gpus = _gpus()
     if gpus:
         section.facts["gpus of the driver"] = ", ".join(gpus)
-    if gpus and not any("GPU" in device for device in found["devices"]):
-        section.problems.append(
-            Problem(
-                "TensorFlow does not find the GPU of this machine.",
-                "pip install 'tensorflow[and-cuda]', and unset CUDA_VISIBLE_DEVICES",
-                is_failure=False,
-            )
-        )
+    if gpus and not any("gpu" in device.lower() for device in devices):
+        what = f"{name} does not find the GPU of this machine."
+        section.problems.append(Problem(what, do, is_failure=False))
     return section
+
+
+def _uses_jax():
+    return os.environ.get("KERAS_BACKEND") == "jax"
 
 
 def _probe():
@@ -62,7 +69,7 @@ def _probe():
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE, *_MODULES],
+            [sys.executable, "-c", _PROBE, *_MODULES, *["jax"] * _uses_jax()],
             capture_output=True, text=True, timeout=_TIMEOUT, env=environment,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -9,16 +9,22 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.settings import NonNegativeFloat, Range, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric, as_list
 from keras_bert_impl.tasks.base.score_metrics import SCORES, ScoreMetric
+from keras_bert_impl.training.jax_devices import num_hosts
 
 _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 def check_backend() -> None:
-    """Raises `InputError` if the Keras backend is neither TensorFlow nor JAX."""
+    """Raises `InputError` if tasks do not run on the Keras backend and its processes."""
     if keras.backend.backend() not in ("tensorflow", "jax"):
         raise InputError(
             "tasks need the TensorFlow or the JAX backend of Keras: set KERAS_BACKEND=tensorflow "
             "or KERAS_BACKEND=jax."
+        )
+    if num_hosts() > 1:
+        raise InputError(
+            "tasks train on the devices of one host on the JAX backend; on several hosts set "
+            "KERAS_BACKEND=tensorflow. Pre-training takes several hosts on both."
         )
 
 

@@ -16,6 +16,7 @@ from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Rate, Shar
 from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
 from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
+from keras_bert_impl.training.sharding import is_ours
 
 Tensor = Any
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
@@ -123,6 +124,12 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         every = self.gradient_accumulation_steps or 1
         is_update = ops.cast((iterations_of(self) + 1) % every == 0, self.steps.dtype)
         self.steps.assign_add(is_update * ops.cast(has_gradient, self.steps.dtype))
+
+    def slot_layout(self, shape: tuple[int, ...], layout: Any) -> Any:
+        distribution = keras.distribution.distribution()
+        if layout is None or not is_ours(distribution):
+            return layout
+        return distribution.slot_layout(shape, layout)
 
     def use_averages(self, trainable_variables: list[keras.Variable]) -> None:
         overwrite_with_averages(self, trainable_variables)

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import temporary_directory
+from keras_bert_impl.training.jax_devices import whole_value
 from keras_bert_impl.training.runs.best_epoch import BestEpoch
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
@@ -133,7 +134,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._epochs.assign(epochs)
         if _ARE_COPIES:
             for copy, variable in zip(self._saved, self._variables, strict=True):
-                copy.assign(variable.numpy())
+                copy.assign(whole_value(variable))
         try:
             self._manager.save(checkpoint_number=epochs)
         except (tf.errors.ResourceExhaustedError, tf.errors.OutOfRangeError) as error:
@@ -204,7 +205,7 @@ def _check_model(path, saved, variables):
 
 def _of_tensorflow(variable):
     """Returns the underlying `tf.Variable`, or on other backends a copy of the value in one."""
-    return tf.Variable(variable.numpy(), trainable=False) if _ARE_COPIES else variable.value
+    return tf.Variable(whole_value(variable), trainable=False) if _ARE_COPIES else variable.value
 
 
 def _variables(model):

@@ -17,10 +17,10 @@ from keras_bert_impl.keras_internals import (
 )
 from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.training.jax_devices import JaxDevices
 from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
 from keras_bert_impl.training.steps.jax_programs import depend_on_arguments
 from keras_bert_impl.training.steps.uneven_batches import evened, original
-from keras_bert_impl.training.strategy import JaxDevices
 
 _Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 

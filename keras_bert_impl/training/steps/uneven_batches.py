@@ -5,11 +5,11 @@ sent with additional rows, which the step removes before it computes anything. T
 the batch as given.
 """
 
-import math
 from typing import Any
 
-import jax
 import keras
+
+from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
 
 _BATCH, _ROWS = "batch", "rows"
 
@@ -26,8 +26,8 @@ def evened(data: Any) -> Any:
         read it. `data` itself if it is no data set, or on one device, or with several processes,
         which prepare their shares themselves.
     """
-    parts = _parts_of_a_batch()
-    if parts == 1 or jax.process_count() > 1:
+    parts = JaxDevices().num_replicas_in_sync
+    if parts == 1 or num_hosts() > 1:
         return data
     import tensorflow as tf
 
@@ -57,12 +57,3 @@ def original(data: Any) -> Any:
         return data
     count = data[_ROWS].shape[1]
     return keras.tree.map_structure(lambda leaf: leaf[:count], data[_BATCH])
-
-
-def _parts_of_a_batch():
-    """Returns the number of equal parts that JAX splits a batch into."""
-    distribution = keras.distribution.distribution()
-    if distribution is None:
-        return 1
-    mesh, axis = distribution.device_mesh, distribution.batch_dim_name
-    return dict(zip(mesh.axis_names, mesh.shape)).get(axis, math.prod(mesh.shape))

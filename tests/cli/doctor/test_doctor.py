@@ -87,6 +87,25 @@ def test_a_gpu_that_tensorflow_does_not_find_is_a_note(no_probe, monkeypatch):
     assert devices.check_devices().problems == []
 
 
+def test_devices_of_jax_are_shown_on_its_backend(no_probe, monkeypatch):
+    no_probe["jax devices"] = ["tpu:0 TPU v5 lite", "tpu:1 TPU v5 lite"]
+    assert "jax devices" not in devices.check_devices().facts
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    facts = devices.check_devices().facts
+    assert facts["jax devices"] == "tpu:0 TPU v5 lite, tpu:1 TPU v5 lite"
+    monkeypatch.setattr(devices, "_gpus", lambda: ["NVIDIA H100, 81559 MiB"])
+    assert problems([devices.check_devices()]) == ["JAX does not find the GPU of this machine."]
+    no_probe["jax devices"] = ["gpu:0 NVIDIA H100"]
+    assert problems([devices.check_devices()]) == []
+
+
+@pytest.mark.slow
+def test_jax_is_asked_for_its_devices(monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    assert devices.check_devices().facts["jax devices"] == "cpu:0 cpu, cpu:1 cpu"
+
+
 def test_another_minor_version_of_tensorflow_text_is_a_failure(monkeypatch):
     versions = {"tensorflow": "2.21.0", "tensorflow-text": "2.20.1"}
     monkeypatch.setattr(packages, "version_of", lambda name: versions.get(name))

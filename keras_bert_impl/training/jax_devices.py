@@ -1,0 +1,197 @@
+"""The devices of a run on the JAX backend.
+
+One rule for the state of the process: `get_strategy` sets `keras.distribution` for the whole
+process, and so does entering the `scope()` of what it returned. It holds, also after the scope,
+until the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.lazy import keep_accelerators_for_jax
+from keras_bert_impl.training.sharding import is_ours, num_data_devices, sharded_distribution
+from keras_bert_impl.training.workers import EXAMPLE, join_jax, read_cluster
+
+_LOG = logging.getLogger(__name__)
+
+
+class JaxDevices:
+    """The devices of `keras.distribution`, with the interface of a `tf.distribute.Strategy`.
+
+    A step is one program for the global batch, which JAX splits over the devices.
+    """
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Number of parts that a global batch is split into."""
+        distribution = keras.distribution.distribution()
+        return 1 if distribution is None else num_data_devices(distribution)
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        return contextlib.nullcontext()
+
+
+class _ChosenDevices(JaxDevices):
+    """Devices that `get_strategy` has chosen; the scope sets them again for the process."""
+
+    def __init__(self, distribution: Any) -> None:
+        self._distribution = distribution
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        keras.distribution.set_distribution(self._distribution)
+        yield
+
+
+def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
+    """Sets the devices of a strategy for the process; see `get_strategy`."""
+    keep_accelerators_for_jax()
+    given = keras.distribution.distribution()
+    if given is not None and not is_ours(given):
+        return _devices_of_user(given, name, model_devices)
+    if name == "multi_worker" or (name == "auto" and _names_workers()):
+        _connect()
+    if num_hosts() > 1:
+        if name in ("one_device", "mirrored"):
+            raise InputError(
+                f"this is one of {num_hosts()} workers, but strategy {name!r} uses only this one. "
+                "Choose 'multi_worker', or start a single process."
+            )
+        if model_devices > 1:
+            raise InputError("model_devices=... works within one process, not with workers.")
+    devices = _device_names(name)
+    if model_devices == len(devices) == 1:
+        distribution = None
+    else:
+        distribution = sharded_distribution(devices, model_devices)
+    keras.distribution.set_distribution(distribution)
+    _LOG.info("%d JAX device(s) of %d process(es)", len(devices), num_hosts())
+    return _ChosenDevices(distribution)
+
+
+def use_cpu_devices_of_jax(count: int) -> None:
+    """Splits the CPU into logical devices and hides other ones; see `use_cpu_devices`."""
+    import jax
+
+    try:
+        jax.config.update("jax_num_cpu_devices", count)
+        jax.config.update("jax_platforms", "cpu")
+    except RuntimeError as error:
+        raise InputError(
+            "logical CPU devices must be created before JAX is initialized."
+        ) from error
+
+
+def num_hosts() -> int:
+    """Returns the number of processes that `jax.distributed` has connected; 1 without it."""
+    return _jax_process()[1]
+
+
+def host_index() -> int:
+    """Returns the index of this process among those that `jax.distributed` has connected."""
+    return _jax_process()[0]
+
+
+def _jax_process():
+    if keras.backend.backend() != "jax":
+        return 0, 1
+    import jax
+
+    # Asking for the count would start JAX, after which it cannot be connected any more.
+    connected = jax.distributed.is_initialized()
+    return (jax.process_index(), jax.process_count()) if connected else (0, 1)
+
+
+def mean_of_hosts(value: float) -> Any:
+    """Averages a number over all processes. Blocks until all have called it."""
+    return value if num_hosts() == 1 else np.float32(_of_all_hosts(value).mean())
+
+
+def value_of_first_host(value: float) -> float:
+    """Returns the first process's number in all processes. Blocks until all have called it."""
+    return value if num_hosts() == 1 else float(_of_all_hosts(value)[0])
+
+
+def _of_all_hosts(value):
+    """Returns the float64 numbers of all processes."""
+    from jax.experimental import multihost_utils
+
+    # As bytes, because JAX has no float64 by default.
+    as_bytes = np.frombuffer(np.float64(value).tobytes(), np.uint8)
+    return np.asarray(multihost_utils.process_allgather(as_bytes)).view(np.float64).ravel()
+
+
+def whole_value(variable: keras.Variable) -> np.ndarray:
+    """Returns the value of a variable that may be split over processes; all have to call it."""
+    if num_hosts() == 1 or variable.value.is_fully_replicated:
+        return np.asarray(variable.numpy())
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(variable.value, tiled=True))
+
+
+def _devices_of_user(distribution, name, model_devices):
+    if name != "auto" or model_devices > 1:
+        asked = f"model_devices={model_devices}" if model_devices > 1 else f"strategy {name!r}"
+        raise InputError(
+            f"{asked} would replace the keras.distribution that this program has set "
+            f"({type(distribution).__name__}). Choose strategy 'auto', which keeps it, or call "
+            "keras.distribution.set_distribution(None) first."
+        )
+    _LOG.info("the %s that the program has set", distribution)
+    return _ChosenDevices(distribution)
+
+
+def _device_names(name):
+    """Returns the names of the devices of a strategy, as `keras.distribution` writes them."""
+    import jax
+
+    devices = jax.devices()
+    if name == "tpu" and devices[0].platform != "tpu":
+        raise InputError(
+            f"strategy 'tpu': JAX sees no TPU, only {len(devices)} device(s) of kind "
+            f"{devices[0].platform}. Choose 'auto', or on a machine with a TPU install "
+            "'jax[tpu]' and unset JAX_PLATFORMS."
+        )
+    if name == "one_device":
+        devices = devices[:1]
+    return [f"{device.platform}:{device.id}" for device in devices]
+
+
+# === Several processes ===
+
+
+def _names_workers():
+    cluster = read_cluster()
+    if cluster is not None:
+        return cluster.num_workers > 1
+    return "JAX_COORDINATOR_ADDRESS" in os.environ
+
+
+def _connect():
+    """Connects the workers of `TF_CONFIG`, or those that JAX's own cluster detection finds."""
+    import jax
+
+    if jax.distributed.is_initialized():
+        return
+    cluster = read_cluster()
+    try:
+        if cluster is not None and cluster.num_workers > 1:
+            return join_jax(cluster)
+        jax.distributed.initialize()
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"strategy 'multi_worker': jax.distributed cannot connect the workers ({reason}). Name "
+            f"at least two in the environment variable TF_CONFIG, as in {EXAMPLE}, or start the "
+            "command by SLURM, Open MPI or on a TPU slice, before any other use of JAX."
+        ) from error

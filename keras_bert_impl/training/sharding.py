@@ -1,0 +1,161 @@
+"""Layouts of data, weights and optimizer state over JAX devices (`keras.distribution`).
+
+Mesh axes: `"batch"`, over which the rows of a batch are split, and `"model"`, over which the
+matrices of the encoder are split.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+
+TensorLayout: TypeAlias = keras.distribution.TensorLayout
+_Mixin: Any = object  # the methods use attributes of the `Distribution` that follows in the bases
+
+
+def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribution.LayoutMap:
+    """Creates the layout map that splits an encoder's matrices over the last axis of a mesh.
+
+    Queries, keys and values are split by heads, the first feed-forward layer and the gate by
+    their outputs, the second feed-forward layer and the output of the attention by their inputs,
+    and the token embeddings by the hidden dimension. Each half of a block then needs one sum over
+    the devices. Everything else is replicated.
+
+    Args:
+        device_mesh: for example of shape `(2, 4)` with the axes `"batch"` and `"model"`.
+
+    Returns:
+        The map for `keras.distribution.ModelParallel`. `get_strategy("auto", model_devices=4)` uses
+        it.
+
+    Source: Shoeybi et al. 2019, "Megatron-LM", section 3.
+
+    Example:
+        from keras_bert_impl.training import encoder_layout
+        devices = [f"tpu:{number}" for number in range(8)]
+        mesh = keras.distribution.DeviceMesh((2, 4), ("batch", "model"), devices)
+        keras.distribution.ModelParallel(layout_map=encoder_layout(mesh))
+    """
+    axis = device_mesh.axis_names[-1]
+    layout = keras.distribution.LayoutMap(device_mesh)
+    by_output = r"(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
+    layout[f"{by_output}/kernel"] = (None, axis)
+    layout[f"{by_output}/bias"] = (axis,)
+    layout[r"(.*/)?(attention|layer_\d+)/output/kernel"] = (axis, None)
+    layout[r"(.*/)?embeddings/token_embeddings"] = (None, axis)
+    return layout
+
+
+class _Sharded(_Mixin):
+    """Mixin for a `keras.distribution.Distribution`: checked batches and sharded optimizer state.
+
+    List it before the distribution in the bases.
+    """
+
+    def get_data_layout(self, data_shape: Sequence[int]) -> TensorLayout:
+        """Returns the layout of a batch; called by Keras with the shape on this host.
+
+        Raises:
+            InputError: the rows cannot be divided evenly among the devices of this host.
+        """
+        devices = num_data_devices(self) // num_processes(self)
+        rows = data_shape[0]
+        if rows % devices:
+            raise InputError(
+                f"a batch of {rows} rows cannot be divided among {devices} devices. Use batches "
+                f"of {nearest_multiples(rows, devices)} rows, or strategy='one_device'."
+            )
+        return super().get_data_layout(data_shape)
+
+    def get_variable_layout(self, variable: keras.Variable) -> TensorLayout:
+        """Returns the layout of a variable; replicated if its axes cannot be divided evenly."""
+        layout = super().get_variable_layout(variable)
+        sizes = dict(zip(self.device_mesh.axis_names, self.device_mesh.shape, strict=True))
+        if any(size % sizes.get(axis, 1) for size, axis in zip(variable.shape, layout.axes)):
+            return keras.distribution.TensorLayout([None] * len(variable.shape), self.device_mesh)
+        return layout
+
+    def slot_layout(self, shape: Sequence[int], layout: TensorLayout) -> TensorLayout:
+        """Returns the layout of an optimizer's slot for a variable, such as a moment.
+
+        Devices that hold the same part of the variable each hold a piece of the slot: it is split
+        along its first free axis that divides evenly. Without such an axis it has the variable's
+        layout.
+
+        Source: Rajbhandari et al. 2020, "ZeRO", section 5.1 (optimizer state partitioning).
+        """
+        axes, devices = list(layout.axes), num_data_devices(self)
+        for index, (size, axis) in enumerate(zip(shape, axes, strict=True)):
+            if axis is None and size and size % devices == 0:
+                axes[index] = self.batch_dim_name
+                return keras.distribution.TensorLayout(axes, self.device_mesh)
+        return layout
+
+    def distribute_dataset(self, dataset: Any) -> Any:
+        """Returns this host's part of a dataset, which `part_of_host` may have made already."""
+        return dataset if hasattr(dataset, _IS_PART) else super().distribute_dataset(dataset)
+
+
+class DataParallel(_Sharded, keras.distribution.DataParallel):
+    """`keras.distribution.DataParallel` with sharded optimizer state."""
+
+
+class ModelParallel(_Sharded, keras.distribution.ModelParallel):
+    """`keras.distribution.ModelParallel` with sharded optimizer state."""
+
+
+def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
+    """Creates the distribution over devices; `model_devices` of them share a copy of the weights.
+
+    Raises:
+        InputError: `model_devices` does not divide the number of devices.
+    """
+    if model_devices == 1:
+        return DataParallel(devices=devices)
+    if len(devices) % model_devices:
+        divisors = [n for n in range(1, len(devices) + 1) if len(devices) % n == 0]
+        raise InputError(
+            f"model_devices={model_devices} must divide the {len(devices)} devices: choose one of "
+            f"{', '.join(map(str, divisors))}."
+        )
+    shape = (len(devices) // model_devices, model_devices)
+    mesh = keras.distribution.DeviceMesh(shape, ("batch", "model"), np.array(devices))
+    return ModelParallel(layout_map=encoder_layout(mesh), batch_dim_name="batch")
+
+
+def is_ours(distribution: Any) -> bool:
+    """Returns whether `sharded_distribution` made this distribution, rather than the user."""
+    return isinstance(distribution, _Sharded)
+
+
+def num_data_devices(distribution: Any) -> int:
+    """Returns the number of parts that a distribution splits a global batch into."""
+    mesh = distribution.device_mesh
+    return mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
+
+
+def num_processes(distribution: Any) -> int:
+    """Returns the number of processes whose devices are in the mesh of a distribution."""
+    return len(
+        {device.process_index for device in distribution.device_mesh.backend_mesh.devices.flat}
+    )
+
+
+_IS_PART = "_is_part_of_host"
+
+
+def part_of_host(dataset: Any) -> Any:
+    """Marks a dataset whose batches are already this host's part of the global batches."""
+    setattr(dataset, _IS_PART, True)
+    return dataset
+
+
+def nearest_multiples(number: int, divisor: int) -> str:
+    """Returns the multiples of a divisor around a number, as `"8 or 16"`, at least the divisor."""
+    lower = number // divisor * divisor
+    upper = math.ceil(number / divisor) * divisor
+    return f"{lower} or {upper}" if 0 < lower < upper else str(upper or divisor)
