@@ -95,7 +95,7 @@ def builds_from_spec(cls: type) -> type:
         self._is_built_from_spec = hasattr(data, "element_spec")
         if self._is_built_from_spec:
             batch = keras.tree.map_structure(symbol, data.element_spec)
-            super(cls, self)._symbolic_build(data_batch=batch)
+            self._symbolic_build(data_batch=batch)
 
     def symbolic_build(self, iterator=None, data_batch=None):
         if iterator is None or not self._is_built_from_spec:
