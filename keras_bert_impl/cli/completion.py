@@ -6,7 +6,7 @@ from keras_bert_impl.cli.kinds import Kind
 from keras_bert_impl.cli.settings import SettingAction
 
 EXAMPLE = (
-    "  keras-bert completion bash > ~/.local/share/bash-completion/completions/keras-bert\n"
+    "  keras-bert completion bash >> ~/.bashrc\n"
     '  eval "$(keras-bert completion zsh)"    # in ~/.zshrc, after compinit'
 )
 USES_TENSORFLOW = False

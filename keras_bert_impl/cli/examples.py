@@ -46,7 +46,7 @@ def add_examples(
 
 
 def _add_sources(group, is_training, is_scored):
-    tables = ".csv, .tsv, .jsonl, .json, .parquet, .arrow"
+    tables = ".csv, .tsv, .jsonl, .parquet, .arrow"
     if is_training:
         group.add_argument(
             "--train", type=EXAMPLES, metavar="FILE", help=f"examples to train on: {tables}"

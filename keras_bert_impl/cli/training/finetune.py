@@ -25,13 +25,12 @@ from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings
 
 EXAMPLE = (
-    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 --text body --label tag "
-    "--out run\n"
-    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --seeds 1,2,3 --sweep"
+    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
+    "      --text body --label tag --out run\n"
+    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --sweep"
 )
 _MAIN = (
-    "epochs", "batch_size", "learning_rate", "max_length", "warmup", "dropout", "tuning",
-    "keep_best", "patience", "dtype", "seed",
+    "epochs", "batch_size", "learning_rate", "max_length", "tuning", "keep_best", "dtype", "seed",
 )  # fmt: skip
 
 _PAPER = "paper"

@@ -6,7 +6,7 @@ from keras_bert_impl.cli.common import add_documents, positive_int, print_json
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
 from keras_bert_impl.io.progress import Progress
 
-EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
+EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary --out records"
 TENSORFLOW_ALONE = True
 
 

@@ -11,8 +11,8 @@ from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
     "  keras-bert report run\n"
-    "  keras-bert report run --dev dev.csv --text review --label stars --pictures figures\n"
-    "  keras-bert report run-a run-b --dev dev.csv --text review --label stars --out a-and-b.html"
+    "  keras-bert report run --dev dev.csv --text review --label stars \\\n      --pictures figures\n"
+    "  keras-bert report run-a run-b --dev dev.csv --text review \\\n      --label stars --out a-and-b.html"
 )
 
 
