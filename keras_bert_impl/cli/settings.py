@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.cli.kinds import FILE, RECIPE
+from keras_bert_impl.cli.kinds import FILE, OF_SETTINGS, RECIPE
 from keras_bert_impl.cli.parser import Rare, suggestion
 from keras_bert_impl.cli.settings_help import default_of, groups_of
 from keras_bert_impl.first_guesses import GUESSES
@@ -72,6 +72,7 @@ def _add_option(group, setting):
             dest=setting.name,
             action=SettingAction,
             nargs=0 if setting.is_switch else None,
+            type=OF_SETTINGS.get(setting.name),
             metavar=setting.metavar,
             choices=_choices(setting),
             default=argparse.SUPPRESS,

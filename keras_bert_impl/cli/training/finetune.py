@@ -15,7 +15,7 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_more, read_train_and_dev
-from keras_bert_impl.cli.kinds import MODEL, PATH, check_model
+from keras_bert_impl.cli.kinds import GRID, MODEL, PATH, check_model
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import options_of
 from keras_bert_impl.cli.settings import add_settings, given_settings, overrides_of, read_grid
@@ -66,6 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--sweep",
         nargs="?",
         const=_PAPER,
+        type=GRID,
         metavar="FILE.yaml",
         help="train with each combination of settings, and compare them on --dev; the file has "
         f"lines `setting: [value, ...]`; default: those of the BERT paper, {grid}",
