@@ -32,13 +32,15 @@ class LabelledExamples:
     """Base class of the labelled examples of all tasks.
 
     A subclass is a frozen dataclass. `labels` is None for unlabeled examples, `source` the name of
-    the data in messages, `skipped` the location and reason of each skipped row.
+    the data in messages, `skipped` the location and reason of each skipped row, `read_with` the
+    fields of `ExampleSource` that a reader was given, its file as `dev`, or None for other data.
     """
 
     texts: list
     labels: list | None
     source: str
     skipped: tuple[str, ...]
+    read_with: dict[str, Any] | None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -67,6 +69,7 @@ class Examples(LabelledExamples):
         source: the file.
         lines: the line that each text ended on.
         skipped: location and reason for each skipped row.
+        read_with: how a file was read; see `LabelledExamples`.
     """
 
     texts: list
@@ -76,6 +79,7 @@ class Examples(LabelledExamples):
     source: str = "examples"
     lines: list[int] | None = None
     skipped: tuple[str, ...] = ()
+    read_with: dict[str, Any] | None = None
 
     @property
     def is_numeric(self) -> bool:
