@@ -65,7 +65,6 @@ def run(arguments: Namespace) -> None:
         arguments.out,
         strategy=prepared_strategy(arguments),
         resume=arguments.resume,
-        progress=say,
         **dataclasses.asdict(settings),
     )
     if is_chief():

@@ -187,7 +187,6 @@ def _adapt(text, directory, settings, of_adaptation, how):
             settings["model"],
             text,
             directory,
-            progress=say,
             **how,
             **common,
             **of_adaptation,

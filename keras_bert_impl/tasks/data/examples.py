@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.progress import Progress
 
 _LOG = logging.getLogger(__name__)
 
@@ -267,7 +268,7 @@ def examples_of(
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Applies a function to each item and returns the results of the valid ones.
+    """Applies a function to each row and returns the valid results; shows the progress.
 
     Args:
         function: raises `InputError` for an invalid item.
@@ -275,13 +276,15 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
         skipped: list that these error messages are appended to; None to raise the first error.
     """
     results = []
-    for item in items:
-        try:
-            results.append(function(item))
-        except InputError as error:
-            if skipped is None:
-                raise
-            skipped.append(str(error))
+    with Progress("reading", unit="rows", at_once=False) as progress:
+        for count, item in enumerate(items, start=1):
+            try:
+                results.append(function(item))
+            except InputError as error:
+                if skipped is None:
+                    raise
+                skipped.append(str(error))
+            progress.update(count)
     return results
 
 
