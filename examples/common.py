@@ -2,11 +2,14 @@
 
 import argparse
 import importlib.util
+import re
 from pathlib import Path
 
 import keras
 
 FOLDER = Path(__file__).parent
+DOCS = FOLDER.parent / "docs"
+TICKETS = DOCS / "tutorials" / "tickets.csv"  # made from templates
 PUBLISHED = "all-MiniLM-L6-v2"  # 22 million parameters, Apache-2.0
 
 
@@ -16,6 +19,12 @@ def small_model() -> str:
     if package is None:
         return PUBLISHED  # downloaded once, 91 MB
     return str(Path(package.origin).parent / "model")
+
+
+def documentation() -> list[str]:
+    """Returns the words of the documentation of this package, a text for each page."""
+    pages = sorted(DOCS.glob("*.md"))
+    return [re.sub(r"[^A-Za-z\n]+", " ", page.read_text(encoding="utf-8")) for page in pages]
 
 
 def parse_arguments(

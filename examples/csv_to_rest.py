@@ -13,12 +13,11 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from common import FOLDER, parse_arguments
+from common import TICKETS, parse_arguments
 
 from keras_bert_impl import finetune
 from keras_bert_impl.tasks import read_table
 
-TICKETS = FOLDER.parent / "docs" / "tutorials" / "tickets.csv"
 NEW = ["I paid two times this month", "The chart does not load", "I forgot my password"]
 SERVE = [sys.executable, "-m", "keras_bert_impl.cli.main", "serve"]  # `keras-bert serve`
 
@@ -28,16 +27,9 @@ def main(argv: list[str] | None = None) -> list[str]:
     tickets = read_table(TICKETS, text="ticket", label="team")
     with tempfile.TemporaryDirectory() as folder:
         epochs, rate = (2, 5e-4) if arguments.quick else (5, 3e-4)
-        model = finetune(
-            arguments.model,
-            tickets,
-            tickets,  # a real project scores on tickets that the model has not seen
-            f"{folder}/run",
-            epochs=epochs,
-            learning_rate=rate,
-            max_length=32,
-            verbose=0,
-        )
+        settings = {"epochs": epochs, "learning_rate": rate, "max_length": 32}
+        # A real project scores on tickets that the model has not seen.
+        model = finetune(arguments.model, tickets, tickets, f"{folder}/run", verbose=0, **settings)
         # A server looks for numbered versions of a model in its folder.
         model.export(f"{folder}/tickets/1")
         return ask(Path(folder, "tickets"))

@@ -1,8 +1,7 @@
 """A head of your own: Keras's functional API on an `Encoder`.
 
-The encoder is an ordinary Keras model from a dict of token ids to `sequence_output`
-`[batch, length, hidden]`. Here one network answers two questions about a ticket: which team it
-belongs to (three classes) and how urgent it is (a number from 0 to 1).
+The encoder is an ordinary Keras model of token ids. Here one network answers two questions about
+a ticket: which team it belongs to (three classes) and how urgent it is (a number from 0 to 1).
 
     python examples/custom_head.py --model bert-base-uncased
 """
@@ -15,7 +14,7 @@ from keras_bert_impl import Encoder, Tokenizer
 from keras_bert_impl.layers import MeanPooling
 
 TEAMS = ["access", "billing", "bug"]
-TICKETS = {
+TICKETS = {  # text -> number of the team, urgency
     "I forgot my {}, no hurry": (0, 0.0),
     "I am locked out of my {}, please help at once": (0, 1.0),
     "Please send the invoice for the {} some day": (1, 0.0),
@@ -23,13 +22,13 @@ TICKETS = {
     "The {} has a wrong color, it can wait": (2, 0.0),
     "The {} crashes and nobody can work": (2, 1.0),
 }
-THINGS = ["account", "calendar", "report", "phone", "page", "card", "order", "file"]
+THINGS = "account calendar report phone page card order file".split()
 NEW = ["Our chart crashes and we need it today", "Send me a receipt some day, it can wait"]
 
 
 def build(encoder: Encoder) -> keras.Model:
     """Returns a model from token ids and mask to a team and an urgency."""
-    names = ("token_ids", "padding_mask")
+    names = ("token_ids", "segment_ids", "padding_mask")
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     states = encoder(inputs)["sequence_output"]  # [batch, length, hidden]
     pooled = MeanPooling()(states, inputs["padding_mask"])  # [batch, hidden]
@@ -43,24 +42,18 @@ def build(encoder: Encoder) -> keras.Model:
 def main(argv: list[str] | None = None) -> tuple[list[str], np.ndarray]:
     arguments = parse_arguments(argv, __doc__)
     tokenizer = Tokenizer.from_pretrained(arguments.model)
-
-    def features(texts: list[str]) -> dict[str, np.ndarray]:
-        rows = tokenizer(texts)
-        return {name: rows[name] for name in ("token_ids", "padding_mask")}
-
-    rows = [(text.format(thing), *answers) for thing in THINGS for text, answers in TICKETS.items()]
-    texts, teams, urgency = map(list, zip(*rows))
+    texts = [text.format(thing) for thing in THINGS for text in TICKETS]
+    teams, urgency = np.array(list(TICKETS.values()) * len(THINGS)).T
     model = build(Encoder.from_pretrained(arguments.model, use_pooler=False))
     losses = {"team": "sparse_categorical_crossentropy", "urgency": "binary_crossentropy"}
     model.compile(keras.optimizers.AdamW(2e-4, clipnorm=1.0), loss=losses)
-    labels = {"team": np.array(teams), "urgency": np.array(urgency)[:, None]}
-    epochs = 6 if arguments.quick else 10
-    model.fit(features(texts), labels, epochs=epochs, batch_size=8, verbose=0)
-    answers = model.predict(features(NEW), verbose=0)
-    found = [TEAMS[number] for number in answers["team"].argmax(1)]
-    for text, team, value in zip(NEW, found, answers["urgency"][:, 0], strict=True):
+    labels = {"team": teams.astype("int32"), "urgency": urgency[:, None]}
+    model.fit(tokenizer(texts), labels, 8, epochs=6 if arguments.quick else 10, verbose=0)
+    answers = model.predict(tokenizer(NEW), verbose=0)
+    found, urgency = [TEAMS[n] for n in answers["team"].argmax(1)], answers["urgency"][:, 0]
+    for text, team, value in zip(NEW, found, urgency, strict=True):
         print(f"{team:8} urgency {value:.2f}  {text}")
-    return found, answers["urgency"][:, 0]
+    return found, urgency
 
 
 if __name__ == "__main__":

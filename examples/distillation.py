@@ -10,12 +10,10 @@ probabilities as well as on the labels, and is compared in accuracy, size and sp
 import tempfile
 import time
 
-from common import FOLDER, parse_arguments
+from common import TICKETS, parse_arguments
 
 from keras_bert_impl import TextClassifier, student_of
 from keras_bert_impl.tasks import SoftTargets, read_table
-
-TICKETS = FOLDER.parent / "docs" / "tutorials" / "tickets.csv"
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

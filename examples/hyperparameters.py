@@ -10,12 +10,10 @@ package, `pip install keras-tuner`; `finetune_set` sweeps seeds and settings wit
 import importlib.util
 import tempfile
 
-from common import FOLDER, parse_arguments
+from common import TICKETS, parse_arguments
 
 from keras_bert_impl import TextClassifier
 from keras_bert_impl.tasks import read_table
-
-TICKETS = FOLDER.parent / "docs" / "tutorials" / "tickets.csv"
 
 
 def main(argv: list[str] | None = None) -> list[tuple[dict, float]] | None:
@@ -30,11 +28,9 @@ def main(argv: list[str] | None = None) -> list[tuple[dict, float]] | None:
     dev = tickets.texts[96:], tickets.labels[96:]
 
     def build(values: "keras_tuner.HyperParameters") -> TextClassifier:
+        pooling = values.Choice("pooling", ["mean", "max"])
         classifier = TextClassifier.from_pretrained(
-            arguments.model,
-            labels=sorted(set(tickets.labels)),
-            pooling=values.Choice("pooling", ["mean", "max"]),
-            max_length=32,
+            arguments.model, labels=sorted(set(tickets.labels)), pooling=pooling, max_length=32
         )
         rate = values.Float("learning_rate", 1e-5, 1e-3, sampling="log")
         classifier.compile(learning_rate=rate, metrics=["accuracy"])

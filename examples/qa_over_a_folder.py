@@ -1,9 +1,8 @@
 """Questions about a folder of text files.
 
-An embedder finds the paragraph that is closest to the question; an extractive reader marks the
-answer in it. The reader is trained on made questions about other offices than those of the folder
-`examples/data/handbook`, which was written for this example. For questions of any kind, train the
-reader on SQuAD, or load one that was (`QuestionAnswerer.from_pretrained("a/published-reader")`).
+An embedder finds the paragraph that is closest to the question; a reader marks the answer in it.
+It is trained on made questions about other offices than those of `examples/data/handbook`. For
+questions of any kind, train it on SQuAD, or load one that was.
 
     python examples/qa_over_a_folder.py --model bert-base-uncased
 """
@@ -23,13 +22,10 @@ FACTS = [
     ("How many desks are there in {city}?", "There are {2} desks in {city}.", 2),
 ]
 CITIES = {
-    "Paris": ("9:00", "Canal Street", "120"),
-    "Vienna": ("7:45", "Mill Lane", "35"),
-    "Kyoto": ("10:15", "Temple Road", "18"),
-    "Dublin": ("8:00", "Bridge Street", "77"),
-    "Lima": ("9:30", "Ocean Avenue", "240"),
-    "Prague": ("8:15", "Castle Square", "52"),
-}
+    "Paris": ("9:00", "Canal Street", "120"), "Vienna": ("7:45", "Mill Lane", "35"),
+    "Kyoto": ("10:15", "Temple Road", "18"), "Dublin": ("8:00", "Bridge Street", "77"),
+    "Lima": ("9:30", "Ocean Avenue", "240"), "Prague": ("8:15", "Castle Square", "52"),
+}  # fmt: skip
 
 
 def training_examples() -> tuple[list[tuple[str, str]], list[tuple[str, int]]]:
@@ -52,12 +48,12 @@ def main(argv: list[str] | None = None) -> dict[str, str]:
 
     reader = QuestionAnswerer.from_pretrained(arguments.model, max_length=96)
     reader.compile(learning_rate=5e-4)
-    pairs, answers = training_examples()
-    reader.fit(pairs, answers, epochs=12 if arguments.quick else 15, batch_size=6, verbose=0)
+    reader.fit(*training_examples(), epochs=12 if arguments.quick else 15, batch_size=6, verbose=0)
     found = [(q, paragraphs[row]) for q, row in zip(QUESTIONS, rows[:, 0], strict=True)]
-    for (question, paragraph), answer in zip(found, reader.answer(found), strict=True):
-        print(f"{question}\n    {answer}    ({paragraph[:60]}...)")
-    return dict(zip(QUESTIONS, reader.answer(found), strict=True))
+    answers = dict(zip(QUESTIONS, reader.answer(found), strict=True))
+    for question, paragraph in found:
+        print(f"{question}\n    {answers[question]}    ({paragraph[:60]}...)")
+    return answers
 
 
 if __name__ == "__main__":

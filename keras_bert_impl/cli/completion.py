@@ -6,17 +6,21 @@ from keras_bert_impl.cli.kinds import Kind
 from keras_bert_impl.cli.settings import SettingAction
 
 EXAMPLE = (
-    "  keras-bert completion bash > ~/.local/share/bash-completion/completions/keras-bert\n"
+    "  keras-bert completion bash > \\\n"
+    "      ~/.local/share/bash-completion/completions/keras-bert\n"
     '  eval "$(keras-bert completion zsh)"    # in ~/.zshrc, after compinit'
 )
 USES_TENSORFLOW = False
-# The words of a line are those of the shell, which also splits at "=" in bash.
+# The words of a line are those of the shell: bash splits at "=", zsh does not.
 _SCRIPT = """\
 {start}_keras_bert() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
-    local command="${{COMP_WORDS[1]}}" words="" files=""
+    local command="${{COMP_WORDS[1]}}" words="" files="" before=""
     [[ $current == "=" ]] && current=""
     [[ $previous == "=" ]] && previous="${{COMP_WORDS[COMP_CWORD-2]}}"
+    if [[ $current == *=* ]]; then
+        previous="${{current%%=*}}"; before="$previous="; current="${{current#*=}}"
+    fi
     if [[ $COMP_CWORD == 1 ]]; then
         words="{commands}"
     else
@@ -27,7 +31,8 @@ _SCRIPT = """\
             esac ;;
         esac
     fi
-    COMPREPLY=($(compgen $files -W "$words" -- "$current"))
+    # PREFIX is where the compgen of zsh finds the beginning of a file's name.
+    COMPREPLY=($(PREFIX="$current"; compgen $files -P "$before" -W "$words" -- "$current"))
     if [[ ${{COMPREPLY[0]}} == *= ]]; then compopt -o nospace +o filenames 2>/dev/null; fi
 }}
 complete -o filenames -F _keras_bert keras-bert

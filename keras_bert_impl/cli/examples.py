@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert_impl.cli.common import add_delimiter, say
-from keras_bert_impl.cli.kinds import EXAMPLES, FOLDER
+from keras_bert_impl.cli.kinds import DATA_SET, EXAMPLES, FOLDER
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
@@ -46,7 +46,7 @@ def add_examples(
 
 
 def _add_sources(group, is_training, is_scored):
-    tables = ".csv, .tsv, .jsonl, .json, .parquet, .arrow"
+    tables = ".csv, .tsv, .jsonl, .parquet, .arrow"
     if is_training:
         group.add_argument(
             "--train", type=EXAMPLES, metavar="FILE", help=f"examples to train on: {tables}"
@@ -124,6 +124,7 @@ def _add_data_sets(group):
     group.add_argument("--language", default="en", metavar="CODE", help="language of XNLI, PAWS-X")
     group.add_argument(
         "--tfds",
+        type=DATA_SET,
         metavar="NAME",
         help="name or directory of a data set of TensorFlow Datasets; --train and --dev then name "
         "its splits",

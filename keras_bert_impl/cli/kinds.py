@@ -44,7 +44,7 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
     """
     for action in parser._actions:
         if isinstance(action.type, Kind) and action.type.check:
-            value = getattr(arguments, action.dest)
+            value = getattr(arguments, action.dest, None)
             values = value if isinstance(value, list) else [value]
             for one in (one for one in values if isinstance(one, str)):
                 try:
@@ -135,3 +135,12 @@ RECIPE = Kind("recipe")
 SAVED_MODEL = Kind("directory")
 OUTPUT_DIRECTORY = Kind("directory", _check_output_directory)
 OUTPUT_FILE = Kind("file", _check_output_file)
+GRID = Kind("file")  # of settings to try
+DATA_SET = Kind("directory")  # or the name of one
+# Settings that name a model or a folder; the commands check them together with the others.
+OF_SETTINGS = {
+    "model": Kind("model"),
+    "teacher": Kind("model"),
+    "generator": Kind("model"),
+    "long_records": Kind("directory"),
+}

@@ -61,7 +61,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_common(self) -> None:
         """Adds the arguments of every command."""
-        group = self.add_argument_group("help")
+        group = self.add_argument_group()
         if any(isinstance(one.title, Rare) for one in self._action_groups):
             group.add_argument(
                 "--help-all", action=_HelpAll, help="show every argument and setting"

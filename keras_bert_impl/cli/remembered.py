@@ -33,6 +33,11 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     return options
 
 
+def run_of(model: str | Path) -> str | Path | None:
+    """Returns the run directory that a `--model` names; None for a model of another origin."""
+    return model if (Path(model) / "model").is_dir() else None
+
+
 def read_options(run: str | Path) -> dict[str, Any]:
     """Returns the options with which a run was made; empty for a model of another origin."""
     path = Path(run) / "data.json"

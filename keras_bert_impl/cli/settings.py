@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.cli.kinds import FILE, RECIPE
+from keras_bert_impl.cli.kinds import FILE, OF_SETTINGS, RECIPE
 from keras_bert_impl.cli.parser import Rare, suggestion
 from keras_bert_impl.cli.settings_help import default_of, groups_of
 from keras_bert_impl.first_guesses import GUESSES
@@ -43,12 +43,12 @@ def add_settings(
     group = parser.add_argument_group("settings, also written key=value")
     for name in main:
         _add_option(group, known[name])
-    named = "a name that `keras-bert recipes` lists, or " if recipes else ""
+    named = "name that `keras-bert recipes` lists, or " if recipes else ""
     group.add_argument(
         "--recipe",
         type=RECIPE if recipes else FILE,
-        metavar="FILE.yaml",
-        help=f"{named}a YAML file of settings",
+        metavar="FILE",
+        help=f"{named}YAML file of settings",
     )
     for title, settings in groups.items():
         group = parser.add_argument_group(Rare(f"settings: {title[:1].lower()}{title[1:]}"))
@@ -63,13 +63,16 @@ def _add_option(group, setting):
     is_rare = isinstance(group.title, Rare)
     rule = f"; {setting.rule}" if is_rare or 0 < len(setting.choices) <= _FEW else ""
     sentence = setting.sentence[:1].lower() + setting.sentence[1:]
-    text = f"{sentence}{rule}; default: {setting.shown_default}"
+    text = f"{sentence}{rule}"
+    if is_rare or not setting.is_switch:
+        text += f"; default: {setting.shown_default}"
     with contextlib.suppress(argparse.ArgumentError):
         group.add_argument(
             f"--{setting.name.replace('_', '-')}",
             dest=setting.name,
             action=SettingAction,
             nargs=0 if setting.is_switch else None,
+            type=OF_SETTINGS.get(setting.name),
             metavar=setting.metavar,
             choices=_choices(setting),
             default=argparse.SUPPRESS,

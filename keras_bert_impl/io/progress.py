@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     import rich.progress
 
-_SHORT = 2.0  # seconds; a job that is over before is not reported in a pipe
+_SHORT = 2.0  # seconds; a job that is over before is not reported, but for a bar from the start
 _SECONDS_BETWEEN = 10.0  # between two lines in a pipe
 
 
@@ -17,14 +17,16 @@ class Progress:
     """Shows the progress of a long job, with its rate and the time left.
 
     On a terminal this is a bar. In a pipe or a file it is a line every ten seconds and one at the
-    end, and nothing for a job of less than two seconds.
+    end, and nothing for a job of less than two seconds. A job without units has no rate, and one
+    line.
 
     Args:
         label: name of the job, such as `"reading"`; may be changed.
         total: number of units; None if unknown.
-        unit: plural name of the units, such as `"documents"`.
+        unit: plural name of the units, such as `"documents"`; empty for a job that has none.
         stream: where to write. Default: stderr, so that results on stdout can be piped.
         done: units that were finished before; they do not count for the rate.
+        at_once: whether a terminal shows the bar from the start, or only after two seconds.
 
     Example:
         from keras_bert_impl.io.progress import Progress
@@ -39,6 +41,7 @@ class Progress:
         unit: str = "",
         stream: TextIO | None = None,
         done: int = 0,
+        at_once: bool = True,
     ) -> None:
         self.label = label
         self._total, self._unit = total, unit
@@ -46,18 +49,19 @@ class Progress:
         self._begun_at = self._done = done
         self._start = self._last = time.monotonic()
         self._note = ""
+        self._at_once = at_once
         self._bar: rich.progress.Progress | None = None
 
     def __enter__(self) -> Progress:
-        if self._stream.isatty():
-            self._bar = _bar(self._stream)
-            self._task = self._bar.add_task(self.label, total=self._total, state="")
-            self._bar.start()
+        if self._at_once and self._stream.isatty():
+            self._show_bar()
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if self._bar is not None:
             self._draw()
+            if kind is None and not self._unit:
+                self._bar.update(self._task, total=1, completed=1)
             self._bar.stop()
         elif kind is None and time.monotonic() - self._start >= _SHORT:
             self.say(self._line())
@@ -65,9 +69,12 @@ class Progress:
     def update(self, done: int, note: str = "") -> None:
         """Reports that `done` units are finished; `note` is added to what is shown."""
         self._done, self._note = done, note
-        seconds = time.monotonic() - self._last
+        now = time.monotonic()
+        if self._bar is None and now - self._start >= _SHORT and self._stream.isatty():
+            self._show_bar()
+        seconds = now - self._last
         if seconds >= (0.1 if self._bar is not None else _SECONDS_BETWEEN):
-            self._last = time.monotonic()
+            self._last = now
             if self._bar is not None:
                 self._draw()
             else:
@@ -80,10 +87,13 @@ class Progress:
         else:
             print(line, file=self._stream, flush=True)
 
+    def _show_bar(self):
+        self._bar = _bar(self._stream, self._state)
+        self._task = self._bar.add_task(self.label, total=self._total)
+        self._bar.start()
+
     def _draw(self):
-        self._bar.update(
-            self._task, description=self.label, completed=self._done, state=self._state()
-        )
+        self._bar.update(self._task, description=self.label, completed=self._done)
 
     def _line(self):
         return f"{self.label}: {self._state()}"
@@ -91,6 +101,8 @@ class Progress:
     def _state(self):
         """Describes the progress: `3 of 10 files, 0:00:06, 0.5/s, 0:00:14 left`."""
         seconds = time.monotonic() - self._start
+        if not self._unit:
+            return clock(seconds)
         rate = (self._done - self._begun_at) / seconds if seconds else 0.0
         total = "" if self._total is None else f" of {self._total:,}"
         parts = [f"{self._done:,}{total} {self._unit}".rstrip(), clock(seconds)]
@@ -107,14 +119,20 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def _bar(stream):
+def _bar(stream, state):
+    """Returns a bar of `rich`; `state` returns the text beside it, also between two updates."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+    from rich.text import Text
+
+    class State(ProgressColumn):
+        def render(self, task: object) -> Text:
+            return Text(state())
 
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[state]}"),
+        State(),
         console=Console(file=stream),
         redirect_stdout=False,  # for results
     )

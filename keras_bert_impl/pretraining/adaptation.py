@@ -1,5 +1,6 @@
 """Domain adaptation: continued masked language modeling on unlabeled text."""
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
-from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare
+from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
 from keras_bert_impl.pretraining.corpus.readers import read_documents
 from keras_bert_impl.pretraining.examples.records import MANIFEST, read_manifest
 from keras_bert_impl.pretraining.run import made_of, pretrain
@@ -50,7 +51,7 @@ def adapt(
             texts, one document each.
         strategy, resume, verbose: see `pretrain`.
         seed: Seed of the records, masks and dropout.
-        progress: see `prepare`.
+        progress: a function called instead of showing the preparation; see `prepare`.
         **fields: fields of `AdaptationSettings`.
 
     Returns:
@@ -98,10 +99,13 @@ def adapt(
         _check_same_text(directory, read_documents(paths, format), name, length, resume)
         if not (records / MANIFEST).exists():
             tokenizer = Tokenizer.from_pretrained(source.path)
-            prepare(
-                paths, records, tokenizer, length, "mlm",
-                input_format=format, seed=seed, progress=progress,
-            )  # fmt: skip
+            with contextlib.ExitStack() as stack:
+                if progress is None and verbose != 0:
+                    progress = stack.enter_context(shown_progress())
+                prepare(
+                    paths, records, tokenizer, length, "mlm",
+                    input_format=format, seed=seed, progress=progress,
+                )  # fmt: skip
     adapted = directory / "run" / "model"
     if adapted.is_dir():
         # The model is written last, so the run is complete.

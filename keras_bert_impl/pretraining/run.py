@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import signal
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import Stage, StageData, plan, step_of
+from keras_bert_impl.pretraining.summary import summary
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.optimizers.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
@@ -70,8 +72,8 @@ def pretrain(
         strategy: the name of a strategy, or what `get_strategy` returned.
         resume: whether to continue if the directory holds a run.
         callbacks: see `fit`.
-        verbose: what is shown on stderr: 0 nothing, 1 (or `"auto"`) a bar and a line per report, 2
-            lines.
+        verbose: what is shown on stderr: 0 nothing; 1 (or `"auto"`) a summary, a bar and a line per
+            report; 2 the same without the bar.
         **fields: fields of `PretrainSettings`.
 
     Raises:
@@ -116,6 +118,8 @@ def pretrain(
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, may_change, read)
+    if is_chief() and verbose != 0:
+        print("\n".join(summary(pretrainer, stages, manifests, devices)), file=sys.stderr)
     training = _Training(pretrainer, settings, stages, manifests, data, schedule, run)
     training.go([*callbacks], verbose)
     held_out, num_batches = data.held_out(stages[-1])

@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
-from keras_bert_impl.reports.run_files import Run, read_run
+from keras_bert_impl.reports.run_files import Run, read_run, runs_of
 from keras_bert_impl.reports.run_report import save_pictures
 from keras_bert_impl.reports.sections import classification, overview
 from keras_bert_impl.reports.statistics import bootstrap, paired_difference
@@ -28,7 +28,8 @@ def write_comparison(
     by a paired bootstrap of the difference.
 
     Args:
-        run_directories: two or more runs; the first is the one that others are compared with.
+        run_directories: two or more runs, or a set of runs, which stands for all of its runs; the
+            first is the one that others are compared with, of a set the best.
         path: the page.
         examples: labelled texts (`Examples`) that all runs have predictions for.
         pictures: folder for the pictures; see `write_report`.
@@ -44,14 +45,17 @@ def write_comparison(
         from keras_bert_impl.reports import write_comparison
         write_comparison(["run", "run"], "comparison.html")
     """
-    if isinstance(run_directories, (str, Path)) or len(run_directories) < 2:
-        raise InputError("a comparison needs at least two run directories.")
+    if isinstance(run_directories, (str, Path)):
+        run_directories = [run_directories]
+    directories = [run for directory in run_directories for run in runs_of(directory)]
+    if len(directories) < 2:
+        raise InputError("a comparison needs at least two run directories, or a set of runs.")
     if examples is not None and type(examples) is not Examples:
         raise InputError(
             f"runs are compared on labelled texts, not on {type(examples).__name__}: leave out the "
             "examples to compare scores and curves."
         )
-    runs = _with_different_names([read_run(directory) for directory in run_directories])
+    runs = _with_different_names([read_run(directory) for directory in directories])
     sections = [_scores(runs)]
     if examples is not None:
         sections.append(_paired(runs, examples))

@@ -71,6 +71,16 @@ def read_run(path: str | Path) -> Run:
     return run
 
 
+def runs_of(path: str | Path) -> list[Path]:
+    """Returns the runs of a set that `finetune_set` wrote, the best first; else the path alone."""
+    path = Path(path)
+    found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
+    if found and (path / "scores.json").is_file():  # else the set is not finished
+        best = path / read_json(path / "scores.json").text("best")
+        found.sort(key=lambda run: run != best)
+    return found or [path]
+
+
 def _model_class(path):
     return read_json(path).mapping(OWN_SETTINGS).get("model_class")
 

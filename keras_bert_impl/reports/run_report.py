@@ -9,6 +9,7 @@ from keras_bert_impl.reports.run_files import Run, read_run
 from keras_bert_impl.reports.sections import (
     classification,
     embedding,
+    multiple_choice,
     overview,
     pretraining,
     question_answering,
@@ -20,6 +21,7 @@ from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.anchors import AnchorExamples
 from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
@@ -31,6 +33,7 @@ _SECTIONS = {
     Examples: classification,
     TaggedExamples: tagging,
     QuestionExamples: question_answering,
+    ChoiceExamples: multiple_choice,
 }
 
 

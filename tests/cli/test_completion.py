@@ -9,6 +9,7 @@ import pytest
 
 from keras_bert_impl.cli import completion
 from keras_bert_impl.cli import main as cli
+from tests.cli import zsh
 
 ROOT = Path(__file__).resolve().parents[2]
 # Completes the words in argv, of which the last is being typed; prints the suggestions.
@@ -58,6 +59,9 @@ def test_bash_completes_files_and_folders(tmp_path):
         "corpora", "corpus.txt",
     ]  # fmt: skip
     assert complete("serve", "corp", folder=tmp_path) == ["corpora"]
+    assert complete("finetune", "teacher", "=", "corp", folder=tmp_path) == ["corpora"]
+    assert complete("pretrain", "x", "--long-records", "corp", folder=tmp_path) == ["corpora"]
+    assert complete("finetune", "--sweep", "corpus", folder=tmp_path) == ["corpus.txt"]
 
 
 def test_every_command_and_option_is_offered():
@@ -81,9 +85,22 @@ def test_printing_a_script_imports_no_tensorflow():
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
-def test_zsh_reads_the_script():
-    program = "autoload -U compinit && compinit -u -D\n" + completion.script("zsh")
-    program += 'print -r -- "$_comps[keras-bert]"'
-    done = subprocess.run(["zsh", "-f", "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "_bash_complete -o filenames -F _keras_bert\n"
-    assert done.stderr == ""
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("fin", "finetune"),
+        ("finetune --ep", "finetune --epochs"),
+        ("finetune ep", "finetune epochs="),
+        ("finetune tuning=lo", "finetune tuning=lora"),
+        ("finetune --train corpu", "finetune --train corpus.txt"),
+        ("finetune --teacher ru", "finetune --teacher run/"),
+        ("finetune teacher=ru", "finetune teacher=run"),
+        ("finetune --teacher=ru", "finetune --teacher=run"),
+        ("serve xyzzy", "serve xyzzy"),
+    ],
+)
+def test_zsh_completes(line, expected, tmp_path):
+    (tmp_path / "corpus.txt").touch()
+    (tmp_path / "run").mkdir()
+    found = zsh.completed(completion.script("zsh"), f"keras-bert {line}", tmp_path)
+    assert found.rstrip() == f"keras-bert {expected}"

@@ -43,6 +43,23 @@ def test_report_of_two_runs(run, tmp_path, monkeypatch, capsys):
     assert "Comparison of 2 runs" in pages.read(tmp_path / "comparison.html").sections[""]
 
 
+def test_report_of_a_set_of_runs(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, accuracy in (("seed=1", 0.5), ("seed=2", 0.75), ("seed=3", 0.25)):
+        folder = tmp_path / "set" / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "recipe.yaml").write_text(f"model: base\n{name.replace('=', ': ')}\n")
+        (folder / "scores.json").write_text(json.dumps({"accuracy": accuracy}))
+    assert main(["report", "set"]) == 0
+    headings = pages.read(tmp_path / "set" / "comparison.html").tables["Scores"][0]
+    assert headings == ["score", "seed=1", "seed=2", "seed=3"]
+    (tmp_path / "set" / "scores.json").write_text(json.dumps({"best": "runs/seed=2"}))
+    assert main(["report", "set", str(run / "run"), "--out", "all.html"]) == 0
+    page = pages.read(tmp_path / "all.html")
+    assert page.tables["Scores"][0] == ["score", "seed=2", "seed=1", "seed=3", "run"]
+    assert page.tables["Scores"][1] == ["accuracy", "0.75", "0.5", "0.25", "0.5"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

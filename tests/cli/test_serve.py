@@ -19,7 +19,7 @@ from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.using import serve
 from keras_bert_impl.serving import export_version
 from tests.serving.families import signatures_of
-from tests.serving.server.load import load
+from tests.serving.server.load import Server, load, send_garbage_to
 from tests.serving.server.servers import Client
 from tests.tasks.helpers import ROOT
 
@@ -185,14 +185,25 @@ def test_stop_under_load(folder):
 
 @pytest.mark.slow
 def test_load_for_five_minutes(folder):
-    """8 clients on connections that stay open: no error, and memory does not grow."""
-    process, client = start(folder)
-    found = load(client.port, "reviews", process.pid, 8, 300)
+    """8 clients on open connections, REST and gRPC in turns: no error, and memory does not grow."""
+    with Server(folder) as server:
+        found = load(server.clients(8), 300, server.megabytes)
     print(json.dumps(found))
-    process.terminate()
-    assert process.wait(timeout=30) == 0
-    first, last = found["memory of the server in the second and last fifth, MB"]
-    assert found["errors"] == 0 and last < first + 10
+    _, middle, end = found["memory at the start, in the middle and at the end, MB"]
+    assert found["errors"] == 0 and end < middle + 10
+    assert server.process.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_damaged_requests(folder):
+    """Each is answered or refused, the server lives, and its memory does not grow."""
+    with Server(folder) as server:
+        found = send_garbage_to(server, 100_000)
+    print(json.dumps(found))
+    _, before, after = found["memory, MB"]
+    assert found["answers after it"] == 2 and after < before + 30
+    assert sum(found["REST"].values()) == sum(found["gRPC"].values()) == 100_000
+    assert server.log == "reviews: version 1 is loaded\n"
 
 
 def test_deployment_files_start_the_same_server():

@@ -121,7 +121,7 @@ def test_the_page_of_commands_has_every_argument(command):
     _, parser = cli.load(command)
     table = "\n".join(commands_page.section(parser))
     for group in parser._action_groups:
-        for action in group._group_actions if group.title != "help" else []:
+        for action in group._group_actions if group.title else []:
             name = action.option_strings[0] if action.option_strings else action.metavar
             is_hidden = action.help is argparse.SUPPRESS
             choices = action.choices and f"{{{','.join(action.choices)}}}"

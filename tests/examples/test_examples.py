@@ -114,6 +114,11 @@ def test_each_example_has_a_test():
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_is_a_page(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_begins_with_a_docstring_that_says_how_to_run_it(path):
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert f"\n    python examples/{path.name}" in docstring

@@ -67,5 +67,22 @@ def test_a_bar_on_a_terminal(monkeypatch):
     assert re.search("checking ━+.* 7 of 10 files, 0:00:00", text)
 
 
+def test_a_job_without_units_has_one_line(seconds):
+    stream = io.StringIO()
+    with Progress("writing the SavedModel", stream=stream):
+        seconds[0] += 65
+    assert stream.getvalue() == "writing the SavedModel: 0:01:05\n"
+
+
+def test_a_bar_may_wait_for_two_seconds(seconds, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    for now, is_shown in ((1.9, False), (2.1, True)):
+        stream = Terminal()
+        with Progress("reading", unit="rows", stream=stream, at_once=False) as progress:
+            seconds[0] += now
+            progress.update(9)
+        assert ("9 rows" in stream.getvalue()) is is_shown
+
+
 def test_clock():
     assert [clock(0.4), clock(61), clock(3600 * 30)] == ["0:00:00", "0:01:01", "30:00:00"]

@@ -65,6 +65,18 @@ def test_records_are_of_single_segments(folder):
     assert manifest["documents"] == 40
 
 
+def test_what_the_command_shows(folder, tmp_path, capsys):
+    settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+    command = ["adapt", "--model", folder / "base", folder / "corpus.txt", "--out", tmp_path / "a"]
+    assert main([*map(str, command), *settings]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "newly init" not in line]
+    records, training, parameters, report, written = lines
+    assert records.startswith(f"{tmp_path}/a/records: ") and records.endswith("0 rows held out")
+    assert training == "training: 2 steps of 4 rows, on 1 CPU, float32"
+    assert parameters.startswith("parameters: ") and report.startswith("report 1 of 1: loss ")
+    assert written == f"wrote the model to {tmp_path}/a/run/model"
+
+
 def test_finished_work_is_not_repeated(folder):
     files = [folder / "adapt" / name for name in ("records/manifest.json", "run/metrics.jsonl")]
     before = [(file.stat().st_mtime_ns, file.read_bytes()) for file in files]

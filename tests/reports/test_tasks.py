@@ -12,6 +12,10 @@ from keras_bert_impl.reports.sections import question_answering, tagging
 from keras_bert_impl.reports.sections.embedding import principal_components
 from keras_bert_impl.tasks import MaskedLM, SimilarityExamples, TaggedExamples
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.multiple_choice.examples import (
+    ChoiceExamples,
+    write_choice_predictions,
+)
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.question_answering.decode import Answer
 from keras_bert_impl.tasks.question_answering.results import score_answers, write_answer_files
@@ -31,6 +35,37 @@ def run(tmp_path):
 
 def first_number(row):
     return float(row[1].split()[0])
+
+
+# === Multiple choice ===
+
+PROMPTS = [
+    ("It rains.", ["Take a coat.", "<b>Swim</b>.", "Sing."]),
+    ("It snows.", ["Ski.", "Sail."]),
+    ("It is dark.", ["Read.", "Sleep."]),
+]
+
+
+def test_multiple_choice(run):
+    examples = ChoiceExamples(PROMPTS, [0, 1, 1], source="dev.jsonl", lines=[1, 2, 4])
+    rows = [np.array(row, "float32") for row in ([0.2, 0.7, 0.1], [0.9, 0.1], [0.4, 0.6])]
+    write_choice_predictions(run / "predictions.tsv", rows)
+    page = pages.read(write_report(run, examples=examples))
+    assert first_number(page.tables["Scores"][1]) == pytest.approx(1 / 3, abs=5e-5)
+    errors = page.sections["Worst errors"]
+    assert "2 of 3 examples are wrong" in errors and "It is dark" not in errors
+    assert errors.index("It snows.") < errors.index("It rains.")  # 10 % before 20 %
+    for line in ("Take a coat. (20.0%)", "<b>Swim</b>. (70.0%)", "Sing. (10.0%)", "line 1"):
+        assert line in errors
+    assert "b" not in page.tags
+
+
+def test_multiple_choice_without_predictions_or_with_nan(run):
+    examples = ChoiceExamples(PROMPTS, [0, 1, 1])
+    assert "Worst errors" not in pages.read(write_report(run, examples=examples)).sections
+    rows = [np.array([np.nan, np.nan, np.nan]), np.array([0.9, 0.1]), np.array([0.4, 0.6])]
+    write_choice_predictions(run / "predictions.tsv", rows)
+    assert "NaN" in pages.read(write_report(run, examples=examples)).sections["Scores"]
 
 
 # === Tagging ===

@@ -30,8 +30,8 @@ def section(parser: CommandParser) -> list[str]:
     formatter = HelpFormatter(parser.prog)
     for group in parser._action_groups:
         actions = [a for a in group._group_actions if a.help is not argparse.SUPPRESS]
-        if actions and group.title != "help":
-            title = group.title or ""
+        if actions and group.title:  # else the options of every command
+            title = group.title
             table = ["| argument | what it does |", "|---|---|"]
             table += [
                 f"| `{_cell(_name(formatter, a))}` | {_help(formatter, a)} |" for a in actions

@@ -7,7 +7,7 @@ from keras_bert_impl.cli.common import say
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
 
 EXAMPLE = """  keras-bert convert --from uncased_L-12_H-768_A-12 --to bert-base-uncased
-  keras-bert convert --from hf://google-bert/bert-base-uncased --to checkpoint --form google"""
+  keras-bert convert --from bert-base-uncased --to checkpoint --form google"""
 
 FORMS = ("huggingface", "google", "keras_hub")
 

@@ -3,12 +3,13 @@
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from keras_bert_impl.cli.common import add_tuned_model, say
 from keras_bert_impl.cli.kinds import FOLDER, OUTPUT_DIRECTORY
 from keras_bert_impl.cli.models import export_network
+from keras_bert_impl.cli.remembered import run_of
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress
 
 NEEDS_TENSORFLOW_BACKEND = True
 EXAMPLE = (
@@ -90,18 +91,22 @@ def run(arguments: Namespace) -> None:
     from keras_bert_impl.tasks.runs.served import load_model, load_signatures
 
     if arguments.format != "saved_model":
-        # The exported file is compared with a float32 model.
-        model = load_model(arguments.model, arguments.use, "float32", arguments.base)
+        with Progress("loading the model"):
+            # The exported file is compared with a float32 model.
+            model = load_model(arguments.model, arguments.use, "float32", arguments.base)
         export_network.run(arguments, model)
         return
     from keras_bert_impl.serving import export_version
 
-    signatures = load_signatures(arguments.model, arguments.use, arguments.dtype, arguments.base)
+    how = arguments.dtype, arguments.base
+    with Progress("loading the model"):
+        signatures = load_signatures(arguments.model, arguments.use, *how)
     signatures.buckets = _buckets(arguments.xla)
     path = arguments.check
     if arguments.out:
-        run_directory = arguments.model if (Path(arguments.model) / "model").is_dir() else None
-        path = export_version(signatures, arguments.out, arguments.ids_only, run_directory)
+        with Progress("writing the SavedModel"):
+            run = run_of(arguments.model)
+            path = export_version(signatures, arguments.out, arguments.ids_only, run)
         say(f"wrote the SavedModel to {path}")
     if arguments.check:
         _check(signatures, path)
@@ -120,7 +125,8 @@ def _buckets(text):
 def _check(signatures, path):
     from keras_bert_impl.serving import TOLERANCE, largest_difference
 
-    difference = largest_difference(signatures, path)
+    with Progress("checking the SavedModel in another process"):
+        difference = largest_difference(signatures, path)
     print(f"largest difference from the model: {difference:.1e}")
     if not difference <= TOLERANCE:
         say(f"keras-bert: the outputs of {path} differ from the model's.")

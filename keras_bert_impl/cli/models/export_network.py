@@ -9,7 +9,9 @@ from keras_bert_impl.cli.common import say
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
 from keras_bert_impl.cli.kinds import FILE
 from keras_bert_impl.cli.parser import Rare
+from keras_bert_impl.cli.remembered import run_of
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.serving.formats import NAMES, exporter
 
 # Argument -> the formats that support it.
@@ -74,13 +76,15 @@ def run(arguments: Namespace, model: Any) -> None:
     if arguments.dev or arguments.task:
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(_points, examples=examples)
-    report = export(
-        model,
-        arguments.out,
-        arguments.precision or "fp32",
-        max_drop=arguments.max_drop,
-        **settings,
-    )
+    with Progress(f"writing and checking the {name} model"):
+        report = export(
+            model,
+            arguments.out,
+            arguments.precision or "fp32",
+            max_drop=arguments.max_drop,
+            run=run_of(arguments.model),
+            **settings,
+        )
     line = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
     if report.before is not None:
         line += f", score {report.before:.2f} before and {report.after:.2f} after"

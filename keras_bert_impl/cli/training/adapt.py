@@ -11,7 +11,8 @@ from keras_bert_impl.pretraining.settings import AdaptationSettings
 
 EXAMPLE = (
     "  keras-bert adapt --model DIR corpus.txt --out adapted adapt_steps=5000\n"
-    "  keras-bert finetune --model adapted/run/model --train train.csv --dev dev.csv --out run"
+    "  keras-bert finetune --model adapted/run/model --out run \\\n"
+    "      --train train.csv --dev dev.csv --text review --label stars"
 )
 
 
@@ -64,7 +65,6 @@ def run(arguments: Namespace) -> None:
         arguments.out,
         strategy=prepared_strategy(arguments),
         resume=arguments.resume,
-        progress=say,
         **dataclasses.asdict(settings),
     )
     if is_chief():

@@ -9,8 +9,8 @@ from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE
 from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
-    "  keras-bert augment --model DIR --train train.csv --text review --label stars "
-    "--out more.jsonl\n"
+    "  keras-bert augment --model DIR --train train.csv \\\n"
+    "      --text review --label stars --out more.jsonl\n"
     "  keras-bert augment --model DIR --task mrpc --data glue --out more.jsonl"
 )
 

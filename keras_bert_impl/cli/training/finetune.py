@@ -15,7 +15,7 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_more, read_train_and_dev
-from keras_bert_impl.cli.kinds import MODEL, PATH, check_model
+from keras_bert_impl.cli.kinds import GRID, MODEL, PATH, check_model
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import options_of
 from keras_bert_impl.cli.settings import add_settings, given_settings, overrides_of, read_grid
@@ -25,13 +25,12 @@ from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings
 
 EXAMPLE = (
-    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 --text body --label tag "
-    "--out run\n"
-    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --seeds 1,2,3 --sweep"
+    "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
+    "      --text body --label tag --out run\n"
+    "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --sweep"
 )
 _MAIN = (
-    "epochs", "batch_size", "learning_rate", "max_length", "warmup", "dropout", "tuning",
-    "keep_best", "patience", "dtype", "seed",
+    "epochs", "batch_size", "learning_rate", "max_length", "tuning", "keep_best", "dtype", "seed",
 )  # fmt: skip
 
 _PAPER = "paper"
@@ -67,6 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--sweep",
         nargs="?",
         const=_PAPER,
+        type=GRID,
         metavar="FILE.yaml",
         help="train with each combination of settings, and compare them on --dev; the file has "
         f"lines `setting: [value, ...]`; default: those of the BERT paper, {grid}",
@@ -187,7 +187,6 @@ def _adapt(text, directory, settings, of_adaptation, how):
             settings["model"],
             text,
             directory,
-            progress=say,
             **how,
             **common,
             **of_adaptation,

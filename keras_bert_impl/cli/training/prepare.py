@@ -4,9 +4,8 @@ from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_documents, positive_int, print_json
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
-from keras_bert_impl.io.progress import Progress
 
-EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary/ --out records --held-out 0.01"
+EXAMPLE = "  keras-bert prepare corpus.txt --tokenizer vocabulary --out records"
 TENSORFLOW_ALONE = True
 
 
@@ -88,11 +87,11 @@ def _add_processes(parser):
 def run(arguments: Namespace) -> None:
     """Reads the text and writes the records."""
     from keras_bert_impl.pretraining.corpus.build_worker import keep_freed_memory
-    from keras_bert_impl.pretraining.corpus.preparation import prepare
+    from keras_bert_impl.pretraining.corpus.preparation import prepare, shown_progress
     from keras_bert_impl.tokenizers import Tokenizer
 
     keep_freed_memory()
-    with Progress("preparing", unit="documents") as shown:
+    with shown_progress() as progress:
         manifest = prepare(
             arguments.text,
             arguments.out,
@@ -106,7 +105,7 @@ def run(arguments: Namespace) -> None:
             text_field=arguments.text_field,
             num_workers=arguments.workers,
             seed=arguments.seed,
-            progress=lambda counts: shown.update(counts.documents, f"{counts.tokens:,} tokens"),
+            progress=progress,
             runner=arguments.runner,
             runner_options=arguments.runner_option,
         )

@@ -11,12 +11,12 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
 
-EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4 total_steps=10000
+EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4
   keras-bert pretrain records --out run --recipe electra_small batch_size=256"""
 
 _MAIN = (
     "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",
-    "mask_unit", "mask_rate", "optimizer", "evaluate_every", "dtype", "seed",
+    "mask_unit", "mask_rate", "optimizer", "dtype", "seed",
 )  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "records",
         type=FOLDER,
-        help="the --out of `keras-bert prepare`, or a copy such as gs://bucket/records",
+        help="the --out of `keras-bert prepare`, or gs://bucket/records",
     )
     add_run(parser).add_argument("--json", action="store_true", help="print the scores as JSON")
     add_settings(parser, PretrainSettings, recipes(), _MAIN)

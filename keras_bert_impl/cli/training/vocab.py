@@ -8,7 +8,7 @@ from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.progress import Progress
 
 EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
-  keras-bert vocab abstracts.txt --extend bert-base-uncased --add 1000 --out bert-medical"""
+  keras-bert vocab abstracts.txt --extend bert-base-uncased --out bert-medical"""
 TENSORFLOW_ALONE = True
 
 

@@ -14,7 +14,7 @@ from keras_bert_impl.io.progress import Progress
 
 EXAMPLE = (
     "  keras-bert drift --model run --served last-week.csv\n"
-    "  keras-bert drift --model run --reference dev.csv --served today.csv --text review --check"
+    "  keras-bert drift --model run --reference dev.csv --served today.csv \\\n      --text review --check"
 )
 _MOST_CLASSES = 10  # lines of the table
 

@@ -9,7 +9,7 @@ from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
 EXAMPLE = (
     "  keras-bert embed --model DIR folder --out vectors.npy\n"
-    "  keras-bert embed --model DIR notes.txt rows.csv --text body --out vectors.parquet"
+    "  keras-bert embed --model DIR rows.csv --text body --out vectors.parquet"
 )
 
 

@@ -16,8 +16,8 @@ from keras_bert_impl.io.progress import Progress
 EXAMPLE = (
     "  keras-bert predict --model run --input new.csv --out predicted.csv\n"
     "  keras-bert predict --model run --input reviews.txt\n"
-    "  echo 'a joy from start to end' | keras-bert predict --model run --input - --json\n"
-    "  keras-bert predict --model run --input asked.jsonl --text question --pair context\n"
+    "  echo 'a joy to the end' | keras-bert predict --model run --input - --json\n"
+    "  keras-bert predict --model run --input asked.jsonl \\\n      --text question --pair context\n"
     "  keras-bert predict --model run --input choices.jsonl"
 )
 

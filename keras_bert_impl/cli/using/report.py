@@ -11,8 +11,9 @@ from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
     "  keras-bert report run\n"
-    "  keras-bert report run --dev dev.csv --text review --label stars --pictures figures\n"
-    "  keras-bert report run-a run-b --dev dev.csv --text review --label stars --out a-and-b.html"
+    "  keras-bert report sweep\n"
+    "  keras-bert report run --dev dev.csv --text review --label stars \\\n      --pictures figures\n"
+    "  keras-bert report run-a run-b --dev dev.csv --text review \\\n      --label stars --out a-and-b.html"
 )
 
 
@@ -20,13 +21,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     group = parser.add_argument_group("runs and output")
     group.add_argument(
-        "run", nargs="+", type=FOLDER, metavar="RUN", help="run directory, or several to compare"
+        "run",
+        nargs="+",
+        type=FOLDER,
+        metavar="RUN",
+        help="run directory; several, or a set, to compare",
     )
     group.add_argument(
         "--out",
         type=OUTPUT_FILE,
         metavar="FILE",
-        help="page to write; default: report.html in the run, or comparison.html",
+        help="page to write; default: report.html in the run, comparison.html in the set or here",
     )
     group.add_argument(
         "--pictures",
@@ -45,13 +50,15 @@ check = check_examples
 def run(arguments: Namespace) -> None:
     """Prints where the page is."""
     from keras_bert_impl.reports import write_comparison, write_report
+    from keras_bert_impl.reports.run_files import runs_of
 
-    if len(arguments.run) > 1:
+    run, *others = arguments.run
+    is_set = len(runs_of(run)) > 1
+    if others or is_set:
         examples = read_examples(arguments, "dev") if has_data(arguments) else None
-        out = arguments.out or "comparison.html"
+        out = arguments.out or Path("" if others else run) / "comparison.html"
         path = write_comparison(arguments.run, out, examples, arguments.pictures)
     else:
-        run = arguments.run[0]
         known = _model_and_examples(run, arguments)
         path = write_report(run, *known, arguments.out, arguments.pictures)
     print(f"wrote {path}")

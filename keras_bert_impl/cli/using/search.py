@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from keras_bert_impl.cli.common import positive_int, print_json
 from keras_bert_impl.cli.kinds import FILE, MODEL
 
-EXAMPLE = '  keras-bert search --model DIR --vectors vectors.npy "how to mend a bicycle" --top 5'
+EXAMPLE = '  keras-bert search --model DIR --vectors vectors.npy "mend a bicycle" --top 5'
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from keras_bert_impl.io.errors import InputError
 
 EXAMPLE = (
     "  keras-bert serve models/reviews\n"
-    '  curl -d \'{"instances": ["a joy"]}\' http://localhost:8501/v1/models/reviews:predict'
+    '  curl -d \'{"instances": ["a joy"]}\' localhost:8501/v1/models/reviews:predict'
 )
 USES_TENSORFLOW = False  # imported when folder and port are known to be usable
 _PACKAGES = ("uvicorn", "starlette", "prometheus_client")

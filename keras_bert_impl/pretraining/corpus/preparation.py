@@ -10,12 +10,13 @@ import logging
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress as Bar
 from keras_bert_impl.pretraining.corpus import (
     blocks,
     build_worker,
@@ -61,6 +62,13 @@ class Progress:
             f"{self.documents:,} documents, {self.examples:,} examples, {self.tokens:,} tokens, "
             f"{rate:,.0f} tokens/s"
         )
+
+
+@contextlib.contextmanager
+def shown_progress() -> Iterator[Callable[[Progress], None]]:
+    """Yields a function for the `progress` of `prepare` that shows a bar on stderr."""
+    with Bar("preparing", unit="documents") as bar:
+        yield lambda counts: bar.update(counts.documents, f"{counts.tokens:,} tokens")
 
 
 @known_arguments("prepare")

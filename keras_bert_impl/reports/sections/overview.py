@@ -8,6 +8,7 @@ from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.reports.text import number
+from keras_bert_impl.tasks.data.labels import join_names
 
 # Of a report line: not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
@@ -170,6 +171,8 @@ def _again(run):
         name: _mapping(run.data, name).get("source") for name in _SETS
     }
     for name, value in options.items():
+        if isinstance(value, list):
+            value = join_names(value)
         if name != "seed" and value not in (None, False, ""):  # the seed is a setting
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     words += ["--out", f"{run.path}-again"]

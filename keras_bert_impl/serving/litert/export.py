@@ -13,6 +13,11 @@ from keras_bert_impl.serving.network.networks import encoder_of, network_of, wei
 from keras_bert_impl.serving.network.parts import input_names
 
 _LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and names
+_USE = """\
+from ai_edge_litert.interpreter import Interpreter
+model = Interpreter("model.tflite").get_signature_runner()
+print(model.get_input_details(), model.get_output_details())
+"""
 _FILE = "model.tflite"
 
 
@@ -29,13 +34,14 @@ def export_litert(
         directory: written to a temporary folder and renamed.
         precision: `"fp32"`; `"fp16"`: 16-bit weights, 32-bit computation; or `"int8"`: 8-bit
             weights, with activation scales computed at run time.
-        **how: `texts`, `measure`, `max_drop`; see `export_network`, also for errors.
+        **how: `texts`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
 
     Example:
         from keras_bert_impl.serving.litert import export_litert
         export_litert(load_tuned("run"), "served")
     """
-    return export_network(model, directory, Format("LiteRT", _write, _session), precision, **how)
+    litert_format = Format("LiteRT", _write, _session, _USE)
+    return export_network(model, directory, litert_format, precision, **how)
 
 
 def _write(model, directory, precision, batches):

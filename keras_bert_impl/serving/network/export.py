@@ -7,9 +7,11 @@ from pathlib import Path
 
 import keras
 
+from keras_bert_impl.cards import save_card
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.serving.network.card import model_card
 from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.proof import answered_by, features_of, relative_difference
 
@@ -30,11 +32,13 @@ class Format:
             of features (a list, or None), that writes the model to the directory.
         session: function of the directory and an `EncoderConfig`; returns a function that maps
             features to outputs by name in the format's runtime.
+        use: lines of Python that load the files and print the inputs and outputs, for the card.
     """
 
     name: str
     write: Callable
     session: Callable
+    use: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +66,11 @@ def export_network(
     calibration: list[str] | None = None,
     measure: Callable[[keras.Model], float] | None = None,
     max_drop: float | None = None,
+    run: str | Path | None = None,
 ) -> Report:
     """Writes the network of a model, with the tokenizer and `config.json` as in a model directory.
+
+    The directory also has `README.md`, a model card.
 
     The export is compared with the model in its runtime; the directory appears, complete, only if
     it passes.
@@ -76,6 +83,7 @@ def export_network(
         calibration: for `"int8"`, texts that the activation scales are computed from.
         measure: function of a task model that returns its score in points, higher is better.
         max_drop: maximum drop of the score in points.
+        run: run directory, whose scores and settings go into the model card.
 
     Raises:
         InputError: a model that the format does not support, incompatible arguments, outputs that
@@ -93,7 +101,17 @@ def export_network(
             before, after = _measure(session, model, measure, max_drop)
         size = sum(file.stat().st_size for file in temporary.iterdir())
         _write_more(model, temporary)
-    return Report(difference, before, after, size)
+        report = Report(difference, before, after, size)
+        card = model_card(
+            model,
+            Path(directory).absolute().name,
+            f"{file_format.name} in {precision}",
+            file_format.use,
+            _check_in_words(report),
+            run,
+        )
+        save_card(card, temporary, directory)
+    return report
 
 
 def _check(precision, calibration, measure, max_drop):
@@ -135,6 +153,18 @@ def _measure(session, model, measure, max_drop):
             "nothing was written."
         )
     return before, after
+
+
+def _check_in_words(report):
+    text = (
+        f"The outputs are within {report.difference:.1g} of those of the Keras model, relative to "
+        "their root mean square."
+    )
+    if report.before is not None:
+        text += (
+            f" The score is {report.before:.2f} before the export, and {report.after:.2f} after."
+        )
+    return text
 
 
 def _write_more(model, directory):

@@ -10,6 +10,11 @@ from keras_bert_impl.serving.network.export import Format, Report, export_networ
 from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.onnx.graph import Graph
 
+_USE = """\
+import onnxruntime
+session = onnxruntime.InferenceSession("model.onnx")
+print([one.name for one in session.get_inputs()], [one.name for one in session.get_outputs()])
+"""
 _LARGE = 2**31 - 2**24  # bytes; a protocol buffer file holds 2 GiB, including graph and names
 
 
@@ -31,13 +36,13 @@ def export_onnx(
             multiplied in 8 bits. With `calibration`, only standard operators are used; without,
             activation scales are computed at run time.
         fused: whether to use operators of ONNX Runtime; see `write_graph`.
-        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for errors.
+        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
 
     Example:
         from keras_bert_impl.serving.onnx import export_onnx
         export_onnx(load_tuned("run"), "served")
     """
-    onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session)
+    onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session, _USE)
     return export_network(model, directory, onnx_format, precision, **how)
 
 

@@ -13,6 +13,12 @@ from keras_bert_impl.serving.onnx import export as onnx_export
 from keras_bert_impl.serving.openvino.compression import compress
 from keras_bert_impl.serving.openvino.session import Session
 
+_USE = """\
+import openvino
+exact = {"INFERENCE_PRECISION_HINT": "f32"}
+model = openvino.Core().compile_model("model.xml", "CPU", exact)
+print(model.inputs, model.outputs)
+"""
 _FILE = "model.xml"
 
 
@@ -34,13 +40,13 @@ def export_openvino(
         precision: `"fp32"`; `"fp16"`: 16-bit weights; or `"int8"`: 8-bit weights of dense layers
             and embeddings. With `calibration`, embeddings stay in 32 bits, and activations are
             quantized to 8 bits with scales computed from the texts.
-        **how: `texts`, `calibration`, `measure`, `max_drop`; see `export_network`, also for errors.
+        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
 
     Example:
         from keras_bert_impl.serving.openvino import export_openvino
         export_openvino(load_tuned("run"), "served")
     """
-    openvino_format = Format("OpenVINO", _write, _session)
+    openvino_format = Format("OpenVINO", _write, _session, _USE)
     return export_network(model, directory, openvino_format, precision, **how)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.progress import Progress
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,13 +33,15 @@ class LabelledExamples:
     """Base class of the labelled examples of all tasks.
 
     A subclass is a frozen dataclass. `labels` is None for unlabeled examples, `source` the name of
-    the data in messages, `skipped` the location and reason of each skipped row.
+    the data in messages, `skipped` the location and reason of each skipped row, `read_with` the
+    fields of `ExampleSource` that a reader was given, its file as `dev`, or None for other data.
     """
 
     texts: list
     labels: list | None
     source: str
     skipped: tuple[str, ...]
+    read_with: dict[str, Any] | None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -67,6 +70,7 @@ class Examples(LabelledExamples):
         source: the file.
         lines: the line that each text ended on.
         skipped: location and reason for each skipped row.
+        read_with: how a file was read; see `LabelledExamples`.
     """
 
     texts: list
@@ -76,6 +80,7 @@ class Examples(LabelledExamples):
     source: str = "examples"
     lines: list[int] | None = None
     skipped: tuple[str, ...] = ()
+    read_with: dict[str, Any] | None = None
 
     @property
     def is_numeric(self) -> bool:
@@ -263,7 +268,7 @@ def examples_of(
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Applies a function to each item and returns the results of the valid ones.
+    """Applies a function to each row and returns the valid results; shows the progress.
 
     Args:
         function: raises `InputError` for an invalid item.
@@ -271,13 +276,15 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
         skipped: list that these error messages are appended to; None to raise the first error.
     """
     results = []
-    for item in items:
-        try:
-            results.append(function(item))
-        except InputError as error:
-            if skipped is None:
-                raise
-            skipped.append(str(error))
+    with Progress("reading", unit="rows", at_once=False) as progress:
+        for count, item in enumerate(items, start=1):
+            try:
+                results.append(function(item))
+            except InputError as error:
+                if skipped is None:
+                    raise
+                skipped.append(str(error))
+            progress.update(count)
     return results
 
 

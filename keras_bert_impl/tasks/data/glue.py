@@ -138,7 +138,10 @@ def read_glue(
         id=spec.id,
     )
     rows = tsv_rows(path, layout, None if has_header else spec.columns)
-    return with_names(examples_of(path, rows, layout, skip_bad_rows), spec.labels, spec.metrics)
+    examples = examples_of(path, rows, layout, skip_bad_rows)
+    read_with = {"task": task, "data": str(directory), "skip_bad_rows": skip_bad_rows}
+    examples = dataclasses.replace(examples, read_with=read_with)
+    return with_names(examples, spec.labels, spec.metrics)
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:

@@ -44,7 +44,9 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
             "empty."
         )
     train, dev = _part(examples, ~is_held), _part(examples, is_held)
-    return train, dataclasses.replace(dev, source=f"{examples.source} (held out)")
+    read_with = examples.read_with and examples.read_with | {"dev_split": share, "seed": seed}
+    source = f"{examples.source} (held out)"
+    return train, dataclasses.replace(dev, source=source, read_with=read_with)
 
 
 def _strata(examples):

@@ -1,6 +1,7 @@
 """Readers of tables of labelled text: CSV, TSV, JSON, Arrow and Parquet."""
 
 import csv
+import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from keras_bert_impl.tasks.data.typed_rows import LONGEST_ROW, Rows, check_size
 
 _JSON = (".jsonl", ".ndjson", ".json")
 FORMATS = (".csv", ".tsv", *_JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
+_COLUMNS = ("text", "pair", "negative", "label", "id", "label_separator")
 _DELIMITERS = (",", ";", "\t", "|")  # for .csv files, tried in this order
 
 
@@ -79,7 +81,11 @@ def read_table(
     path = Path(path)
     layout = Layout(text, pair, label, labels, numeric, allow_empty, id, label_separator, negative)
     table = open_table(path, layout, delimiter)
-    return examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
+    examples = examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
+    read_with = {name: getattr(layout, name) for name in _COLUMNS}
+    read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
+    read_with |= {"skip_bad_rows": skip_bad_rows, "regression": numeric}
+    return dataclasses.replace(examples, read_with=read_with)
 
 
 def read_texts_of(

@@ -82,6 +82,7 @@ def read_choices(
         source=str(path),
         lines=lines,
         skipped=tuple(skipped or ()),
+        read_with=None if labels else {"dev": str(path), "skip_bad_rows": skip_bad_rows},
     )
 
 

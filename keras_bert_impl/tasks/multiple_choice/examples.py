@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ class ChoiceExamples(LabelledExamples):
         source: file name.
         lines: list of int, last line of each example; None if not from a file.
         skipped: tuple of str: location and reason for each skipped row.
+        read_with: how a file was read; see `LabelledExamples`.
     """
 
     texts: list
@@ -30,6 +32,7 @@ class ChoiceExamples(LabelledExamples):
     source: str = "examples"
     lines: list | None = None
     skipped: tuple = ()
+    read_with: dict[str, Any] | None = None
 
 
 def score_choices(

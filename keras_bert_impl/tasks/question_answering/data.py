@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
@@ -27,6 +28,7 @@ class QuestionExamples(LabelledExamples):
         titles: list of str, article of each context.
         source: file name.
         skipped: tuple of str: location and reason for each skipped question.
+        read_with: how a file was read; see `LabelledExamples`.
     """
 
     ids: list
@@ -37,6 +39,7 @@ class QuestionExamples(LabelledExamples):
     titles: list
     source: str = "examples"
     skipped: tuple = ()
+    read_with: dict[str, Any] | None = None
 
     def __len__(self):
         return len(self.ids)
@@ -116,6 +119,7 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
         titles,
         source=str(path),
         skipped=tuple(skipped or ()),
+        read_with={"dev": str(path), "skip_bad_rows": skip_bad_rows},
     )
 
 

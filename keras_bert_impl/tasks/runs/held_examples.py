@@ -1,5 +1,6 @@
 """Labelled texts in memory, for `finetune`."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,28 @@ def as_examples(data: Any, name: str) -> LabelledExamples:
             f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
         )
     return Examples(texts, labels, source=name)
+
+
+def read_options(
+    train: LabelledExamples, dev: LabelledExamples, task: str | None
+) -> dict[str, Any] | None:
+    """Returns the options with which `keras-bert` reads the examples of a run again.
+
+    Args:
+        task: name of the task, unless the examples name theirs, as those of GLUE.
+
+    Returns:
+        Fields of `ExampleSource`, and `task`, `dev_split`, `seed`; None if `dev` is not from a file.
+    """
+    if dev.read_with is None:
+        return None
+    options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}
+    if options.get("dev_split"):
+        options["train"], options["dev"] = options["dev"], None
+    for name in ("train", "dev", "data"):
+        if options.get(name):
+            options[name] = str(Path(options[name]).absolute())
+    return options
 
 
 def _as_list(values, name):

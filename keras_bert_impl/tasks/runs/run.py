@@ -21,7 +21,7 @@ from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
 from keras_bert_impl.tasks.runs.data_summary import summarize
 from keras_bert_impl.tasks.runs.distillation import IntermediateLayers, RDrop, SoftTargets
-from keras_bert_impl.tasks.runs.held_examples import as_examples
+from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options
 from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
 from keras_bert_impl.tasks.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
@@ -92,7 +92,8 @@ def finetune(
         more_dev: name -> further examples to score the model on, such as MNLI's mismatched set.
             Their scores are named `NAME/...`; their predictions are in a folder of that name.
         keep_checkpoints: whether a finished run keeps its checkpoints.
-        read_with: how a command read the examples, which `predict` and `evaluate` read again.
+        read_with: how a command read the examples, for `keras-bert predict` and `evaluate`.
+            Default: how their reader did.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
@@ -143,6 +144,7 @@ def finetune(
     else:
         if is_chief():
             summary = summarize(tuned, train, dev)
+            read_with = read_with or read_options(train, dev, task.name)
             run.note({"summary": dataclasses.asdict(summary), "read_with": read_with})
             _show(verbose, *summary.lines(), *_plan(tuned, config, data[0]), *summary.advice())
         callbacks = list(callbacks)

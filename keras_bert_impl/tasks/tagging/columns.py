@@ -71,7 +71,8 @@ def read_columns(
             "another, or label=None for words without labels."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
-    return _read(path, rows, labels, skip_bad_rows)
+    columns = {"text": str(word), "label": str(label), "word_prefix": word_prefix}
+    return _read(path, rows, labels, skip_bad_rows, columns)
 
 
 def read_conllu(
@@ -100,11 +101,13 @@ def read_conllu(
     """
     if label not in (None, *_CONLLU_COLUMNS):
         raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
-    return _read(path, functools.partial(_conllu_rows, path, label, {}), labels, skip_bad_rows)
+    rows = functools.partial(_conllu_rows, path, label, {})
+    return _read(path, rows, labels, skip_bad_rows, {"label": label})
 
 
-def _read(path, rows, labels, skip_bad_rows):
+def _read(path, rows, labels, skip_bad_rows, columns):
     """Reads `TaggedExamples`; `rows` converts the lines of a sentence to a list of `_Row`."""
+    read_with = {"dev": str(path), "labels": labels, "skip_bad_rows": skip_bad_rows} | columns
     skipped = [] if skip_bad_rows else None
     sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
     found = {row.label for rows in sentences for row in rows if row.label is not None}
@@ -125,6 +128,7 @@ def _read(path, rows, labels, skip_bad_rows):
         source=str(path),
         lines=lines,
         skipped=tuple(skipped or ()),
+        read_with=read_with,
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class TaggedExamples(LabelledExamples):
         source: file name.
         lines: lines of the words of each sentence; None if not from a file.
         skipped: location and reason for each skipped sentence.
+        read_with: how a file was read; see `LabelledExamples`.
     """
 
     texts: list[list[str]]
@@ -35,6 +37,7 @@ class TaggedExamples(LabelledExamples):
     source: str = "examples"
     lines: list[list[int]] | None = None
     skipped: tuple[str, ...] = ()
+    read_with: dict[str, Any] | None = None
 
     def where(self, position: int, word: int = 0) -> str:
         """Returns the file and line of a word, for error messages."""

@@ -24,7 +24,8 @@ def exported(directory, error=0.0, **how):
 
         return outputs
 
-    return export.export_network(model, directory, export.Format("Keras", write, session), **how)
+    keras = export.Format("Keras", write, session, "print('loaded')\n")
+    return export.export_network(model, directory, keras, **how)
 
 
 def test_rejects_outputs_that_differ_too_much(tmp_path):
@@ -60,6 +61,21 @@ def test_rejects_scores_that_drop(tmp_path):
     assert not directory.exists()
     report = exported(directory, measure=scores(80.0, 79.6), max_drop=0.5)
     assert (report.before, report.after) == (80.0, 79.6)
+    card = (directory / "README.md").read_text()
+    assert "Exported to Keras in fp32" in card and "```python\nprint('loaded')\n```" in card
+    assert "The score is 80.00 before the export, and 79.60 after." in card
+
+
+def test_the_card_has_the_scores_of_the_run_and_is_kept_if_edited(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "scores.json").write_text('{"accuracy": 0.875}')
+    exported(tmp_path / "served", run=tmp_path / "run")
+    card = tmp_path / "served" / "README.md"
+    assert "| accuracy | 0.875 |" in card.read_text()
+    assert "`negative`, `positive`" in card.read_text()
+    card.write_text(card.read_text() + "For reviews of films only.\n")
+    exported(tmp_path / "served", run=tmp_path / "run")
+    assert card.read_text().endswith("For reviews of films only.\n")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.tasks import load_tuned
+from keras_bert_impl.tasks import load_tuned, read_table
+from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.runs.run import finetune as finetune_in_python
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 from tests.tasks.helpers import examples, save_base
 
@@ -335,3 +337,17 @@ def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
     assert main([*finetune(folder, out="cut"), *settings]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert "all checkpoints are damaged" in error and "ckpt-2" in error
+
+
+def test_a_run_made_in_python_remembers_how_its_tables_were_read(folder, tmp_path, capsys):
+    train = read_table(folder / "train.csv", text="review", label="sentiment")
+    run = str(tmp_path / "run")
+    # The sixteen examples with their labels, of which a quarter is held out.
+    finetune_in_python(folder / "base", *hold_out(train, 0.25, 5), run, epochs=1, max_length=16)
+    capsys.readouterr()
+    assert main(["evaluate", "--model", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(
+        (tmp_path / "run/scores.json").read_text()
+    )
+    assert main(["predict", "--model", run, "--input", str(folder / "dev.csv")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 16

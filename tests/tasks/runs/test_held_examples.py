@@ -5,9 +5,12 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.registry import task_of
-from keras_bert_impl.tasks.runs.held_examples import as_examples
+from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options
 from keras_bert_impl.tasks.runs.run import finetune
+from keras_bert_impl.tasks.tagging.columns import read_columns
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from tests.tasks.helpers import examples, save_base
 
@@ -75,3 +78,25 @@ def test_finetunes_on_texts_in_memory(tmp_path):
     finetune(tmp_path / "base", data, data, tmp_path / "run", epochs=1, verbose=0)  # no epochs left
     with pytest.raises(InputError, match="other train texts"):
         finetune(tmp_path / "base", examples(12), data, tmp_path / "run", epochs=1, verbose=0)
+
+
+def test_options_of_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all.csv").write_text("a;b\n" + "one;x\ntwo;y\n" * 4)
+    table = read_table("all.csv", text="a", label="b", delimiter=";")
+    found = read_options(table, table, None)
+    assert (found["text"], found["label"], found["delimiter"]) == ("a", "b", ";")
+    assert found["train"] == found["dev"] == str(tmp_path / "all.csv")
+    found = read_options(*hold_out(table, 0.25, seed=7), None)
+    assert (found["dev_split"], found["seed"], found["dev"]) == (0.25, 7, None)
+    assert found["train"] == str(tmp_path / "all.csv")
+
+
+def test_options_of_tagged_words_and_of_texts_in_memory(tmp_path):
+    (tmp_path / "words.txt").write_text("B-X 0 one\n")
+    tagged = read_columns(tmp_path / "words.txt", word=2, label=0)
+    found = read_options(tagged, tagged, "tagging")
+    assert (found["task"], found["text"], found["label"]) == ("tagging", "2", "0")
+    in_memory = as_examples((["one"], ["x"]), "dev")
+    assert read_options(tagged, in_memory, "tagging") is None
+    assert read_options(in_memory, tagged, "tagging")["train"] is None

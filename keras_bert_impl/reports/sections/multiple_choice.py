@@ -1,0 +1,69 @@
+"""Sections of multiple choice: the score, and prompts with a wrong ending chosen."""
+
+import numpy as np
+
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.run_files import read_predictions
+from keras_bert_impl.reports.sections.classification import HOW, errors_html
+from keras_bert_impl.reports.statistics import bootstrap
+from keras_bert_impl.reports.subject import Subject, check_count
+from keras_bert_impl.reports.text import Html, user_text
+
+_MOST_ERRORS = 20
+
+
+def sections(subject: Subject) -> list[Section]:
+    """Returns the sections for `ChoiceExamples`; none without predictions or answers."""
+    found, answers = _probabilities(subject), subject.examples.labels
+    if found is None or answers is None:
+        return []
+    if any(np.isnan(row).any() for row in found):
+        text = "Some scores are NaN: the training diverged. Lower the learning rate."
+        return [Section("Scores", page.paragraph(text))]
+    chosen = np.array([row.argmax() for row in found])
+    is_right = chosen == np.array(answers)
+    caption = f"{len(is_right):,} examples of {subject.examples.source}"
+    rows = [["accuracy", bootstrap(np.mean, is_right.astype("float64"))]]
+    html = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
+    return [Section("Scores", html), _errors(subject, found, chosen, is_right)]
+
+
+def _probabilities(subject):
+    """Returns the probabilities `[endings]` of each prompt, of the run's file or of its model."""
+    found = read_predictions(subject.run)
+    if found is None:
+        model = subject.model
+        return None if model is None else model.predict(subject.examples.texts, verbose=0)
+    _, rows = found
+    check_count(subject, len(rows))
+    return [np.array([cell for cell in row[1:] if cell], "float64") for row in rows]
+
+
+def _errors(subject, found, chosen, is_right):
+    examples, boxes = subject.examples, []
+    answers = np.array(examples.labels)
+    of_answers = np.array([row[answer] for row, answer in zip(found, answers, strict=True)])
+    wrong = np.flatnonzero(~is_right)
+    for row in wrong[np.argsort(of_answers[wrong], kind="stable")][:_MOST_ERRORS]:
+        prompt, endings = examples.texts[row]
+        shares = [
+            Html(f"{user_text(ending)} ({share:.1%})")
+            for ending, share in zip(endings, found[row], strict=True)
+        ]
+        others = [shares[n] for n in range(len(shares)) if n not in (answers[row], chosen[row])]
+        lines = [
+            ("prompt", user_text(prompt)),
+            ("true", shares[answers[row]]),
+            ("predicted", shares[chosen[row]]),
+            ("others", Html("<br>".join(others))),
+            ("from", _where(examples, int(row))),
+        ]
+        boxes.append(page.example(lines if others else lines[:3] + lines[4:]))
+    return Section("Worst errors", errors_html(len(wrong), len(answers), boxes, None))
+
+
+def _where(examples, row):
+    if examples.lines is None:
+        return f"{examples.source}, example {row}"
+    return f"{examples.source}, line {examples.lines[row]}"
