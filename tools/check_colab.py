@@ -15,6 +15,7 @@ installed here.
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -143,10 +144,14 @@ class Environment:
             sys.exit(f"the packages of the list cannot be installed:\n{run.stderr}")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        """Runs its Python in an empty folder, so that only what is installed is found."""
+        """Runs its Python so that only what is installed is found: in an empty folder."""
+        variables = {
+            k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "KERAS_BACKEND")
+        }
+        command = [self.executable, *arguments]
         with tempfile.TemporaryDirectory() as folder:
             return subprocess.run(
-                [self.executable, *arguments], cwd=folder, capture_output=True, text=True
+                command, cwd=folder, env=variables, capture_output=True, text=True
             )
 
     def errors(self, source: str) -> list[str]:
