@@ -50,7 +50,7 @@ if not has("keras_bert_impl"):
         # These ask for a package named tensorflow, which has another name here.
         pip("--no-deps", "tensorflow-text==2.20.*", "keras-hub==0.26.*", "keras-nlp==0.26.*", PACKAGE)
     else:
-        pip(PACKAGE)
+        pip(PACKAGE, "pandas>=2.2,<4")
 """
 
 DEVICE = """\
