@@ -139,7 +139,7 @@ class Environment:
         self._install("--constraint", str(pins), *names)
 
     def _install(self, *arguments):
-        run = self.run("-m", "pip", "install", "--quiet", *arguments)
+        run = self.run("-m", "pip", "install", "--quiet", "--no-compile", *arguments)
         if run.returncode:
             sys.exit(f"the packages of the list cannot be installed:\n{run.stderr}")
 
