@@ -30,8 +30,10 @@ def test_a_layer():
 
 
 @pytest.mark.slow
-def test_fused_kernels():
-    run_on_jax("tests/layers/fused", XLA_FLAGS="--xla_force_host_platform_device_count=2")
+def test_fused_attention_and_loss():
+    files = "tests/training/test_vocabulary_loss.py", "tests/pretraining/test_factored_logits.py"
+    devices = "--xla_force_host_platform_device_count=2"
+    run_on_jax("tests/layers/fused", *files, XLA_FLAGS=devices)
 
 
 @pytest.mark.slow
