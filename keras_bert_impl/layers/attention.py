@@ -11,6 +11,7 @@ from keras_bert_impl.layers.adapters import Prefix
 from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
+from keras_bert_impl.layers.fused.attention import fused_attention, fused_kernel
 from keras_bert_impl.layers.rotary import RotaryPositions
 from keras_bert_impl.layers.windows import from_blocks, in_blocks, weights_of_row, with_neighbors
 
@@ -41,6 +42,9 @@ class AttentionBias(keras.layers.Layer):
         float32 `[batch, 1, 1, length]`, or `[batch, 1, length, length]` if packed or causal: 0
         where a query (second to last axis) may attend to a key (last axis). With a window,
         `[batch, 1, blocks, window, 3 * window]`: each block attends to itself and its neighbors.
+
+        On a TPU with JAX, if not causal, int32 `[batch, length]` instead, which its fused kernel
+        reads: each token's example, 0 for padding. `additive` converts it to a bias.
     """
 
     def __init__(
@@ -64,6 +68,20 @@ class AttentionBias(keras.layers.Layer):
         token_ids, padding_mask, example_ids = (
             self._with_virtual_tokens(ids) for ids in (token_ids, padding_mask, example_ids)
         )
+        if not self._returns_ids():
+            return self.additive(token_ids, padding_mask, example_ids)
+        ids = ops.ones_like(token_ids) if example_ids is None else example_ids
+        if padding_mask is not None:
+            ids = ops.where(ops.not_equal(padding_mask, 0), ids, 0)
+        return ops.cast(ids, "int32")
+
+    def _returns_ids(self):
+        return fused_kernel() == "splash" and not self.causal
+
+    def additive(
+        self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
+    ) -> Tensor:
+        """Returns the additive bias on every device, for ids that include the virtual tokens."""
         if self.window is not None:
             return self._in_window(token_ids, padding_mask, example_ids)
         if example_ids is not None:
@@ -109,6 +127,8 @@ class AttentionBias(keras.layers.Layer):
     ) -> keras.KerasTensor:
         batch, length = token_ids.shape
         length = None if length is None else length + self.num_virtual_tokens
+        if self._returns_ids():
+            return keras.KerasTensor((batch, length), dtype="int32")
         if self.window is not None:
             blocks = None if length is None else -(-length // self.window)
             shape = (batch, 1, blocks, self.window, 3 * self.window)
@@ -140,7 +160,7 @@ class SelfAttention(keras.layers.Layer):
 
     Call arguments:
         inputs: `[batch, length, hidden]`.
-        bias: float32, the output of `AttentionBias`.
+        bias: the output of `AttentionBias`.
         position_ids: int32 `[batch, length]`, for rotary positions. None means 0, 1, 2, ...
         return_attention_scores: True, False or `"logits"`.
 
@@ -226,12 +246,19 @@ class SelfAttention(keras.layers.Layer):
         value = self._split_heads(self.value(inputs))
         if self.rotary is not None:
             query, key = (self.rotary(part, position_ids) for part in (query, key))
+        query = query * self.head_dim**-0.5
+        drops = training and self.dropout.rate > 0
+        if not (drops or return_attention_scores or self.prefix is not None):
+            outputs = fused_attention(query, key, value, bias, self.window)
+            if outputs is not None:
+                return self.output_dense(self._join_heads(outputs))
+        if len(bias.shape) == 2:  # example ids
+            bias = AttentionBias(self.window).additive(bias, example_ids=bias)
         if self.window is not None:
             query, key, value = (in_blocks(part, self.window) for part in (query, key, value))
             key, value = with_neighbors(key), with_neighbors(value)
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
-        query = query * self.head_dim**-0.5
         logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")  # [b, n, q, k]
         weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)
         dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)

@@ -11,6 +11,7 @@ from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.freezing import freeze_parts
+from keras_bert_impl.layers.fused.logits import VocabularyLogits, are_logits_factored
 
 Tensor = Any  # of any Keras backend
 
@@ -47,6 +48,7 @@ class MaskedLMHead(keras.layers.Layer):
             dense layer and normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the dense layer and the normalization add a bias.
+        factored: whether to return `VocabularyLogits` inside `factored_logits`.
 
     Call arguments:
         inputs: `[batch, picks, hidden]`, hidden states of the positions to predict.
@@ -64,10 +66,12 @@ class MaskedLMHead(keras.layers.Layer):
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
         use_bias: bool = True,
+        factored: bool = False,
         **kwargs,
     ) -> None:
         super().__init__(**kwargs)
         self.embeddings = embeddings
+        self.factored = factored
         self.dense = None
         if activation is not None:
             self.dense = Dense(
@@ -97,9 +101,12 @@ class MaskedLMHead(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Tensor | VocabularyLogits:
         if self.dense is not None:
             inputs = self.layer_norm(self.dense(inputs))  # [batch, picks, width of embeddings]
+        if self.factored and are_logits_factored():
+            table, bias = self.embeddings.token_embeddings, self.output_bias
+            return VocabularyLogits(inputs, *map(ops.convert_to_tensor, (table, bias)))
         table = ops.cast(self.embeddings.token_embeddings, self.compute_dtype)
         logits = ops.matmul(inputs, ops.transpose(table))
         return ops.cast(logits, "float32") + self.output_bias

@@ -23,8 +23,13 @@ _WITH_POOLER = ("bert", "albert")
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "longformer")
 
 
-def masked_lm_head(encoder: Encoder, name: str = "masked_lm") -> MaskedLMHead:
-    """Creates the masked LM head of an encoder, which shares its token embeddings."""
+def masked_lm_head(
+    encoder: Encoder, name: str = "masked_lm", factored: bool = False
+) -> MaskedLMHead:
+    """Creates the masked LM head of an encoder, which shares its token embeddings.
+
+    `factored` is that of `MaskedLMHead`.
+    """
     config = encoder.config
     # ELECTRA generators were trained with GELU, whatever the encoder's activation.
     always_gelu = config.architecture in ("electra", "modernbert")
@@ -35,6 +40,7 @@ def masked_lm_head(encoder: Encoder, name: str = "masked_lm") -> MaskedLMHead:
         layer_norm_epsilon=config.layer_norm_epsilon,
         initializer_range=config.initializer_range,
         use_bias=config.use_bias,
+        factored=factored,
         dtype=encoder.dtype_policy,
         name=name,
     )

@@ -1,10 +1,12 @@
 """The pre-training model: an encoder with the heads of its objectives."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
@@ -21,14 +23,17 @@ from keras_bert_impl.interop import (
     write_model_directory,
 )
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.layers.fused.logits import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensors
-from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.runs.flops import encoder_flops
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tokenizers import Tokenizer  # imports TensorFlow
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -120,6 +125,13 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         outputs = [output for objective in self.objectives for output in objective.output_names]
         return name if len(outputs) > 1 else f"{output}_{name}"
 
+    def train_step(self, *args: Any, **kwargs: Any) -> Any:
+        given = self.compile_arguments()
+        if given.get("metrics") or given.get("weighted_metrics"):  # they may read the logits
+            return super().train_step(*args, **kwargs)
+        with factored_logits():
+            return super().train_step(*args, **kwargs)
+
     def loss_totals(self, x: Tensors, y: Tensors, sample_weight: Tensors) -> Tensors:
         return {
             output: ops.sum(weights)
@@ -135,6 +147,11 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             labels = objective.labels(x, y, y_pred)
             weights = objective.weights(x, sample_weight)
             for output, factor in objective.factors().items():
+                if isinstance(y_pred[output], VocabularyLogits):
+                    from keras_bert_impl.training.vocabulary_loss import vocabulary_scores
+
+                    # In the place of the logits, so that the metrics read them, too.
+                    y_pred[output] = vocabulary_scores(labels[output], y_pred[output])
                 losses = objective.losses(output, labels[output], y_pred[output])
                 total = ops.sum(losses * weights[output]) / ops.maximum(totals[output], 1.0)
                 share += factor * total
@@ -190,7 +207,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     @classmethod
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-    ) -> "Pretrainer":
+    ) -> Pretrainer:
         config = dict(config)
         state = config.pop("frozen", None)
         names = ("encoder", "objectives")
@@ -205,7 +222,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         objectives: Iterable[Objective | str],
         dtype: Any = None,
         **overrides: Any,
-    ) -> "Pretrainer":
+    ) -> Pretrainer:
         """Builds a pre-trainer with the weights of a model directory, to continue pre-training.
 
         Args:
@@ -269,5 +286,5 @@ class _OutputMean(keras.metrics.MeanMetricWrapper):
         return self._config | {"objective": serialize(self._config["objective"])}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "_OutputMean":
+    def from_config(cls, config: dict[str, Any]) -> _OutputMean:
         return cls(**deserialize_parts(config, "objective"))

@@ -12,11 +12,11 @@ PARITY = "tests/interop/test_parity.py"
 ENCODER = "tests/models/test_encoder.py"
 
 
-def run_on_jax(*tests):
+def run_on_jax(*tests, **environment):
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
-        env=os.environ | {"KERAS_BACKEND": "jax"},
+        env=os.environ | {"KERAS_BACKEND": "jax"} | environment,
         capture_output=True,
         text=True,
     )
@@ -35,5 +35,18 @@ def test_longformer():
 
 
 @pytest.mark.slow
+def test_fused_attention_and_loss():
+    files = "tests/training/test_vocabulary_loss.py", "tests/pretraining/test_factored_logits.py"
+    devices = "--xla_force_host_platform_device_count=2"
+    run_on_jax("tests/layers/fused", *files, XLA_FLAGS=devices)
+
+
+@pytest.mark.slow
 def test_everything():
-    run_on_jax("tests/layers", ENCODER, PARITY, "tests/interop/test_directory.py")
+    run_on_jax(
+        "tests/layers",
+        "--ignore=tests/layers/fused",
+        ENCODER,
+        PARITY,
+        "tests/interop/test_directory.py",
+    )

@@ -2,9 +2,6 @@
 
 import numpy as np
 
-from keras_bert_impl.pretraining import prepare, pretraining_dataset
-from keras_bert_impl.tokenizers import Tokenizer
-
 
 def make_batches(text, tokenizer_directory, directory, batch_size, length, steps, pack):
     """Writes `steps` batches of the first rows that training would read.
@@ -21,6 +18,10 @@ def make_batches(text, tokenizer_directory, directory, batch_size, length, steps
         `Path` of an `.npz` of arrays `[steps, batch_size, ...]` with the names of
         `pretraining_dataset`, prefixed with `labels.` for labels and `weights.` for weights.
     """
+    # Here, because a machine that only loads batches may have no TensorFlow.
+    from keras_bert_impl.pretraining import prepare, pretraining_dataset
+    from keras_bert_impl.tokenizers import Tokenizer
+
     records = directory / f"records-{'packed' if pack else 'padded'}-{length}"
     if not records.exists():
         tokenizer = Tokenizer.from_pretrained(tokenizer_directory)

@@ -75,7 +75,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         to_slots = ops.where(too_many, float("nan"), to_slots)
         # Global tokens are attended to in their slots, so not in the window too.
         is_local = ops.logical_and(is_real, ops.logical_not(is_global))
-        window = self.in_window(token_ids, ops.cast(is_local, "int32"), example_ids)
+        window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
         return {
             "window": ops.concatenate([window, to_slots], axis=-1),
             "row": ops.where(to_row, 0.0, _HIDDEN)[:, None],
@@ -92,9 +92,10 @@ class GlobalAttentionBias(keras.layers.Layer):
     ) -> dict[str, keras.KerasTensor]:
         batch, length = token_ids.shape
         slots = self.max_global_tokens
-        *blocks, keys = self.in_window.compute_output_spec(token_ids).shape
+        blocks = None if length is None else -(-length // self.window)
+        window = batch, 1, blocks, self.window, 3 * self.window + slots
         return {
-            "window": keras.KerasTensor((*blocks, keys + slots), dtype="float32"),
+            "window": keras.KerasTensor(window, dtype="float32"),
             "row": keras.KerasTensor((batch, 1, slots, length), dtype="float32"),
             "positions": keras.KerasTensor((batch, slots), dtype="int32"),
             "slots": keras.KerasTensor((batch, length), dtype="int32"),

@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import head_tensors
 from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.layers.fused.logits import VocabularyScores
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
@@ -56,6 +57,12 @@ class Objective:
         """Returns a dict of output to its factor (float) in the total loss."""
         return {self.name: self.weight}
 
+    @property
+    def has_default_losses(self) -> bool:
+        """Whether `losses` and `hits` are those of this class, which need no whole logits."""
+        own = type(self)
+        return own.losses is Objective.losses and own.hits is Objective.hits
+
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
         """Transforms the dataset's inputs, the encoder's and `features`, before the encoder.
 
@@ -85,10 +92,14 @@ class Objective:
 
     def losses(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
         """Computes the loss at every position of an output; by default softmax cross-entropy."""
+        if isinstance(logits, VocabularyScores):
+            return logits.losses
         return cross_entropy(labels, logits)
 
     def hits(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
         """Returns 1.0 where the prediction equals the label; the mean is the accuracy."""
+        if isinstance(logits, VocabularyScores):
+            return logits.hits
         # Same as an argmax unless logits tie. On CPUs an argmax over the vocabulary takes longer
         # than the loss.
         own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]

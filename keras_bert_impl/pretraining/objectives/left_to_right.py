@@ -43,7 +43,8 @@ class LeftToRight(Objective):
                 "left_to_right needs an encoder with causal=True in its configuration."
             )
         huggingface_config(encoder.config, self.head)  # raises if files cannot express it
-        return {self.name: masked_lm_head(encoder)(encoded["sequence_output"])}
+        head = masked_lm_head(encoder, factored=self.has_default_losses)
+        return {self.name: head(encoded["sequence_output"])}
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         return vocabulary_flops(config)

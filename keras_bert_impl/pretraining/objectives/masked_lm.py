@@ -12,10 +12,16 @@ from keras_bert_impl.pretraining.objectives.base import Objective, Tensor, Tenso
 from keras_bert_impl.training.runs.flops import vocabulary_flops
 
 
-def masked_logits(encoder: Encoder, states: Tensor, inputs: Tensors) -> Tensor:
-    """Returns logits from a new masked LM head on hidden states, at `masked_positions`."""
+def masked_logits(
+    encoder: Encoder, states: Tensor, inputs: Tensors, factored: bool = False
+) -> Tensor:
+    """Returns logits from a new masked LM head on hidden states, at `masked_positions`.
+
+    `factored` is that of `MaskedLMHead`, for logits that only an objective with default losses
+    reads.
+    """
     gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
-    return masked_lm_head(encoder)(gather(states, inputs["masked_positions"]))
+    return masked_lm_head(encoder, factored=factored)(gather(states, inputs["masked_positions"]))
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -38,7 +44,8 @@ class MaskedLM(Objective):
     features = ("masked_positions",)
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
-        return {self.name: masked_logits(encoder, encoded["sequence_output"], inputs)}
+        states = encoded["sequence_output"]
+        return {self.name: masked_logits(encoder, states, inputs, self.has_default_losses)}
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         return predictions * vocabulary_flops(config)

@@ -51,6 +51,7 @@ class SpanBoundary(Objective):
             config.hidden_dim,
             layer_norm_epsilon=config.layer_norm_epsilon,
             initializer_range=config.initializer_range,
+            factored=self.has_default_losses,
             dtype=dtype,
             name=self.name,
         )
@@ -80,6 +81,7 @@ class SpanBoundaryHead(keras.layers.Layer):
         embeddings: their token table is the output matrix.
         hidden_dim: Width of the first layer; the second is as wide as the embeddings.
         initializer_range: Standard deviation of the initial weights.
+        factored: That of `MaskedLMHead`.
 
     Call arguments:
         before, after: `[batch, predictions, hidden]`. Hidden states beside the span.
@@ -97,6 +99,7 @@ class SpanBoundaryHead(keras.layers.Layer):
         hidden_dim: int,
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
+        factored: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -115,6 +118,7 @@ class SpanBoundaryHead(keras.layers.Layer):
             embeddings,
             layer_norm_epsilon=layer_norm_epsilon,
             initializer_range=initializer_range,
+            factored=factored,
             dtype=self.dtype_policy,
             name="words",
         )

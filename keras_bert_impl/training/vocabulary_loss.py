@@ -1,0 +1,107 @@
+"""Cross-entropy over a vocabulary in blocks, on the JAX backend.
+
+The logits `[positions, vocabulary]` are computed for a block of the vocabulary at a time, and again
+for the gradient, so that they are never whole in memory. docs/decisions/cross-entropy.md has the
+measurements.
+
+Shape legend: p = positions; v = vocabulary; w = width.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from keras_bert_impl.layers.fused.logits import VocabularyLogits, VocabularyScores
+
+_LARGEST_BLOCK = 4096  # tokens
+_TILE = 128  # of accelerators; blocks are multiples
+_NOTHING = -1e30  # logit of the rows that fill the last block; finite, so that 0 * it is 0
+
+
+def vocabulary_scores(labels: Any, logits: VocabularyLogits) -> VocabularyScores:
+    """Computes the cross-entropy at each position, and whether the label has the largest logit.
+
+    Args:
+        labels: integers `[...]`.
+        logits: of states `[..., width]`.
+
+    Returns:
+        `VocabularyScores`. The losses have a gradient.
+
+    Example:
+        import jax.numpy as jnp
+        from keras_bert_impl.layers.fused.logits import VocabularyLogits
+        from keras_bert_impl.training.vocabulary_loss import vocabulary_scores
+        logits = VocabularyLogits(jnp.ones((1, 2)), jnp.zeros((4, 2)), jnp.zeros(4))
+        vocabulary_scores([1], logits).losses  # log 4
+    """
+    labels = jnp.asarray(labels, "int32")
+    states = logits.states.reshape(-1, logits.states.shape[-1])
+    losses, hits = _losses(labels.reshape(-1), states, logits.table, logits.bias)
+    return VocabularyScores(losses.reshape(labels.shape), hits.reshape(labels.shape))
+
+
+@jax.custom_vjp
+def _losses(labels, states, table, bias):
+    return _forward(labels, states, table, bias)[0]
+
+
+def _forward(labels, states, table, bias):
+    def add(sums, block):
+        highest, total, own = sums  # each `[p]`
+        logits, place, is_own = _of_block(block, labels, states)
+        of_label = jnp.take_along_axis(logits, place, axis=-1, mode="clip")[:, 0]
+        higher = jnp.maximum(highest, logits.max(-1))
+        total = total * jnp.exp(highest - higher) + jnp.exp(logits - higher[:, None]).sum(-1)
+        return (higher, total, jnp.where(is_own, of_label, own)), None
+
+    positions = jnp.zeros(len(labels), "float32")
+    first = positions + 2 * _NOTHING, positions, positions
+    (highest, total, own), _ = jax.lax.scan(add, first, _blocks(table, bias, states.dtype))
+    log_total = highest + jnp.log(total)
+    hits = (own >= highest).astype("float32")
+    return (log_total - own, hits), (labels, states, table, bias, log_total)
+
+
+def _backward(kept, slopes):
+    labels, states, table, bias, log_total = kept
+
+    def add(of_states, block):
+        logits, place, _ = _of_block(block, labels, states)
+        softmax = jnp.exp(logits - log_total[:, None])
+        is_label = jnp.arange(logits.shape[-1]) == place
+        of_logits = (softmax - is_label) * slopes[0][:, None]  # [p, tokens of the block]
+        rounded = of_logits.astype(states.dtype)
+        of_states += jnp.dot(rounded, block["table"], preferred_element_type="float32")
+        of_table = jnp.dot(rounded.T, states, preferred_element_type="float32")
+        return of_states, (of_table, of_logits.sum(0))
+
+    of_states = jnp.zeros(states.shape, "float32")
+    of_states, parts = jax.lax.scan(add, of_states, _blocks(table, bias, states.dtype))
+    of_table, of_bias = (part.reshape(-1, *part.shape[2:])[: len(table)] for part in parts)
+    return None, of_states.astype(states.dtype), of_table.astype(table.dtype), of_bias
+
+
+_losses.defvjp(_forward, _backward)
+
+
+def _blocks(table, bias, dtype):
+    """Splits the vocabulary: a dict of `[blocks, tokens, ...]` arrays, the last block filled up."""
+    count = -(-len(table) // _LARGEST_BLOCK)
+    size = -(-len(table) // (count * _TILE)) * _TILE
+    filling = count * size - len(table)
+    table = jnp.pad(table.astype(dtype), [(0, filling), (0, 0)])
+    bias = jnp.pad(bias, (0, filling), constant_values=_NOTHING)
+    return {
+        "table": table.reshape(count, size, -1),
+        "bias": bias.reshape(count, size),
+        "first": size * jnp.arange(count, dtype="int32"),
+    }
+
+
+def _of_block(block, labels, states):
+    """Returns (float32 logits `[p, tokens]`, labels' places in the block `[p, 1]`, if inside)."""
+    logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
+    place = labels - block["first"]
+    return logits, place[:, None], (place >= 0) & (place < logits.shape[-1])

@@ -1,0 +1,151 @@
+"""The systems of accelerator.py: a training step of each library, as its users would write it.
+
+A system is a function of (`EncoderConfig`, path of the batches) that returns the work to measure: a
+function that trains on every batch once and reports the real tokens, the last loss, the device and
+its peak memory. All compute in bfloat16 with float32 weights, and use dropout outside of attention,
+AdamW, and gradients clipped to a global norm of 1.
+"""
+
+import numpy as np
+from batches import load_batches
+
+_LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0
+
+
+def _load(config, path):
+    """Returns (features, labels, weights, real tokens) of the masked LM objective."""
+    features, labels, weights, tokens = load_batches(path)
+    if features["token_ids"].max() >= config.vocabulary_size:
+        raise ValueError("the batches have ids beyond the model's vocabulary.")
+    features.pop("cls_positions", None)
+    return features, labels["masked_lm"], weights["masked_lm"], tokens
+
+
+# === This package ===
+
+
+def _pretrainer(config):
+    from keras_bert_impl import AdamW, Encoder
+    from keras_bert_impl.pretraining.pretrainer import Pretrainer
+
+    model = Pretrainer(Encoder(config, dtype="mixed_bfloat16"), ["masked_lm"])
+    optimizer = AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=_CLIP)
+    model.compile(optimizer)
+    return model
+
+
+def ours(config, path):
+    """`Pretrainer.fit` on JAX."""
+    import jax
+    import keras
+
+    features, labels, weights, tokens = _load(config, path)
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self):
+            return len(labels)
+
+        def __getitem__(self, step):
+            inputs = {name: array[step] for name, array in features.items()}
+            return inputs, {"masked_lm": labels[step]}, {"masked_lm": weights[step]}
+
+    model, data, device = _pretrainer(config), Batches(), jax.devices()[0]
+    rows, predictions = labels.shape[1:]
+    flops = 3 * model.flops(features["token_ids"].shape[-1], weights.sum() / tokens)
+
+    def work():
+        loss = model.fit(data, shuffle=False, verbose=0).history["loss"][-1]
+        memory = (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
+        name = device.device_kind
+        return {"tokens": tokens, "loss": loss, "flops": flops, "device": name, "memory": memory}
+
+    return work
+
+
+def compiled_step(config, path):
+    """Returns (the compiled training step of `ours`, rows of a batch)."""
+    import jax
+
+    features, labels, weights, _ = _load(config, path)
+    model = _pretrainer(config)
+    batch = (
+        {name: array[0] for name, array in features.items()},
+        {"masked_lm": labels[0]},
+        {"masked_lm": weights[0]},
+    )
+    model.optimizer.build(model.trainable_variables)
+    model.train_on_batch(*jax.tree.map(lambda array: array[:1], batch))  # creates the metrics
+    variables = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        model.metrics_variables,
+    )
+    state = tuple([variable.value for variable in group] for group in variables)
+    step = jax.jit(model.train_step, donate_argnums=0)
+    return step.lower(state, batch).compile(), labels.shape[1]
+
+
+# === PyTorch ===
+
+
+def pytorch(config, path):
+    """A plain encoder with scaled dot-product attention and logits of masked tokens alone."""
+    from accelerator_pytorch import MaskedLM
+
+    features, labels, weights, tokens = _load(config, path)
+    names = ("token_ids", "segment_ids", "position_ids", "example_ids", "masked_positions")
+    inputs = {name: features[name] for name in names}
+    inputs["labels"] = np.where(weights > 0, labels, -100)
+    return _train_pytorch(MaskedLM(config), inputs, tokens, lambda loss: loss)
+
+
+def transformers(config, path):
+    """`BertForMaskedLM` or `ModernBertForMaskedLM`, which do not separate the examples of a row."""
+    import transformers as library
+
+    from keras_bert_impl.interop import huggingface_config
+
+    features, labels, weights, tokens = _load(config, path)
+    given = dict(huggingface_config(config))
+    model_type = given.pop("model_type")
+    peer = library.AutoConfig.for_model(model_type, **given, attn_implementation="sdpa")
+    per_token = np.full(features["token_ids"].shape, -100)
+    slots = np.where(weights > 0, features["masked_positions"], 0)
+    np.put_along_axis(per_token, slots, np.where(weights > 0, labels, -100), axis=-1)
+    inputs = {
+        "input_ids": features["token_ids"],
+        "attention_mask": np.minimum(features["example_ids"], 1),
+        "labels": per_token,
+    }
+    model = library.AutoModelForMaskedLM.from_config(peer)
+    return _train_pytorch(model, inputs, tokens, lambda outputs: outputs.loss)
+
+
+def _train_pytorch(model, inputs, tokens, loss_of):
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_float32_matmul_precision("high")
+    model = model.train().to(device)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), _LEARNING_RATE, weight_decay=_WEIGHT_DECAY, fused=True
+    )
+    inputs = {name: torch.from_numpy(array).long().to(device) for name, array in inputs.items()}
+    forward = torch.compile(model)
+
+    def work():
+        for step in range(len(inputs["labels"])):
+            with torch.autocast(device, torch.bfloat16):
+                outputs = forward(**{name: tensor[step] for name, tensor in inputs.items()})
+                loss = loss_of(outputs)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
+            optimizer.step()
+            optimizer.zero_grad()
+        on_gpu = device == "cuda"
+        name = torch.cuda.get_device_name() if on_gpu else "cpu"
+        memory = torch.cuda.max_memory_allocated() if on_gpu else 0
+        return {"tokens": tokens, "loss": loss.item(), "device": name, "memory": memory}
+
+    return work
