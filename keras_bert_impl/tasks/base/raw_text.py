@@ -367,7 +367,7 @@ class RawTextTrainer(ReplicatedTrainer):
         x, y, sample_weight = model_data.one_batch(self, x, y, sample_weight)
         if class_weight is not None:
             factors = self.class_factors(class_weight, np.asarray(y))
-            sample_weight = weighted(y, sample_weight, factors)
+            sample_weight = np.asarray(weighted(y, sample_weight, factors))
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
     def test_on_batch(

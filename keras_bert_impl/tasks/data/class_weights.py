@@ -78,6 +78,7 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
         sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
         factors: one factor per class.
     """
+    y = tf.convert_to_tensor(y)
     numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating and y.shape.rank == 2 else y
     found = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
     if sample_weight is None:
