@@ -88,8 +88,8 @@ class ReplicatedTrainer(_Step):
     optimizer, unless it already has one.
 
     On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
-    objectives and float16 are not supported. Other backends use Keras's own step with the loss of
-    the two hooks.
+    float16 is not supported. An objective may have `read_variables`, those of a teacher: they are
+    inputs of the compiled step. Other backends use Keras's own step with the loss of the two hooks.
 
     Example:
         from keras_bert_impl.training import ReplicatedTrainer
