@@ -87,7 +87,7 @@ def installed_by(monkeypatch, modules):
 
 def test_the_install_cell_on_a_tpu_leaves_jax_and_keras_alone(monkeypatch):
     first, second = installed_by(monkeypatch, {"libtpu", "jax", "keras"})
-    assert first == ["tensorflow-cpu==2.20.*", "isal>=1.7,<2"]
+    assert first == ["tensorflow-cpu==2.20.*", "isal>=1.7,<2", "importlib_resources>=5.10,<8"]
     assert second[0] == "--no-deps" and second[-1].startswith("keras-bert-impl")
     assert not {"jax", "libtpu", "keras", "tensorflow"} & {name.split("=")[0] for name in second}
 

@@ -44,9 +44,9 @@ def pip(*arguments):
 if not has("keras_bert_impl"):
     if has("libtpu") and not has("tensorflow"):
         # Colab's TPU runtime. JAX computes on the TPU; TensorFlow reads text and exports on the CPU.
-        pip("tensorflow-cpu==2.20.*", "isal>=1.7,<2")
+        pip("tensorflow-cpu==2.20.*", "isal>=1.7,<2", "importlib_resources>=5.10,<8")
         # TPUStrategy instead of JAX: in place of the line above, with BACKEND = "tensorflow" below,
-        # pip("tensorflow-tpu==2.20.*", "libtpu==0.0.21.1", "isal>=1.7,<2")
+        # pip("tensorflow-tpu==2.20.*", "libtpu==0.0.21.1", "isal>=1.7,<2", "importlib_resources>=5.10,<8")
         # These ask for a package named tensorflow, which has another name here.
         pip("--no-deps", "tensorflow-text==2.20.*", "keras-hub==0.26.*", "keras-nlp==0.26.*", PACKAGE)
     else:
