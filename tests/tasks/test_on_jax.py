@@ -1,5 +1,6 @@
 """Task models on JAX: equal to TensorFlow, and the same tests in a process with the JAX backend."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.tasks.helpers import ROOT, classifier
+from tests.tasks.helpers import ROOT, classifier, save_masked_lm, tokenizer
 from tests.tasks.train_on_jax import trained
 
 PROGRAM = Path(__file__).with_name("train_on_jax.py")
@@ -41,6 +43,7 @@ def on_jax(arguments, devices=1):
         text=True,
     )
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-5000:]
+    return ended.stdout
 
 
 def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
@@ -56,6 +59,22 @@ def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
         for number, expected in enumerate(model.get_weights()):
             # AdamW divides gradients by their own size, and so enlarges their rounding.
             np.testing.assert_allclose(found[f"arr_{number}"], expected, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_exports_are_written_by_tensorflow(tmp_path):
+    save_masked_lm(tmp_path / "model", tokenizer())
+    tokenizer().save_pretrained(tmp_path / "model")
+    program = PROGRAM.with_name("export_on_jax.py")
+    found = json.loads(on_jax([program, tmp_path / "model", tmp_path]).splitlines()[-1])
+    served = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["serving_default"]
+    scores = served(text=tf.constant(["good film", "the plot is very dull"]))["scores"]
+    np.testing.assert_allclose(scores, found["scores"], atol=1e-5)
+    assert list((tmp_path / "onnx").glob("*.onnx"))
+    filled = tf.saved_model.load(str(tmp_path / "masked_lm")).signatures["serving_default"]
+    tokens = filled(text=tf.constant(["a [MASK]"]))["tokens"]
+    assert [token.decode() for token in tokens.numpy()[0, 0]] == found["fillings"][0]
+    assert "precision" in found["error"]
 
 
 @pytest.mark.slow
