@@ -25,6 +25,7 @@ KINDS = {
             "roberta": ONE_SEGMENT,
             "xlm-roberta": ONE_SEGMENT,
             "camembert": ONE_SEGMENT,
+            "longformer": ONE_SEGMENT | {"window": 2, "max_global_tokens": 3},
             "albert": {"embedding_dim": 8, "num_layer_groups": 1},
             "distilbert": NO_SEGMENTS,
             "electra": {"embedding_dim": 8, "use_pooler": False},
@@ -72,8 +73,11 @@ def test_round_trip_and_transformers_loads_the_encoder(kind, names, tmp_path):
 
     theirs = transformers.AutoModel.from_pretrained(tmp_path).double().eval()
     token_ids = np.maximum(features["token_ids"], 3)  # no padding ids
+    more = {}
+    if kind == "longformer":  # ours: the first token is global
+        more["global_attention_mask"] = torch.tensor(np.eye(1, token_ids.shape[1]).repeat(4, 0))
     with torch.no_grad():
-        states = theirs(torch.tensor(token_ids.astype("int64"))).last_hidden_state.numpy()
+        states = theirs(torch.tensor(token_ids.astype("int64")), **more).last_hidden_state.numpy()
     ours = pretrainer.encoder({"token_ids": token_ids})["sequence_output"]
     assert difference(ours, states) < 1e-5  # states of order 1; ours in float32, theirs in float64
 

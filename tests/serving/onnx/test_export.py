@@ -34,6 +34,7 @@ def test_directory_serves_without_the_model(made, tmp_path):
     report = export_onnx(model, tmp_path / "served")
     assert report.difference <= 1e-5 and report.before is None
     assert sorted(file.name for file in (tmp_path / "served").iterdir()) == [
+        "README.md",
         "config.json",
         "model.onnx",
         "special_tokens_map.json",
