@@ -69,15 +69,15 @@ def tasks(make_encoder, tokenizer):
     )
     yield (
         "TokenClassifier",
-        t.TokenClassifier(make_encoder(), tokenizer, names, **limits),
+        t.TokenClassifier(make_encoder(), tokenizer, labels=names, **limits),
         words,
         tags,
     )
-    crf = t.TokenClassifier(make_encoder(), tokenizer, names, crf=True, **limits)
+    crf = t.TokenClassifier(make_encoder(), tokenizer, labels=names, crf=True, **limits)
     yield "TokenClassifier, CRF", crf, words, tags
     yield (
         "FeatureTagger",
-        t.FeatureTagger(make_encoder(), tokenizer, names, dropout=0.0, **limits),
+        t.FeatureTagger(make_encoder(), tokenizer, labels=names, dropout=0.0, **limits),
         words,
         tags,
     )

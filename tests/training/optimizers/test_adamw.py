@@ -257,7 +257,6 @@ def test_jax_trains_to_the_same_weights(monkeypatch):
     jax = result_of(start("fit_on_backend.py"))
     tensorflow = fit_on_backend.run()
     assert not jax["imported"]
-    assert jax["refused"] and not tensorflow["refused"]
     np.testing.assert_allclose(jax["loss"], tensorflow["loss"], rtol=2e-6)
     for one, other in zip(jax["weights"], tensorflow["weights"], strict=True):
         # Three steps of at most 0.1; gradients near rounding size would be amplified by 1e5.
