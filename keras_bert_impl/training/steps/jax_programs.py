@@ -5,22 +5,41 @@ from typing import Any
 
 import jax
 import jax.extend
+import numpy as np
 
 
-def depend_on_arguments(function: Callable, *arguments: Any) -> list[bool]:
-    """Returns for each output whether it depends on an argument; constants do not.
+def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
+    """Returns for each output whether it is a constant of zeros, whatever the arguments are.
 
-    The gradient with respect to an array that a function does not use is a constant of zeros.
+    The gradient with respect to an array that a function does not use is such a constant.
 
     Args:
         function: function of nests of arrays that returns a nest of arrays.
     """
-    program = jax.make_jaxpr(function)(*arguments).jaxpr
-    dependent = set(program.invars)
-    for step in program.eqns:
-        if any(_is_variable(value) and value in dependent for value in step.invars):
-            dependent.update(step.outvars)
-    return [_is_variable(value) and value in dependent for value in program.outvars]
+    program = jax.make_jaxpr(function)(*arguments)
+    variables, made_by = set(program.jaxpr.invars), {}
+    constants = dict(zip(program.jaxpr.constvars, program.consts))
+    for step in program.jaxpr.eqns:
+        if any(_is_variable(value) and value in variables for value in step.invars):
+            variables.update(step.outvars)
+        else:
+            made_by |= dict.fromkeys(step.outvars, step)
+
+    def computed(value):
+        if not _is_variable(value):
+            return value.val
+        if value not in constants:
+            step = made_by[value]
+            results = step.primitive.bind(*map(computed, step.invars), **step.params)
+            results = results if step.primitive.multiple_results else [results]
+            constants.update(zip(step.outvars, results))
+        return constants[value]
+
+    with jax.ensure_compile_time_eval():
+        return [
+            not (_is_variable(value) and value in variables) and not np.any(computed(value))
+            for value in program.jaxpr.outvars
+        ]
 
 
 def _is_variable(value):

@@ -19,7 +19,7 @@ from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.jax_devices import JaxDevices
 from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
-from keras_bert_impl.training.steps.jax_programs import depend_on_arguments
+from keras_bert_impl.training.steps.jax_programs import are_always_zero
 from keras_bert_impl.training.steps.uneven_batches import evened, original
 
 _Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
@@ -187,7 +187,8 @@ class JaxStep(_Mixin):
         key = [id(variable) for variable in self.trainable_variables]
         if self._connected is None or self._connected[0] != key:
             gradients = jax.grad(lambda *given: self._share(*given)[0])
-            self._connected = key, depend_on_arguments(gradients, *arguments)
+            is_zero = are_always_zero(gradients, *arguments)
+            self._connected = key, [not zero for zero in is_zero]
         return self._connected[1]
 
     def _updated(self, trainable, others, of_optimizer, gradients):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.training.steps.jax_micro_batches import of_micro_batches, over_micro_batches
-from keras_bert_impl.training.steps.jax_programs import depend_on_arguments
+from keras_bert_impl.training.steps.jax_programs import are_always_zero
 
 WEIGHTS = [np.eye(3, dtype="float32")] * 3
 
@@ -20,13 +20,26 @@ def recomputed(weights, x):
 
 
 @pytest.mark.parametrize("function", [plain, recomputed, jax.jit(plain)])
-def test_gradient_of_an_unused_weight_is_constant(function):
+def test_gradient_of_an_unused_weight_is_always_zero(function):
     gradients = jax.grad(lambda *arguments: function(*arguments))
-    assert depend_on_arguments(gradients, WEIGHTS, np.ones((2, 3), "float32")) == [
-        True,
-        True,
-        False,
-    ]
+    inputs = WEIGHTS, np.ones((2, 3), "float32")
+    assert are_always_zero(gradients, *inputs) == [False, False, True]
+    # Also inside another program, as in a training step.
+    found = []
+    jax.jit(lambda *arguments: found.append(are_always_zero(gradients, *arguments)))(*inputs)
+    assert found == [[False, False, True]]
+
+
+def test_other_constants_are_not_zero():
+    """The gradient of a linear term is a constant, too."""
+
+    def share(weights):
+        return (
+            weights[0] / 2 + jax.lax.stop_gradient(weights[1]) + jnp.sum(weights[2] * jnp.ones(3))
+        )
+
+    weights = [np.float32(1), np.float32(0), np.zeros(3, "float32")]
+    assert are_always_zero(jax.grad(share), weights) == [False, True, False]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 9])
