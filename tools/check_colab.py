@@ -31,7 +31,7 @@ PYTHON = "3.13"  # of all runtimes since August 2026: github.com/googlecolab/col
 PACKAGES = """
 absl-py astunparse dm-tree etils filelock flatbuffers flax gast google-pasta grpcio h5py
 huggingface_hub importlib_resources ipykernel jax jaxlib kagglehub kagglesdk keras keras-hub
-keras-nlp libclang libtpu Markdown matplotlib ml_dtypes numpy opt_einsum optree orbax-checkpoint
+keras-nlp libclang libtpu Markdown markupsafe matplotlib ml_dtypes numpy opt_einsum optree orbax-checkpoint
 packaging pandas promise protobuf psutil pyarrow PyYAML requests rich safetensors scikit-learn scipy
 sentencepiece setuptools simple-parsing six tensorboard tensorflow tensorflow-datasets
 tensorflow-metadata tensorflow-text termcolor tokenizers toml transformers typing_extensions Werkzeug
