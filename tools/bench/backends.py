@@ -77,7 +77,7 @@ def tasks(make_encoder, tokenizer):
     yield "TokenClassifier, CRF", crf, words, tags
     yield (
         "FeatureTagger",
-        t.FeatureTagger(make_encoder(), tokenizer, labels=names, dropout=0.0, **limits),
+        t.FeatureTagger(make_encoder(), tokenizer, labels=names, head_dropout=0.0, **limits),
         words,
         tags,
     )
