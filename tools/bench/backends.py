@@ -99,7 +99,12 @@ def tasks(make_encoder, tokenizer):
         [0] * len(texts),
     )
     yield "MaskedLM", t.MaskedLM(make_encoder(), tokenizer, **limits), texts, None
-    yield "TextEmbedder", t.TextEmbedder(make_encoder(), tokenizer, **limits), halves, None
+    yield (
+        "TextEmbedder",
+        t.TextEmbedder(make_encoder(), tokenizer, loss="multiple_negatives", **limits),
+        halves,
+        None,
+    )
 
 
 def run(kind, model, work):

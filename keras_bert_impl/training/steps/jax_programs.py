@@ -17,7 +17,8 @@ def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
         function: function of nests of arrays that returns a nest of arrays.
     """
     program = jax.make_jaxpr(function)(*arguments)
-    variables, made_by = set(program.jaxpr.invars), {}
+    variables: set[Any] = set(program.jaxpr.invars)
+    made_by: dict[Any, Any] = {}  # output -> its step
     constants = dict(zip(program.jaxpr.constvars, program.consts))
     for step in program.jaxpr.eqns:
         if any(_is_variable(value) and value in variables for value in step.invars):

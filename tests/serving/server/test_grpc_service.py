@@ -69,6 +69,13 @@ def error_of(call, request):
     return raised.value.code(), raised.value.details()
 
 
+def decoded(value):
+    """Returns nested lists with str in the place of bytes."""
+    if isinstance(value, list):
+        return list(map(decoded, value))
+    return value.decode() if isinstance(value, bytes) else value
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_predictions_of_every_family_equal_those_of_the_model(exported, family):
@@ -80,7 +87,8 @@ def test_predictions_of_every_family_equal_those_of_the_model(exported, family):
     ):
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         arrays = arrays_of(stub.Predict(request_of(inputs, family)))
-    received = [dict(zip(arrays, row)) for row in zip(*(a.tolist() for a in arrays.values()))]
+    rows = zip(*(decoded(array.tolist()) for array in arrays.values()))
+    received = [dict(zip(arrays, row)) for row in rows]
     assert difference_of_rows(signatures.reference(**inputs), received) <= TOLERANCE
 
 
