@@ -23,7 +23,7 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, replace_file
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.keras_internals import all_layers
@@ -31,12 +31,11 @@ from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
 from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
-from keras_bert_impl.serving import export_saved_model
-from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
+from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.settings import DType, check
-from keras_bert_impl.tasks.base.export_process import export_on_tensorflow
+from keras_bert_impl.tasks.base.exporting import export_model
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
@@ -181,20 +180,9 @@ class TaskModel(RawTextTrainer, keras.Model):
         Raises:
             InputError: the format is unknown or does not have these settings.
         """
-        if format != SAVED_MODEL and ids_only:
-            raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
-        unknown = [name for name in settings if name not in self.signature_settings]
-        if format == SAVED_MODEL and unknown:
-            raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(unknown)}.")
         if keras.backend.backend() != "tensorflow":
             self._check_not_quantized("exported on this backend")
-            arguments = {"format": format, "ids_only": ids_only, **settings}
-            export_on_tensorflow(self, filepath, arguments)
-            return
-        if format != SAVED_MODEL:
-            exporter(format)(self, filepath, **settings)
-            return
-        export_saved_model(self.signatures(**settings), filepath, ids_only)
+        export_model(self, filepath, format, ids_only, settings)
 
     def quantize(self, mode: str = "int8", config: Any = None) -> None:
         """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.

@@ -1,7 +1,7 @@
-"""Export of a model in a process with the TensorFlow backend, for models on other backends.
+"""Export of a task model, on other backends in a process with the TensorFlow backend.
 
 Run as a program, exports the model that another process has saved:
-`python -m keras_bert_impl.tasks.base.export_process DIRECTORY`.
+`python -m keras_bert_impl.tasks.base.exporting DIRECTORY`.
 """
 
 import importlib
@@ -14,11 +14,37 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import temporary_directory
+from keras_bert_impl.serving import export_saved_model
+from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
 
 _REQUEST, _WEIGHTS = "request.json", "model.weights.h5"
 _BAD_INPUT = 2  # exit status after an `InputError`
+
+
+def export_model(
+    model: Any, filepath: str | Path, format: str, ids_only: bool, settings: dict[str, Any]
+) -> None:
+    """Exports a `TaskModel`; see `TaskModel.export`.
+
+    Args:
+        settings: the other arguments of the format.
+
+    Raises:
+        InputError: the format is unknown or does not have these settings.
+    """
+    if format != SAVED_MODEL and ids_only:
+        raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
+    unknown = [name for name in settings if name not in model.signature_settings]
+    if format == SAVED_MODEL and unknown:
+        raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(unknown)}.")
+    if keras.backend.backend() != "tensorflow":
+        export_on_tensorflow(model, filepath, {"format": format, "ids_only": ids_only, **settings})
+    elif format == SAVED_MODEL:
+        export_saved_model(model.signatures(**settings), filepath, ids_only)
+    else:
+        exporter(format)(model, filepath, **settings)
 
 
 def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, Any]) -> None:
