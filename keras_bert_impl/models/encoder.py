@@ -106,7 +106,7 @@ class Encoder(keras.Model):
 
         # === Functional model ===
         layers = create_layers(config, dtype, shared_embeddings)
-        features = inputs.symbols()
+        features = inputs.symbols(config)
         outputs, _, _ = apply_layers(layers, features)
         super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
@@ -143,7 +143,8 @@ class Encoder(keras.Model):
         return _in_scope(self._compute, features, training)
 
     def _compute(self, features, training=None):
-        return super().call(inputs.with_all_names(features), training=training)
+        features = inputs.with_all_names(features)
+        return super().call({name: features[name] for name in self.input}, training=training)
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None, mask: Any = None

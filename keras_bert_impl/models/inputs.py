@@ -25,11 +25,15 @@ _OTHER_NAMES = {  # from `transformers`
 }
 
 
-def symbols() -> dict[str, keras.KerasTensor]:
-    """Returns inputs for a functional model; all but `token_ids` are optional."""
+def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
+    """Returns inputs for a functional model; all but `token_ids` are optional.
+
+    Every input must be used: Keras 3.13 accepts no other.
+    """
+    names = [n for n in FEATURES if n != "global_mask" or config.max_global_tokens is not None]
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
-        for name in FEATURES
+        for name in names
     }
 
 
