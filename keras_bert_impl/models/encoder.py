@@ -135,7 +135,7 @@ class Encoder(keras.Model):
             given = [n for n in ("position_ids", "example_ids") if features[n] is not None]
             if given:
                 raise InputError(f"an encoder with virtual tokens takes no {', '.join(given)}.")
-        return super().__call__(features, *args, **kwargs)
+        return super().__call__(self._own(features), *args, **kwargs)
 
     def call(
         self, features: Features, training: bool | None = None, mask: Any = None
@@ -143,8 +143,10 @@ class Encoder(keras.Model):
         return _in_scope(self._compute, features, training)
 
     def _compute(self, features, training=None):
-        features = inputs.with_all_names(features)
-        return super().call({name: features[name] for name in self.input}, training=training)
+        return super().call(self._own(inputs.with_all_names(features)), training=training)
+
+    def _own(self, features):
+        return {name: features[name] for name in self.input}
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None, mask: Any = None
