@@ -104,9 +104,9 @@ def check(runtime: str, environment: "Environment", published: dict[str, str]) -
     ]
     if "tensorflow-cpu" in after and other_name:
         names = ", ".join(line.split()[0] for line in other_name)
-        print(f"pip check: {names} ask for tensorflow, which is tensorflow-cpu here; otherwise")
+        print(f"pip check: {names} ask for tensorflow, which is tensorflow-cpu here")
         lines = [line for line in lines if line not in other_name]
-    print("pip check: " + "; ".join(lines))
+    print("pip check: " + ("; ".join(lines) or "nothing else"))
     faults += [line for line in lines if line != "No broken requirements found."]
     cells = f"{install}\n{notebooks.DEVICE}\n{TRAIN}"
     trained = environment.run("-c", cells)
