@@ -107,9 +107,19 @@ def _check_shape(directory, name, shape):
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
     """Assigns an array to a variable, including one that `values_deferred` left without a value."""
     if not has_value(variable):
-        set_first_value(variable, lambda shape, dtype: array.astype(dtype, copy=False))
+        set_first_value(variable, _FirstValue(array))
     else:
         variable.assign(array.astype(variable.dtype, copy=False))
+
+
+class _FirstValue:
+    """An array as an initializer; Keras compiles that of a large variable on several JAX devices."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __call__(self, shape, dtype):
+        return self._array.astype(dtype, copy=False)
 
 
 def added_names(model: keras.Model) -> list[TensorName]:

