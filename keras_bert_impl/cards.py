@@ -71,9 +71,8 @@ def model_card(
     parts = [
         front_matter(model, base, run),
         f"# {name}",
-        f"A `{kind}` on a {config.architecture} encoder with {config.num_layers} layers, hidden "
-        f"size {config.hidden_dim} and {config.num_parameters():,} parameters, for rows of up to "
-        f"{limit} tokens. Written by keras_bert_impl {__version__}.",
+        f"{_described(f'`{kind}`', config)}, for rows of up to {limit} tokens. Written by "
+        f"keras_bert_impl {__version__}.",
     ]
     if published:
         parts.append(f"It began as {published}.")
@@ -86,6 +85,42 @@ def model_card(
         "bias; add to this card what you know about its use.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def export_card(
+    model: Any,
+    name: str,
+    config: Any,
+    note: str,
+    sections: Sequence[str],
+    run: str | Path | None = None,
+) -> str:
+    """Returns the text of the card of an exported model, in Markdown.
+
+    Args:
+        config: `EncoderConfig` of the model.
+        note: end of the sentence that describes the model, beginning after its parameters.
+        sections: what stands before the labels, scores and license.
+        run: run directory, if there is one.
+    """
+    parts = [
+        front_matter(model, run=run),
+        f"# {name}",
+        f"{_described(type(model).__name__, config)}{note}",
+        *sections,
+        *label_sections(model),
+        *run_sections(run),
+        "## License",
+        license_of(published_base(run=run)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _described(kind, config):
+    return (
+        f"A {kind} on a {config.architecture} encoder with {config.num_layers} layers, hidden size "
+        f"{config.hidden_dim} and {config.num_parameters():,} parameters"
+    )
 
 
 def front_matter(model: Any, base: str | Path | None = None, run: str | Path | None = None) -> str:

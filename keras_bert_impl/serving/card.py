@@ -4,13 +4,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_bert_impl.cards import (
-    front_matter,
-    label_sections,
-    license_of,
-    published_base,
-    run_sections,
-)
+from keras_bert_impl.cards import export_card
 from keras_bert_impl.serving.signatures import Functions, Signatures
 from keras_bert_impl.version import __version__
 
@@ -25,23 +19,12 @@ def model_card(
         functions: result of `signatures.functions`.
         run: run directory, if there is one.
     """
-    model = type(signatures.model).__name__
-    config = signatures.config
-    parts = [
-        front_matter(signatures.model, run=run),
-        f"# {name}",
-        f"A {model} on a {config.architecture} encoder with {config.num_layers} layers, hidden "
-        f"size {config.hidden_dim} and {config.num_parameters():,} parameters, for rows of up to "
-        f"{signatures.max_length} tokens. Exported by keras_bert_impl {__version__} with "
-        f"TensorFlow {tf.__version__}.",
-        "## Use",
-        _use(functions),
-        "## Signatures",
-        _table(functions),
-    ]
-    parts += [*label_sections(signatures.model), *run_sections(run)]
-    parts += ["## License", license_of(published_base(run=run))]
-    return "\n\n".join(parts) + "\n"
+    note = (
+        f", for rows of up to {signatures.max_length} tokens. Exported by keras_bert_impl "
+        f"{__version__} with TensorFlow {tf.__version__}."
+    )
+    sections = ["## Use", _use(functions), "## Signatures", _table(functions)]
+    return export_card(signatures.model, name, signatures.config, note, sections, run)
 
 
 def _use(functions):

@@ -1,5 +1,7 @@
 """Trains a classifier on the backend in KERAS_BACKEND, from given weights, and saves its weights.
 
+Then makes its training and its predictions fail.
+
 Arguments: files of the weights before and after.
 """
 
@@ -7,6 +9,8 @@ import sys
 
 import keras
 import numpy as np
+import pytest
+import tensorflow as tf
 
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.strategy import get_strategy
@@ -26,8 +30,41 @@ def trained(weights):
     return history.history, model.predict(texts, batch_size=6, verbose=0), model
 
 
+class Broken:
+    """An objective that fails in the first step."""
+
+    variables = ()
+
+    def loss_totals(self, *batch):
+        return 1.0
+
+    def loss_share(self, *parts):
+        raise RuntimeError("broken")
+
+
+def check_errors_keep_the_weights(model):
+    """Keras takes the values out of the variables and does not put them back after these errors."""
+    before, (texts, labels) = model.get_weights(), examples(count=8)
+    model.compile(AdamW(1e-3), objective=Broken())
+    with pytest.raises(RuntimeError, match="broken"):
+        model.fit(texts, labels, verbose=0)
+    features = {name: np.asarray(value) for name, value in model.tokenizer(texts).items()}
+
+    def batches():
+        yield features
+        raise RuntimeError("broken")
+
+    spec = {name: tf.TensorSpec([None, None], "int32") for name in features}
+    with pytest.raises(tf.errors.OpError, match="broken"):
+        data = tf.data.Dataset.from_generator(batches, output_signature=spec)
+        model.predict(data, verbose=0)
+    for now, expected in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, expected)
+
+
 if __name__ == "__main__":
     before, after = sys.argv[1:]
     history, scores, model = trained(before)
     values = {f"history/{name}": value for name, value in history.items()}
     np.savez(after, *model.get_weights(), scores=scores, **values)
+    check_errors_keep_the_weights(model)

@@ -82,7 +82,8 @@ class JaxStep(_Mixin):
                 "the next epoch."
             )
         self.build_from_spec(x)
-        kwargs["validation_data"] = evened(kwargs.get("validation_data"))
+        if "validation_data" in kwargs:
+            kwargs["validation_data"] = evened(kwargs["validation_data"])
         try:
             with state_kept(self), contextlib.ExitStack() as self.after_fit:
                 return super().fit(evened(x), *args, **kwargs)
@@ -124,17 +125,15 @@ class JaxStep(_Mixin):
     def test_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Computes the loss and metrics of the global batch; see `train_step`."""
         batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(original(data))
-        of_model, others = [*self.trainable_variables, *self.non_trainable_variables], state[1]
-        of_model = [*of_model, *self.metrics_variables]
-        with _values(of_model, [value for values in state for value in values]) as scope:
+        variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
+        with _values(sum(variables, []), sum(map(list, state), [])) as scope:
             y_pred = self._forward(x, training=False)
             loss = self.loss_share(x, y, y_pred, sample_weight, self.loss_totals(*batch))
             self.compute_metrics(x, y, y_pred, sample_weight)
             self._track_loss(loss, batch)
             logs = self.get_metrics_result()
-        others = _now(scope, self.non_trainable_variables)
         logs = {name: logs[name] for name in logs if name not in _TRAINING_ALONE}
-        return logs, (state[0], others, _now(scope, self.metrics_variables))
+        return logs, tuple(_now(scope, part) for part in variables)
 
     def predict_step(self, state: tuple, data: Any) -> tuple[Any, Any]:
         """Predicts the scores of the global batch; returns them and the non-trainable values."""
