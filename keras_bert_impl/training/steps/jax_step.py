@@ -20,7 +20,7 @@ from keras_bert_impl.layers.recompute import recomputation
 from keras_bert_impl.training.jax_devices import JaxDevices
 from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
 from keras_bert_impl.training.steps.jax_programs import are_always_zero
-from keras_bert_impl.training.steps.uneven_batches import evened, original
+from keras_bert_impl.training.steps.uneven_batches import padded_for_devices, without_padding
 
 _Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 
@@ -83,21 +83,23 @@ class JaxStep(_Mixin):
             )
         self.build_from_spec(x)
         if "validation_data" in kwargs:
-            kwargs["validation_data"] = evened(kwargs["validation_data"])
+            kwargs["validation_data"] = padded_for_devices(kwargs["validation_data"])
         try:
             with state_kept(self), contextlib.ExitStack() as self.after_fit:
-                return super().fit(evened(x), *args, **kwargs)
+                return super().fit(padded_for_devices(x), *args, **kwargs)
         finally:
             del self.after_fit
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self.build_from_spec(x)
+        if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`, which did this
+            self.build_from_spec(x)
+            x = padded_for_devices(x)
         with state_kept(self):
-            return super().evaluate(evened(x), *args, **kwargs)
+            return super().evaluate(x, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         with state_kept(self):
-            return super().predict(evened(x), *args, **kwargs)
+            return super().predict(padded_for_devices(x), *args, **kwargs)
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs one optimizer step.
@@ -105,14 +107,14 @@ class JaxStep(_Mixin):
         Args:
             state: lists of the values of the trainable, non-trainable, optimizer and metrics
                 variables.
-            data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`; or what `evened` made
-                of it.
+            data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`; or what
+                `padded_for_devices` made of it.
 
         Returns:
             (dict of metric results, new state).
         """
         trainable, others, of_optimizer, of_metrics = state
-        batch = keras.utils.unpack_x_y_sample_weight(original(data))
+        batch = keras.utils.unpack_x_y_sample_weight(without_padding(data))
         totals = self._trained_for().loss_totals(*batch)
         seed = self._step_seed(of_optimizer)
         loss, gradients, others, of_metrics = self._accumulate(
@@ -124,7 +126,7 @@ class JaxStep(_Mixin):
 
     def test_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Computes the loss and metrics of the global batch; see `train_step`."""
-        batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(original(data))
+        batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(without_padding(data))
         variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
         with _values(sum(variables, []), sum(map(list, state), [])) as scope:
             y_pred = self._forward(x, training=False)
@@ -137,7 +139,7 @@ class JaxStep(_Mixin):
 
     def predict_step(self, state: tuple, data: Any) -> tuple[Any, Any]:
         """Predicts the scores of the global batch; returns them and the non-trainable values."""
-        outputs, others = super().predict_step(state, original(data))
+        outputs, others = super().predict_step(state, without_padding(data))
         return self.scores(outputs), others
 
     def _trained_for(self):

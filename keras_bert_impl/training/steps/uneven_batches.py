@@ -14,7 +14,7 @@ from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
 _BATCH, _ROWS = "batch", "rows"
 
 
-def evened(data: Any) -> Any:
+def padded_for_devices(data: Any) -> Any:
     """Adds rows to the batches of a `tf.data.Dataset` so that each device gets as many as another.
 
     Args:
@@ -51,8 +51,8 @@ def evened(data: Any) -> Any:
     return data.map(with_more_rows)
 
 
-def original(data: Any) -> Any:
-    """Returns a batch of `evened` as it was before; other batches as they are."""
+def without_padding(data: Any) -> Any:
+    """Returns a batch of `padded_for_devices` as it was before; other batches as they are."""
     if not isinstance(data, dict) or data.keys() != {_BATCH, _ROWS}:
         return data
     count = data[_ROWS].shape[1]

@@ -6,7 +6,7 @@ import jax
 import keras
 
 from keras_bert_impl.training.steps.jax_micro_batches import of_micro_batches
-from keras_bert_impl.training.steps.uneven_batches import original
+from keras_bert_impl.training.steps.uneven_batches import without_padding
 
 _Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 
@@ -17,7 +17,7 @@ class WholeBatchStep(_Mixin):
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         if not self.compares_examples or self._accumulation_steps == 1:
             return super().train_step(state, data)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(original(data))
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(without_padding(data))
         y_pred = self._training_outputs(state, x)
         return super().train_step(state, (x, self._linearized(y, y_pred), sample_weight))
 
