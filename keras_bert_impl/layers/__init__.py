@@ -13,6 +13,7 @@ from keras_bert_impl.layers.heads import ClassificationHead, GatherPositions, Ma
 from keras_bert_impl.layers.longformer.attention import LongformerAttention
 from keras_bert_impl.layers.longformer.bias import GlobalAttentionBias
 from keras_bert_impl.layers.longformer.segment_mask import SegmentMask
+from keras_bert_impl.layers.normalization import LayerNormalization
 from keras_bert_impl.layers.pooling import (
     LastPooling,
     LayerMix,

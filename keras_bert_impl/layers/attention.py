@@ -11,7 +11,7 @@ from keras_bert_impl.layers.adapters import Prefix
 from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
-from keras_bert_impl.layers.fused.attention import fused_attention, fused_kernel
+from keras_bert_impl.layers.fused.attention import fused_attention, reads_example_ids
 from keras_bert_impl.layers.rotary import RotaryPositions
 from keras_bert_impl.layers.windows import from_blocks, in_blocks, weights_of_row, with_neighbors
 
@@ -68,15 +68,17 @@ class AttentionBias(keras.layers.Layer):
         token_ids, padding_mask, example_ids = (
             self._with_virtual_tokens(ids) for ids in (token_ids, padding_mask, example_ids)
         )
-        if not self._returns_ids():
+        if not self._returns_ids(token_ids, example_ids):
             return self.additive(token_ids, padding_mask, example_ids)
         ids = ops.ones_like(token_ids) if example_ids is None else example_ids
         if padding_mask is not None:
             ids = ops.where(ops.not_equal(padding_mask, 0), ids, 0)
         return ops.cast(ids, "int32")
 
-    def _returns_ids(self):
-        return fused_kernel() == "splash" and not self.causal
+    def _returns_ids(self, token_ids, example_ids):
+        if self.causal:
+            return False
+        return reads_example_ids(token_ids.shape[1], self.window, example_ids is not None)
 
     def additive(
         self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
@@ -127,7 +129,7 @@ class AttentionBias(keras.layers.Layer):
     ) -> keras.KerasTensor:
         batch, length = token_ids.shape
         length = None if length is None else length + self.num_virtual_tokens
-        if self._returns_ids():
+        if self._returns_ids(keras.KerasTensor((batch, length)), example_ids):
             return keras.KerasTensor((batch, length), dtype="int32")
         if self.window is not None:
             blocks = None if length is None else -(-length // self.window)

@@ -13,6 +13,7 @@ from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.longformer.attention import LongformerAttention
+from keras_bert_impl.layers.normalization import LayerNormalization
 from keras_bert_impl.layers.recompute import recomputed
 
 Tensor = Any  # of any Keras backend
@@ -107,7 +108,7 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dropout = Dropout(dropout, dtype=self.dtype_policy, name="output_dropout")
 
     def _layer_norm(self, name):
-        return keras.layers.LayerNormalization(
+        return LayerNormalization(
             epsilon=self.layer_norm_epsilon,
             center=self.use_bias,
             dtype=self.variable_dtype,

@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
+from keras_bert_impl.layers.normalization import LayerNormalization
 
 Tensor = Any  # of any Keras backend
 
@@ -79,7 +80,7 @@ class Embeddings(keras.layers.Layer):
             for name in (*_TABLES, "layer_norm"):
                 setattr(self, name, getattr(shared, name, None))
         else:
-            self.layer_norm = keras.layers.LayerNormalization(
+            self.layer_norm = LayerNormalization(
                 epsilon=layer_norm_epsilon,
                 center=use_bias,
                 dtype=self.variable_dtype,

@@ -12,6 +12,7 @@ from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.fused.logits import VocabularyLogits, are_logits_factored
+from keras_bert_impl.layers.normalization import LayerNormalization
 
 Tensor = Any  # of any Keras backend
 
@@ -82,7 +83,7 @@ class MaskedLMHead(keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="dense",
             )
-            self.layer_norm = keras.layers.LayerNormalization(
+            self.layer_norm = LayerNormalization(
                 epsilon=layer_norm_epsilon,
                 center=use_bias,
                 dtype=self.dtype_policy,
@@ -167,7 +168,7 @@ class ClassificationHead(keras.layers.Layer):
         self.transform: Dense | None = None
         self.layer_norm = None
         if layer_norm_epsilon is not None:
-            self.layer_norm = keras.layers.LayerNormalization(
+            self.layer_norm = LayerNormalization(
                 epsilon=layer_norm_epsilon,
                 center=False,
                 dtype=self.dtype_policy,

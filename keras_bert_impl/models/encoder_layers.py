@@ -10,6 +10,7 @@ from keras_bert_impl.layers import (
     Embeddings,
     GlobalAttentionBias,
     LastPooling,
+    LayerNormalization,
     MeanPooling,
     Pooler,
     TransformerBlock,
@@ -28,7 +29,7 @@ class EncoderLayers(NamedTuple):
     virtual_tokens: VirtualTokens | None
     attention_biases: list[AttentionBias | GlobalAttentionBias]
     blocks: list[TransformerBlock]
-    final_layer_norm: keras.layers.LayerNormalization | None
+    final_layer_norm: LayerNormalization | None
     pooling: MeanPooling | LastPooling | None
     pooler: Pooler | None
 
@@ -64,7 +65,7 @@ def create_layers(
     attention_biases = _attention_biases(config, dtype)
     blocks = _blocks(config, dtype)
     if config.final_norm:
-        final_layer_norm = keras.layers.LayerNormalization(
+        final_layer_norm = LayerNormalization(
             epsilon=config.layer_norm_epsilon,
             center=config.use_bias,
             dtype=dtype.variable_dtype,

@@ -110,7 +110,7 @@ def _works(options):
 def _run(options):
     os.environ |= {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     head = "| model | tokens in a row | system | tokens/s | ratio | FLOP utilization | memory, GB |"
-    lines = [head, "|---" * 7 + "|"]
+    print(f"{head}\n{'|---' * 7}|")
     for name, path, config in _works(options):
         commands = {
             system: [
@@ -119,10 +119,9 @@ def _run(options):
             ]
             for system in options.systems
         }
-        reports = harness.measure(commands, options.rounds, threads=os.cpu_count())
+        reports = harness.measure(commands, options.rounds, os.cpu_count(), together=True)
         for cells in _rows(reports, options):
-            lines.append(f"| {' | '.join((name, path.stem, *cells))} |")
-    print("\n".join(lines))
+            print(f"| {' | '.join((name, path.stem, *cells))} |", flush=True)
 
 
 def _rows(reports, options):

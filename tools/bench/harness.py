@@ -47,7 +47,10 @@ class Worker:
             text=True,
             env=os.environ | dict.fromkeys(_THREADS, str(threads)) | _NO_SPINNING,
         )
-        self._answer()  # wait until it is ready
+
+    def wait(self):
+        """Waits until it is ready."""
+        self._answer()
 
     def measure(self):
         """Returns a dict of what the work reported, with its `seconds` and `cpu_seconds`."""
@@ -94,13 +97,14 @@ def _cpu_seconds():
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def measure(commands, rounds, threads):
+def measure(commands, rounds, threads, together=False):
     """Measures all systems in turn.
 
     Args:
         commands: dict of system name to the command of its worker.
         rounds: int.
         threads: int, see `Worker`.
+        together: bool, whether all start at once; on a small machine startup is heavy.
 
     Returns:
         dict of system name to a list of `rounds` reports, see `Worker.measure`.
@@ -108,10 +112,14 @@ def measure(commands, rounds, threads):
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
         workers = []
-        for name, command in commands.items():  # one by one: startup is heavy too
+        for name, command in commands.items():
             workers.append(Worker(name, command, threads))
             stack.callback(workers[-1].close)
-            print(f"{name} is ready", file=sys.stderr)
+            if not together:
+                workers[-1].wait()
+        if together:
+            for worker in workers:
+                worker.wait()
         reports = {name: [] for name in commands}
         for number in range(rounds):
             order.shuffle(workers)

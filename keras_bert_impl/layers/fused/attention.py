@@ -15,6 +15,7 @@ from keras_bert_impl.layers.windows import in_blocks, with_neighbors
 Tensor = Any  # of any Keras backend
 _LANES = 128  # of a TPU: blocks of the splash kernel are multiples
 _BLOCKS = (512, 256, _LANES)
+_SHORTEST_FOR_OFFSETS = 2048  # tokens
 
 
 def fused_kernel() -> str | None:
@@ -24,13 +25,28 @@ def fused_kernel() -> str | None:
     """
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return None
-    platform = _platform()
+    platform = jax_platform()
     # Versions without `shard_map` also have a splash kernel that needs heads of 128.
     if platform == "tpu" and hasattr(_jax(), "shard_map"):
         return "splash"
     if platform in ("gpu", "cuda") and _compute_capability() >= 8:
         return "cudnn"
     return None
+
+
+def reads_example_ids(length: int | None, window: int | None, packed: bool) -> bool:
+    """Returns whether the fused kernel of the device reads example ids instead of a bias.
+
+    Args:
+        length: tokens in a row, None if unknown.
+        window: see `AttentionBias`.
+        packed: whether rows have several examples.
+    """
+    if fused_kernel() == "splash":
+        return True
+    # In shorter rows, cuDNN is as fast with a mask.
+    is_long = packed and window is None and (length or 0) >= _SHORTEST_FOR_OFFSETS
+    return is_long and fused_kernel() == "cudnn" and _compute_capability() >= 9
 
 
 def fused_attention(
@@ -62,7 +78,8 @@ def _jax():
     return jax
 
 
-def _platform():
+def jax_platform() -> str:
+    """Returns the platform on which JAX computes by default, such as `"cpu"`."""
     default = _jax().config.jax_default_device  # a device, the name of a platform, or None
     return getattr(default or _jax().devices()[0], "platform", default)
 
@@ -77,6 +94,8 @@ def _compute_capability():
 
 def _by_cudnn(query, key, value, bias, window, kernel):
     batch, _, length, width = query.shape
+    if bias.ndim == 2:
+        return _in_packed_rows(query, key, value, bias, kernel)
     if window is not None:
         query, key, value = (in_blocks(part, window) for part in (query, key, value))
         key, value = with_neighbors(key), with_neighbors(value)  # [b, n, blocks, 3 * window, d]
@@ -92,6 +111,20 @@ def _by_cudnn(query, key, value, bias, window, kernel):
         query, key, value, mask=mask, scale=1.0, implementation=kernel
     )
     outputs = outputs.reshape(batch, -1, *outputs.shape[2:])[:, :length]
+    return outputs.swapaxes(1, 2)
+
+
+def _in_packed_rows(query, key, value, example_ids, kernel):
+    from keras_bert_impl.layers.fused.packed_rows import attention_by_offsets, fits
+
+    def by_mask(query, key, value, example_ids):
+        same = (example_ids[:, :, None] == example_ids[:, None, :])[:, None]  # [b, 1, l, l]
+        return _jax().nn.dot_product_attention(
+            query, key, value, mask=same, scale=1.0, implementation=kernel
+        )
+
+    parts = [part.swapaxes(1, 2) for part in (query, key, value)]  # each [b, l, n, d]
+    outputs = _jax().lax.cond(fits(example_ids), attention_by_offsets, by_mask, *parts, example_ids)
     return outputs.swapaxes(1, 2)
 
 
@@ -138,5 +171,5 @@ def _splash_kernel(num_heads, length, window):
         block_sizes=splash.BlockSizes(**dict.fromkeys(names, block)),
         head_shards=1,
         q_seq_shards=1,
-        interpret=_platform() != "tpu",  # in tests
+        interpret=jax_platform() != "tpu",  # in tests
     )

@@ -9,6 +9,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm, optional
 from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.activations import ACTIVATIONS
+from keras_bert_impl.layers.normalization import LayerNormalization
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives.base import Objective, Tensor, Tensors
 from keras_bert_impl.training.runs.flops import vocabulary_flops
@@ -111,7 +112,7 @@ class SpanBoundaryHead(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="dense",
         )
-        self.layer_norm = keras.layers.LayerNormalization(
+        self.layer_norm = LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
         self.words = MaskedLMHead(

@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.activations import HEAD_ACTIVATIONS
+from keras_bert_impl.layers.normalization import LayerNormalization
 from keras_bert_impl.models.weights import assign
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
@@ -57,7 +58,7 @@ def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.La
     for number, projection in enumerate(projections):
         name = f"projection_{number}"
         if projection["kind"] == "layer_norm":
-            layer = keras.layers.LayerNormalization(
+            layer = LayerNormalization(
                 epsilon=_LAYER_NORM_EPSILON, dtype="float32", name=name
             )
         else:

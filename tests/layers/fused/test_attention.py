@@ -26,7 +26,6 @@ ROUNDINGS = 4 * 2.0**-8 * (1 + 2.0**-6)
 @pytest.fixture(params=["splash", "xla"])
 def kernel(request, monkeypatch):
     monkeypatch.setattr(fused, "fused_kernel", lambda: request.param)
-    monkeypatch.setattr(attention, "fused_kernel", lambda: request.param)
     return request.param
 
 
@@ -161,7 +160,6 @@ def test_an_encoder_uses_it_until_it_is_disabled(kernel, monkeypatch):
 def test_float32_on_a_tpu_takes_the_plain_path(monkeypatch):
     plain = encoder_outputs(CONFIG, "float32", FEATURES)
     monkeypatch.setattr(fused, "fused_kernel", lambda: "splash")
-    monkeypatch.setattr(attention, "fused_kernel", lambda: "splash")
     np.testing.assert_array_equal(encoder_outputs(CONFIG, "float32", FEATURES), plain)
 
 
@@ -183,7 +181,7 @@ def test_only_without_dropout_and_maps(monkeypatch, rate, options, is_fused):
 
 
 def test_causal_encoders_and_prefixes_take_the_plain_path(monkeypatch):
-    monkeypatch.setattr(attention, "fused_kernel", lambda: "splash")
+    monkeypatch.setattr(fused, "fused_kernel", lambda: "splash")
     assert AttentionBias(causal=True)(np.ones((1, 8), "int32")).shape == (1, 1, 8, 8)
     monkeypatch.setattr(attention, "fused_attention", lambda *inputs: pytest.fail("called"))
     layer = SelfAttention(HEADS, adapter={"kind": "prefix", "size": 3})
@@ -198,7 +196,7 @@ def test_causal_encoders_and_prefixes_take_the_plain_path(monkeypatch):
 def test_the_kernel_is_that_of_the_device_unless_disabled(
     monkeypatch, platform, capability, kernel
 ):
-    monkeypatch.setattr(fused, "_platform", lambda: platform)
+    monkeypatch.setattr(fused, "jax_platform", lambda: platform)
     monkeypatch.setattr(fused, "_compute_capability", lambda: capability)
     assert fused.fused_kernel() == kernel
     keras.config.disable_flash_attention()
