@@ -27,6 +27,8 @@ from keras_bert_impl.tasks.question_answering.signature import AnswerSignatures
 from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tokenizers import Tokenizer
 
+_NO_LOGIT = -1e9  # its softmax is exactly 0; finite, for rows of padding alone
+
 
 @knows_building
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -231,6 +233,10 @@ class QuestionAnswerer(TaskModel):
         return self.logits(x, training=training)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
+        # The softmax is over the tokens of the row, so that its loss does not depend on the others
+        # of the batch.
+        is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
+        y_pred = ops.where(is_token, y_pred, _NO_LOGIT)
         if sample_weight is not None:  # one weight for each of both positions
             sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)

@@ -85,15 +85,23 @@ def test_loss_and_gradients_equal_transformers(model, tmp_path):
     theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
     features, places = padded_rows(model)
     starts, ends = torch.tensor(places.astype("int64")).unbind(1)
-    outputs = theirs(**torch_rows(features), start_positions=starts, end_positions=ends)
-    outputs.loss.backward()
+    outputs = theirs(**torch_rows(features))
+    # Theirs, but that padding has no part in the softmax: docs/decisions/padding-in-answers.md.
+    padding = torch.tensor(features["padding_mask"]) == 0
+    sides = (outputs.start_logits, starts), (outputs.end_logits, ends)
+    theirs_loss = sum(
+        torch.nn.functional.cross_entropy(part.masked_fill(padding, -torch.inf), places) / 2
+        for part, places in sides
+    )
+    theirs_loss.backward()
+    assert padding.any()
     with tf.GradientTape() as tape:
         logits = model.logits(features)
         loss = model.compute_loss(features, places, logits)
     expected = torch.stack([outputs.start_logits, outputs.end_logits], 1).detach().numpy()
     # One layer of width 16 in float32 on both sides; logits and losses have magnitude 1.
     np.testing.assert_allclose(logits, expected, atol=1e-5)
-    assert float(loss) == pytest.approx(outputs.loss.item(), abs=1e-5)
+    assert float(loss) == pytest.approx(theirs_loss.item(), abs=1e-5)
     kernel = model.get_layer("question_answerer").dense.kernel
     query = next(v for v in model.variables if v.path.endswith("attention/query/kernel"))
     received = tape.gradient(loss, [kernel.value, query.value])
@@ -102,6 +110,29 @@ def test_loss_and_gradients_equal_transformers(model, tmp_path):
         wanted = wanted.weight.grad.numpy().T
         np.testing.assert_allclose(ours, wanted, atol=1e-5 * max(1, np.abs(wanted).max()))
     assert (places[:, 0] == 0).any() and (places[:, 0] > 0).any()
+
+
+@pytest.mark.on_tensorflow
+def test_loss_of_rows_without_padding_equals_transformers(model, tmp_path):
+    model.save_pretrained(tmp_path)
+    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
+    features, places = padded_rows(model)
+    full = features["padding_mask"].all(1)
+    features, places = {name: part[full] for name, part in features.items()}, places[full]
+    assert len(places) > 1
+    starts, ends = torch.tensor(places.astype("int64")).unbind(1)
+    expected = theirs(**torch_rows(features), start_positions=starts, end_positions=ends).loss
+    received = model.compute_loss(features, places, model.logits(features))
+    assert float(received) == pytest.approx(expected.item(), abs=1e-5)
+
+
+def test_padding_does_not_change_the_loss(model):
+    features, places = padded_rows(model)
+    wider = {name: np.pad(part, [(0, 0), (0, 5)]) for name, part in features.items()}
+    losses = [
+        float(model.compute_loss(rows, places, model.logits(rows))) for rows in (features, wider)
+    ]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
 
 
 @pytest.mark.slow
