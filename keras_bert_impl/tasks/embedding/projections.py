@@ -58,9 +58,7 @@ def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.La
     for number, projection in enumerate(projections):
         name = f"projection_{number}"
         if projection["kind"] == "layer_norm":
-            layer = LayerNormalization(
-                epsilon=_LAYER_NORM_EPSILON, dtype="float32", name=name
-            )
+            layer = LayerNormalization(epsilon=_LAYER_NORM_EPSILON, dtype="float32", name=name)
         else:
             layer = keras.layers.Dense(
                 projection["dim"],
