@@ -5,7 +5,6 @@ from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
 from keras_bert_impl.layers.block import TransformerBlock
 from keras_bert_impl.layers.crf import CRF
 from keras_bert_impl.layers.dense import Dense
-from keras_bert_impl.layers.document_pooling import PoolWindows
 from keras_bert_impl.layers.dropout import Dropout, dropout_seed
 from keras_bert_impl.layers.embeddings import Embeddings
 from keras_bert_impl.layers.groups import ChoiceLogits, MergeGroups, SplitGroups
@@ -14,7 +13,7 @@ from keras_bert_impl.layers.longformer.attention import LongformerAttention
 from keras_bert_impl.layers.longformer.bias import GlobalAttentionBias
 from keras_bert_impl.layers.longformer.segment_mask import SegmentMask
 from keras_bert_impl.layers.normalization import LayerNormalization
-from keras_bert_impl.layers.pooling import (
+from keras_bert_impl.layers.pooling.tokens import (
     LastPooling,
     LayerMix,
     MaxPooling,
@@ -22,4 +21,5 @@ from keras_bert_impl.layers.pooling import (
     Pooler,
     ScalarMix,
 )
+from keras_bert_impl.layers.pooling.windows import PoolWindows
 from keras_bert_impl.layers.rotary import RotaryPositions

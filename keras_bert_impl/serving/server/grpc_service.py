@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -49,6 +49,7 @@ def start(
     # A thread waits for each request that runs; together they can fill several batches.
     server = grpc.server(
         ThreadPoolExecutor(2 * limits.max_batch, "grpc"),
+        interceptors=[_ParsesRequests(count)],
         maximum_concurrent_rpcs=limits.max_waiting,
         options=[
             ("grpc.max_receive_message_length", limits.max_bytes),
@@ -62,6 +63,33 @@ def start(
     port = server.add_insecure_port(address)
     server.start()
     return server, port
+
+
+class _ParsesRequests(grpc.ServerInterceptor):
+    """Parses requests in place of grpcio, which keeps some 19 KB of each that it cannot parse."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+
+    def intercept_service(self, continuation: Callable, handler_call_details: Any) -> Any:
+        handler = continuation(handler_call_details)
+        if handler is None:  # an unknown method
+            return None
+
+        def respond(data: bytes, context: grpc.ServicerContext) -> Message:
+            try:
+                request = handler.request_deserializer(data)
+            except DecodeError:
+                name = handler_call_details.method.rpartition("/")[2]
+                self._count(f"grpc {name}", "INVALID_ARGUMENT", 0.0)
+                context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT, f"The message is not a request of {name}."
+                )
+            return handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            respond, response_serializer=handler.response_serializer
+        )
 
 
 class _Service:

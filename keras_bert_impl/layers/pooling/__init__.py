@@ -1,0 +1,1 @@
+"""One vector from many: of tokens, of windows of a long text."""
