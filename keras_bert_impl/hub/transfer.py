@@ -145,9 +145,13 @@ def request(
         return False
 
     def receive(seconds_left):
+        from requests.exceptions import Timeout
+
         try:
             item = received.get(timeout=max(seconds_left, 0.001))
         except queue.Empty:
+            item = Timeout()
+        if isinstance(item, Timeout):  # of the wait here or of the connection, whichever was first
             raise TransferError(f"too little data arrived within {seconds:g} seconds") from None
         if isinstance(item, UnsafeAnswerError):
             raise item

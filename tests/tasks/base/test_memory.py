@@ -115,7 +115,10 @@ def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
     function = make()
     few, many = of_count(BLOCK), of_count(4 * BLOCK)
     function(many)  # allocates graphs and caches
-    once, four_times = transient(function, few), transient(function, many)
+    # What runs beside it, such as JAX's caches, can only add: the least of three.
+    once, four_times = (
+        min(transient(function, inputs) for _ in range(3)) for inputs in (few, many)
+    )
     # Lists of validated inputs take some hundred bytes per text.
     assert four_times < 1.3 * once + 2000 * 3 * BLOCK, f"{once:,} and {four_times:,} bytes"
 
