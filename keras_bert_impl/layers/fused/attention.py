@@ -94,8 +94,6 @@ def _compute_capability():
 
 def _by_cudnn(query, key, value, bias, window, kernel):
     batch, _, length, width = query.shape
-    if bias.ndim == 2:
-        return _in_packed_rows(query, key, value, bias, kernel)
     if window is not None:
         query, key, value = (in_blocks(part, window) for part in (query, key, value))
         key, value = with_neighbors(key), with_neighbors(value)  # [b, n, blocks, 3 * window, d]
@@ -103,6 +101,8 @@ def _by_cudnn(query, key, value, bias, window, kernel):
     # cuDNN has no gradient for odd lengths with a mask.
     if width % 8 or width > widest or query.shape[-2] % 2 or key.shape[-2] % 2:
         return None
+    if bias.ndim == 2:
+        return _in_packed_rows(query, key, value, bias, kernel)
     # With a window, a block is an example of its own, whose keys are three blocks.
     query, key, value = (_to_rows(part) for part in (query, key, value))
     mask = _to_rows(bias == 0).swapaxes(1, 2)  # [rows, 1, 1 or queries, keys]

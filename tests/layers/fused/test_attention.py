@@ -226,6 +226,29 @@ def test_cudnn_declines_what_it_cannot_compute(monkeypatch):
 
     assert not declines(8, 64) and not declines(8, 256, capability=9.0)
     assert declines(7, 64) and declines(8, 60) and declines(8, 256)
+    odd = jnp.ones((1, 1, 7, 64), "bfloat16")
+    assert fused.fused_attention(odd, odd, odd, jnp.ones((1, 7), "int32")) is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "length", "window", "packed", "capability", "expected"),
+    [
+        ("splash", 128, 64, False, 0.0, True),
+        ("cudnn", 2048, None, True, 9.0, True),
+        ("cudnn", 2048, None, True, 8.0, False),
+        ("cudnn", 2048, None, False, 9.0, False),
+        ("cudnn", 2048, 64, True, 9.0, False),
+        ("cudnn", 512, None, True, 9.0, False),
+        ("cudnn", None, None, True, 9.0, False),
+        (None, 2048, None, True, 9.0, False),
+    ],
+)
+def test_long_packed_rows_have_ids_in_place_of_a_bias(
+    monkeypatch, kernel, length, window, packed, capability, expected
+):
+    monkeypatch.setattr(fused, "fused_kernel", lambda: kernel)
+    monkeypatch.setattr(fused, "_compute_capability", lambda: capability)
+    assert fused.reads_example_ids(length, window, packed) is expected
 
 
 def test_devices_share_the_batch(kernel):
