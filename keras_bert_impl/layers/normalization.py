@@ -18,7 +18,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     The closed form takes two thirds of the time on a CPU. JAX compiles the long form better for a
     GPU, where it is kept (docs/decisions/layer-normalization.md).
 
-    Args: see `keras.layers.LayerNormalization`; `axis` is -1.
+    Args: see `keras.layers.LayerNormalization`. With another axis, or without `scale`, it is Keras's.
 
     Call arguments:
         inputs: `[..., width]`.
@@ -33,7 +33,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     """
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
-        if not training or _is_accelerated():
+        over_last_axis = self.axis in ([-1], [len(inputs.shape) - 1])
+        if not (training and self.scale and over_last_axis) or _is_accelerated():
             return super().call(inputs)
         dtype = keras.backend.result_type(inputs.dtype, "float32")
         inputs, gamma = ops.cast(inputs, dtype), ops.cast(self.gamma, dtype)

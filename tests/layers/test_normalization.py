@@ -91,3 +91,11 @@ def test_the_closed_form_is_used_in_training_alone(monkeypatch):
     monkeypatch.setattr(module, "_is_accelerated", lambda: True)
     layer(inputs, training=True)
     assert calls == [1]
+
+
+@pytest.mark.parametrize("options", [{"axis": 1}, {"axis": [1, 2]}, {"scale": False}])
+def test_other_options_give_what_keras_gives(options):
+    inputs = np.random.default_rng(0).normal(size=(3, 5, 48)).astype("float32")
+    received = LayerNormalization(**options)(inputs, training=True)
+    expected = keras.layers.LayerNormalization(**options)(inputs)
+    np.testing.assert_array_equal(to_numpy(received), to_numpy(expected))
