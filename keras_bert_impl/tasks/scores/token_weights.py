@@ -1,9 +1,39 @@
-"""Token weights in the loss and the metrics of a tagger."""
+"""Token labels of a tagger: their check, and their weights in the loss and the metrics."""
 
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
+
+from keras_bert_impl.io.errors import InputError
+
+
+def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names: list[str]) -> None:
+    """Raises an `InputError` unless labels have the shape of the features and none is on padding.
+
+    Args:
+        labels: numbers [batch, length], negative for tokens without a label.
+        mask: [batch, length], 0 for padding.
+        sample_weight: [batch], [batch, length] or None. A label of weight 0 may be on padding.
+        names: label names, for the message.
+    """
+    shapes = [np.shape(row) for row in labels]
+    if shapes != [mask.shape[1:]] * len(mask):
+        raise InputError(
+            f"labels must have the shape of the features, {list(mask.shape)}, and be negative "
+            "for unlabeled tokens."
+        )
+    learned = np.asarray(labels) >= 0
+    if sample_weight is not None:
+        learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
+    at_padding = np.argwhere(learned & (mask == 0))
+    if len(at_padding):
+        row, column = at_padding[0]
+        raise InputError(
+            f"labels, row {row}, position {column}: label {names[labels[row][column]]!r} "
+            f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
+        )
 
 
 def token_weights(y: Any, sample_weight: Any) -> Any:
@@ -25,7 +55,6 @@ class TokenAccuracy(keras.metrics.Mean):
     """Fraction of labelled tokens whose label has the highest logit."""
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-
         hits = ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), y_true.dtype), y_true)
         weights = token_weights(y_true, sample_weight)
         # Flattened, because Keras would average each row first and give long rows less weight.

@@ -35,7 +35,11 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.inputs.words import Words, as_words
 from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
+from keras_bert_impl.tasks.scores.token_weights import (
+    TokenAccuracy,
+    check_token_labels,
+    token_weights,
+)
 from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
 from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
@@ -257,22 +261,7 @@ class WordTagger(TaskModel):
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
-        shapes = [np.shape(row) for row in labels]
-        if shapes != [mask.shape[1:]] * len(mask):
-            raise InputError(
-                f"labels must have the shape of the features, {list(mask.shape)}, and be negative "
-                "for unlabeled tokens."
-            )
-        learned = np.asarray(labels) >= 0
-        if sample_weight is not None:
-            learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
-        at_padding = np.argwhere(learned & (mask == 0))
-        if len(at_padding):
-            row, column = at_padding[0]
-            raise InputError(
-                f"labels, row {row}, position {column}: label {self.labels[labels[row][column]]!r} "
-                f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
-            )
+        check_token_labels(labels, mask, sample_weight, self.labels)
 
     def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
         check_numbers(labels, "class numbers or one-hot rows")
@@ -326,7 +315,6 @@ class WordTagger(TaskModel):
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         if self.crf:
             raise InputError("class_weight is per word, but the loss of a CRF is per text.")
-
         if labels is not None:
             labels = np.concatenate([np.ravel(row) for row in labels] or [np.zeros(0, "int32")])
             labels = labels[labels >= 0]
