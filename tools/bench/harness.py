@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 _GO = "go\n"
 _THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -127,6 +128,12 @@ def measure(commands, rounds, threads, together=False):
                 reports[worker.name].append(worker.measure())
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
     return reports
+
+
+def save(reports, path):
+    """Writes what was measured as JSON, if there is a path."""
+    if path:
+        Path(path).write_text(json.dumps(reports))
 
 
 def spread(values, digits):

@@ -24,6 +24,7 @@ def main(arguments=None):
         part, system, source = json.loads(options.worker)
         harness.serve(PARTS[part][system](Source(**source)))
         return
+    measured = {}
     for part in options.parts:
         with tempfile.TemporaryDirectory() as directory:
             commands = {
@@ -31,8 +32,10 @@ def main(arguments=None):
                 for number, system in enumerate(PARTS[part])
             }
             reports = harness.measure(commands, options.rounds, options.threads)
+        measured[part] = reports
         print(f"{part}: {options.threads} threads, {options.rounds} rounds\n")
         print(harness.table(reports, "tokens", baseline=next(iter(commands))), "\n")
+    harness.save(measured, options.json)
 
 
 def _parse(arguments):
@@ -46,6 +49,7 @@ def _parse(arguments):
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--json", help="a file for all that was measured")
     parser.add_argument("--worker", metavar="JSON", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 

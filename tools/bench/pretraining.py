@@ -33,6 +33,7 @@ def main(arguments=None):
         f"{options.rounds} rounds of {options.steps} steps\n"
     )
     print(harness.table(reports, "tokens", baseline=options.systems[0]))
+    harness.save(reports, options.json)
     losses = {name: round(rounds[-1]["loss"], 2) for name, rounds in reports.items()}
     print(f"\nlast losses: {losses}")
 
@@ -61,6 +62,7 @@ def _parse(arguments):
     parser.add_argument("--steps", type=int, default=4, help="steps of a measurement")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--json", help="a file for all that was measured")
     parser.add_argument("--worker", metavar="JSON", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 

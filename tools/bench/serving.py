@@ -44,7 +44,7 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a system in a round, about")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="a file for all that was measured")
+    parser.add_argument("--json", help="a file for all that was measured")
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
@@ -65,8 +65,7 @@ def main(arguments=None):
             }
             measured[shape] = harness.measure(commands, options.rounds, options.threads)
             print(table(shape, measured[shape]), flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(measured))
+    harness.save(measured, options.json)
 
 
 def texts_of(path, directory, shape):

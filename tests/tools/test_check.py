@@ -1,0 +1,73 @@
+"""tools/bench/check.py and run.sh: bounds are held against the right ratios, commands exist."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+
+
+@pytest.fixture
+def check(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    spec = importlib.util.spec_from_file_location("check", BENCH / "check.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reports(*rates):
+    """Reports of a system that does so many tokens in a second of processor time."""
+    return [{"tokens": 10 * rate, "cpu_seconds": 10.0} for rate in rates]
+
+
+def test_ratios_are_taken_within_a_round(check):
+    ours, peer = reports(100, 50), reports(50, 100)
+    assert check.times_as_fast(ours, peer, "tokens") == [2.0, 0.5]
+
+
+@pytest.mark.parametrize("rate, status", [(150, 0), (119, 1)])
+def test_a_ratio_below_its_bound_is_named(check, monkeypatch, capsys, rate, status):
+    measured = {"ours": reports(rate, rate, rate), "peer": reports(100, 100, 100)}
+    monkeypatch.setattr(check, "_run", lambda command: measured)
+    one = check.Check("work", "script {model}", lambda found: found, "tokens", {"peer": 1.2})
+    monkeypatch.setattr(check, "CHECKS", [one])
+    assert check.main(["--model=m", "--text=t"]) == status
+    assert ("FELL" in capsys.readouterr().out) == bool(status)
+
+
+def test_every_command_of_both_has_known_options(check):
+    ran = subprocess.run(
+        ["bash", BENCH / "run.sh", ".", ".", "out"],
+        env=os.environ | {"DRY_RUN": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    commands = [line.removeprefix("python tools/bench/") for line in ran.stdout.splitlines()]
+    assert len(commands) == 8
+    commands += [one.command + " --json file" for one in check.CHECKS]
+    for script in {command.split()[0] for command in commands}:
+        options = {
+            option
+            for command in commands
+            if command.split()[0] == script
+            for option in re.findall(r" (--[a-z-]+)", command)
+        }
+        shown = subprocess.run(
+            [sys.executable, BENCH / script, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        assert {option for option in options if f"{option} " not in shown} == set(), script
+
+
+def test_an_unknown_benchmark_is_named():
+    ran = subprocess.run(
+        ["bash", BENCH / "run.sh", ".", ".", "out", "training"], capture_output=True, text=True
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("no benchmark training; there is: ")

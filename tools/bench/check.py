@@ -1,0 +1,111 @@
+#!/usr/bin/env python
+"""Runs the main ratios of docs/benchmarks in short, and names those that fell.
+
+    PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
+
+About two minutes on 2 cores. Bounds are generous, because a short run on a shared machine varies:
+this finds a change that costs a fifth, not one that costs a twentieth. `run.sh` makes the tables.
+Ratios are of processor time, taken within a round.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import harness
+
+HERE = Path(__file__).parent
+
+
+class Check(NamedTuple):
+    """One benchmark, and how many times as fast as each peer we must be.
+
+    Attributes:
+        what: the work, for the table.
+        command: script and arguments; `{model}` and `{text}` are filled in.
+        reports: function from the benchmark's JSON to its `harness.measure` result.
+        unit: the count in each report.
+        least: peer to the least ratio.
+    """
+
+    what: str
+    command: str
+    reports: Callable[[dict], dict]
+    unit: str
+    least: dict[str, float]
+
+
+CHECKS = [
+    Check(
+        "step of pre-training, 2 layers of BERT-base, 8 x 128",
+        "pretraining.py --text {text} --tokenizer {model} --layers 2 --steps 2 --rounds 3 "
+        "--systems ours keras-hub transformers",
+        lambda found: found,
+        "tokens",
+        {"keras-hub": 1.0, "transformers": 1.3},
+    ),
+    Check(
+        "tokenization",
+        "input_pipeline.py --text {text} --tokenizer {model} --rounds 3 --parts tokenization",
+        lambda found: found["tokenization"],
+        "tokens",
+        {"tokenizers, 1 thread": 1.5},
+    ),
+    Check(
+        "texts to scores, MiniLM, 32 x 32",
+        "serving.py --model {model} --text {text} --rounds 3 --seconds 0.5 --shapes 32x32 "
+        "--systems ours pytorch",
+        lambda found: found["32x32"],
+        "batches",
+        {"pytorch": 1.3},
+    ),
+]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints a table; returns 1 if a ratio is below its bound."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", required=True, help="model directory of a MiniLM")
+    parser.add_argument("--text", required=True, help="a file of running text")
+    options = parser.parse_args(arguments)
+    print("| work | peer | ours is times as fast | at least | |\n|---|---|---|---|---|")
+    has_fallen = False
+    for check in CHECKS:
+        reports = check.reports(_run(check.command.format(**vars(options))))
+        for peer, least in check.least.items():
+            ratios = times_as_fast(reports["ours"], reports[peer], check.unit)
+            fell = statistics.median(ratios) < least
+            has_fallen |= fell
+            cells = [check.what, peer, harness.spread(ratios, 2), str(least), "FELL" * fell]
+            print(f"| {' | '.join(cells)} |", flush=True)
+    return int(has_fallen)
+
+
+def _run(command: str) -> dict:
+    script, *arguments = command.split()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "measured.json")
+        subprocess.run(
+            [sys.executable, str(HERE / script), *arguments, "--json", str(path)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        return json.loads(path.read_text())
+
+
+def times_as_fast(ours: list[dict], peer: list[dict], unit: str) -> list[float]:
+    """Returns the peer's processor time for a unit of work, divided by ours, of each round."""
+    pairs = zip(ours, peer, strict=True)
+    return [b["cpu_seconds"] / b[unit] / (a["cpu_seconds"] / a[unit]) for a, b in pairs]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
