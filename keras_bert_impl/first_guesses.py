@@ -94,7 +94,7 @@ _CALLS = {
         "model.save_pretrained(directory), and upload that": "push_to_hub",
         "model.encoder": "backbone",
         "model.tokenizer": "preprocessor",
-        "model.predict(texts)": "generate",
+        "model.predict(texts)": "generate predict_proba predict_classes",
     },
     "TaskModel.from_pretrained": {
         "from_pretrained(name, num_classes=2)": "num_labels",

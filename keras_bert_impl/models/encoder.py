@@ -25,7 +25,7 @@ from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.models import inputs
 from keras_bert_impl.models.encoder_layers import apply_layers, create_layers
-from keras_bert_impl.models.serialization import frozen, set_frozen
+from keras_bert_impl.models.serialization import frozen, no_hdf5, set_frozen
 from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
 
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
@@ -51,6 +51,7 @@ def encoders_run_by(run: Callable) -> Iterator[None]:
 
 @first_guesses("Encoder")
 @keras.saving.register_keras_serializable("keras_bert_impl")
+@no_hdf5
 class Encoder(keras.Model):
     """A BERT-style encoder, defined by its configuration alone.
 

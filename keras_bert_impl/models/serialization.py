@@ -1,8 +1,31 @@
 """Serialization of nested models and of frozen layers and weights in `.keras` files."""
 
+from pathlib import Path
+from typing import Any
+
 import keras
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import all_layers
+
+
+def no_hdf5(cls: type) -> type:
+    """Makes `save` refuse HDF5 files: Keras writes the model, but cannot load it again.
+
+    A class decorator.
+    """
+
+    def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise InputError(
+                f"{filepath}: Keras cannot load this model from an HDF5 file. Write "
+                'save("model.keras") or save_pretrained("directory").'
+            )
+        super(cls, self).save(filepath, overwrite, **kwargs)
+
+    save.__doc__ = keras.Model.save.__doc__
+    cls.save = save  # type: ignore[attr-defined]  # any model class
+    return cls
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:

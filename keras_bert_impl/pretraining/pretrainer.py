@@ -25,7 +25,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.layers.fused.logits import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
+from keras_bert_impl.models.serialization import deserialize_parts, frozen, no_hdf5, set_frozen
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensors
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
+@no_hdf5
 class Pretrainer(ReplicatedTrainer, keras.Model):
     """An encoder with one or more pre-training objectives.
 

@@ -34,7 +34,7 @@ def test_ratios_are_taken_within_a_round(check):
 @pytest.mark.parametrize("rate, status", [(150, 0), (119, 1)])
 def test_a_ratio_below_its_bound_is_named(check, monkeypatch, capsys, rate, status):
     measured = {"ours": reports(rate, rate, rate), "peer": reports(100, 100, 100)}
-    monkeypatch.setattr(check, "_run", lambda command: measured)
+    monkeypatch.setattr(check, "_run", lambda *arguments: measured)
     one = check.Check("work", "script {model}", lambda found: found, "tokens", {"peer": 1.2})
     monkeypatch.setattr(check, "CHECKS", [one])
     assert check.main(["--model=m", "--text=t"]) == status

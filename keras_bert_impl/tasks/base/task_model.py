@@ -29,7 +29,7 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.serialization import deserialize_parts, frozen, set_frozen
+from keras_bert_impl.models.serialization import deserialize_parts, frozen, no_hdf5, set_frozen
 from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
 from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.serving.network.networks import Network
@@ -47,6 +47,7 @@ _COMMON_WORDS = 5_000  # as in Lester et al. 2021, section 3.2
 
 
 @first_guesses("TaskModel")
+@no_hdf5
 class TaskModel(RawTextTrainer, keras.Model):
     """An encoder with a head that trains and predicts on raw strings; see `RawTextTrainer`.
 
