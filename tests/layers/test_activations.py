@@ -1,12 +1,13 @@
 import math
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.layers.activations import ACTIVATIONS, gelu, gelu_tanh
-from tests.helpers import TINY, difference
+from keras_bert_impl.layers.activations import ACTIVATIONS, gelu, gelu_tanh, in_training
+from tests.helpers import TINY, difference, gradient, to_numpy
 
 POINTS = np.linspace(-8, 8, 4001)
 # A few float32 roundings (2**-24 each) of numbers up to 8.
@@ -31,3 +32,26 @@ def test_gelu_tanh_is_the_approximation():
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_activation_can_be_configured(name):
     assert EncoderConfig(**{**TINY.to_dict(), "activation": name}).activation == name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gelu_in_training_has_the_values_and_the_gradient_of_gelu(dtype):
+    inputs = ops.cast(POINTS, dtype)
+    points = to_numpy(ops.cast(inputs, "float32")).astype("float64")
+    probability = np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in points])
+    slopes = probability + points * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
+    trained = in_training(gelu)
+    found = ops.cast(trained(inputs), "float32")
+    slope = ops.cast(gradient(lambda x: ops.sum(trained(x)), inputs), "float32")
+    if dtype == "float32":
+        assert difference(found, points * probability) <= TOLERANCE
+        assert difference(slope, slopes) <= TOLERANCE
+    elif keras.backend.backend() == "tensorflow":
+        # Computed in float32 and rounded to 8 bits once.
+        limit = 2.0**-8 * np.abs(points * probability) + TOLERANCE
+        assert (np.abs(to_numpy(found) - points * probability) <= limit).all()
+        assert (np.abs(to_numpy(slope) - slopes) <= 2.0**-8 * np.abs(slopes) + TOLERANCE).all()
+
+
+def test_other_activations_are_the_same_in_training():
+    assert in_training(gelu_tanh) is gelu_tanh

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.layers import Dense
+from keras_bert_impl.layers.activations import gelu
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import MaskedLM, NextSentence
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
@@ -74,3 +75,21 @@ def test_no_bias_of_a_model_is_summed_in_half_precision(adapter):
         one for one in operations if one.type == "BiasAddGrad" and one.inputs[0].dtype != tf.float32
     ]
     assert not half and any(one.type.startswith("MatMul") for one in operations)
+
+
+@OF_TENSORFLOW
+def test_the_short_gradient_of_gelu_is_used_in_training_alone():
+    layer = Dense(5, activation=gelu)
+
+    def operations(training):
+        function = tf.function(lambda inputs: layer(inputs, training=training), autograph=False)
+        graph = function.get_concrete_function(tf.constant(STATES)).graph
+        return {one.type for one in graph.get_operations()}
+
+    # A custom gradient hangs on an `IdentityN`.
+    assert "IdentityN" in operations(True)
+    assert "IdentityN" not in operations(False)
+    expected = np.asarray(layer(STATES))
+    # A few roundings of float32.
+    tolerance = 4 * 2.0**-24 * np.abs(expected).max()
+    np.testing.assert_allclose(layer(STATES, training=True), expected, atol=tolerance)

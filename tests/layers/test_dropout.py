@@ -42,6 +42,22 @@ def test_units_are_independent_of_their_neighbors():
         assert abs(share - 0.5) < 5 * 0.5 / math.sqrt(agree.size / 2)
 
 
+@pytest.mark.parametrize("rate", [0.001, 0.1, 0.9, 0.9985])
+def test_the_rate_is_finer_than_the_bits_of_a_unit(rate):
+    # With 8 bits alone, 0.1 would be 26 / 256: 10 standard deviations from here.
+    inputs = np.ones((40_000, 101), "float32")
+    dropped = (drop(Dropout(rate), inputs=inputs) == 0).mean()
+    assert abs(dropped - rate) < 5 * math.sqrt(rate * (1 - rate) / inputs.size) + 2**-17
+
+
+def test_units_of_a_row_are_independent_although_they_share_a_threshold():
+    kept = drop(Dropout(0.1), inputs=np.ones((4_000, 1_000), "float32")) != 0
+    # Independent units: the number kept in a row has the variance of a binomial distribution.
+    # Five standard deviations of the variance of 4,000 rows.
+    variance = kept.sum(axis=1).var() / (1_000 * 0.09)
+    assert abs(variance - 1) < 5 * math.sqrt(2 / 4_000) + 1_000 * 0.25 / 256**2 / 0.09
+
+
 def test_same_seed_same_units():
     layer = Dropout(0.3)
     assert (drop(layer) == drop(layer)).all()

@@ -1,0 +1,134 @@
+#!/usr/bin/env python
+"""Shows where the processor time of a fine-tuning step goes: by part, and by operation.
+
+    export OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
+    PYTHONPATH=. python tools/bench/step_profile.py --model MINILM --dtype mixed_bfloat16
+
+A classifier trains on random tokens. The first table switches parts of the step off, in processor
+time. The second adds up the operations of TensorFlow's own profile (`tf.profiler`). Its times are
+those of a clock: with one thread and no other work on the machine, they are processor time, too.
+"""
+
+import argparse
+import collections
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.training.optimizers.adamw import default_optimizer
+
+
+def steps(model, dtype, rows, length):
+    """Returns a dict of name to function: a training step, and the step without some parts."""
+    plain, without_dropout = (
+        TextClassifier.from_pretrained(model, num_classes=2, dtype=dtype, dropout=dropout)
+        for dropout in (None, 0.0)
+    )
+    random = np.random.default_rng(0)
+    ids = random.integers(5, plain.tokenizer.vocabulary_size, (rows, length)).astype("int32")
+    x = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
+    batch = x, random.integers(0, 2, rows)
+    inputs = {name: tf.constant(values) for name, values in x.items()}
+    seed = tf.constant([1, 2])
+
+    @tf.function(autograph=False)
+    def gradients():
+        examples = inputs, tf.constant(batch[1]), None
+        return plain._loss_and_gradients(examples, plain.loss_totals(*examples), seed)[1]
+
+    @tf.function(autograph=False)
+    def forward():
+        return without_dropout(inputs, training=True)
+
+    return {
+        "whole step": _training_step(plain, batch),
+        "without dropout": _training_step(without_dropout, batch),
+        "without update and clipping": gradients,
+        "forward only, without dropout": forward,
+    }
+
+
+def _training_step(model, batch):
+    model.compile(default_optimizer(1000), jit_compile=False)
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    model.fit(data.take(1), verbose=0)
+    batches = iter(data)
+    model.make_train_function()
+    return lambda: model.train_function(batches)
+
+
+def processor_milliseconds(functions, rounds):
+    """Returns a dict of name to milliseconds of each round; the functions take turns."""
+    found = collections.defaultdict(list)
+    for function in functions.values():
+        function()
+    for _ in range(rounds):
+        for name, function in functions.items():
+            started = time.process_time()
+            function()
+            found[name].append(1000 * (time.process_time() - started))
+    return found
+
+
+def operations(function, rounds):
+    """Returns a Counter of operation type to milliseconds of one call, and one to calls."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    milliseconds, calls = collections.Counter(), collections.Counter()
+    space = xplane_pb2.XSpace()
+    with tempfile.TemporaryDirectory() as directory:
+        with tf.profiler.experimental.Profile(directory):
+            for _ in range(rounds):
+                function()
+        (path,) = Path(directory).rglob("*.xplane.pb")
+        space.ParseFromString(path.read_bytes())
+    for plane in space.planes:
+        for event in (event for line in plane.lines for event in line.events):
+            # An operation's event is "name:Type"; others are functions of the runtime.
+            name, _, kind = plane.event_metadata[event.metadata_id].name.rpartition(":")
+            if name and kind.isidentifier() and "::" not in f"{name}:" and "#" not in name:
+                milliseconds[kind] += event.duration_ps / 1e9 / rounds
+                calls[kind] += 1 / rounds
+    return milliseconds, calls
+
+
+def table_of_parts(found):
+    """Returns a Markdown table of the medians, with the least and the most."""
+    lines = ["| part | milliseconds |", "|---|---|"]
+    for name, values in found.items():
+        cells = statistics.median(values), min(values), max(values)
+        lines.append("| {} | {:.1f} ({:.1f}–{:.1f}) |".format(name, *cells))
+    return "\n".join(lines)
+
+
+def table_of_operations(milliseconds, calls, most=15):
+    """Returns a Markdown table of the `most` types of operations that take the most time."""
+    total = sum(milliseconds.values())
+    lines = ["| operation | calls | milliseconds | share |", "|---|---|---|---|"]
+    for kind, value in milliseconds.most_common(most):
+        lines.append(f"| {kind} | {calls[kind]:.0f} | {value:.1f} | {value / total:.1%} |")
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", required=True, help="a model directory")
+    parser.add_argument("--dtype", default="mixed_bfloat16", help="or float32")
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[24, 96], help="tokens of a row")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args(arguments)
+    for length in options.lengths:
+        functions = steps(options.model, options.dtype, options.rows, length)
+        print(f"\n{options.rows} x {length}, {options.dtype}\n")
+        print(table_of_parts(processor_milliseconds(functions, options.rounds)))
+        print(f"\n{table_of_operations(*operations(functions['whole step'], options.rounds))}")
+
+
+if __name__ == "__main__":
+    main()
