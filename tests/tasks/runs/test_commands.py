@@ -334,6 +334,8 @@ def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
     assert main([*finetune(folder, out="cut"), *settings]) == 0  # resumes from the earlier one
     for path in (folder / "cut" / "checkpoints").glob("*.data-*"):
         path.write_bytes(path.read_bytes()[:100])
+    assert main([*finetune(folder, out="cut"), *settings]) == 0  # finished: reads the model alone
+    shutil.rmtree(folder / "cut" / "model")
     assert main([*finetune(folder, out="cut"), *settings]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert "all checkpoints are damaged" in error and "ckpt-2" in error
