@@ -22,7 +22,8 @@ from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
-from keras_bert_impl.tokenizers.texts import as_strings, segments
+from keras_bert_impl.tokenizers.texts import as_bytes, as_strings, segments
+from keras_bert_impl.tokenizers.word_cache import WordCache, may_be_cut
 
 _CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register themselves
 
@@ -163,6 +164,15 @@ class Tokenizer(abc.ABC):
         Returns:
             int32 `tf.RaggedTensor` [batch, (tokens)].
         """
+        if self.word_breaks and tf.executing_eagerly() and not tf.is_tensor(texts):
+            texts = as_bytes(texts)
+            if may_be_cut(texts):
+                ids, counts = self._word_cache(texts)
+                splits = np.append(0, np.cumsum(counts))
+                with tf.device("CPU:0"):
+                    return tf.RaggedTensor.from_row_splits(
+                        tf.constant(ids), tf.constant(splits), validate=False
+                    )
         return self._tokenize(as_strings(texts))
 
     def tokenize_with_offsets(
@@ -179,6 +189,18 @@ class Tokenizer(abc.ABC):
             becomes several tokens, each of them has its offsets.
         """
         return self._with_offsets(as_strings(texts))
+
+    def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
+
+        Args:
+            words: any texts without newlines.
+
+        Returns:
+            (ids, counts): ids of all words, int32 [tokens]; number of tokens per word, int64
+            [words].
+        """
+        raise NotImplementedError
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
         """Splits texts into the words that are tokenized one by one; works in any graph.
@@ -226,6 +248,10 @@ class Tokenizer(abc.ABC):
     @functools.cached_property
     def _tokenize(self):
         return graph_of_ids(self._split, self._subwords)
+
+    @functools.cached_property
+    def _word_cache(self):
+        return WordCache(self.tokenize_words, self.word_breaks)
 
     @functools.cached_property
     def _with_offsets(self):
