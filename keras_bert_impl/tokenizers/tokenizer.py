@@ -23,7 +23,7 @@ from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.texts import as_bytes, as_strings, segments
-from keras_bert_impl.tokenizers.word_cache import WordCache, may_be_cut
+from keras_bert_impl.tokenizers.word_cache import WordCache, suits
 
 _CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register themselves
 
@@ -166,7 +166,7 @@ class Tokenizer(abc.ABC):
         """
         if self.word_breaks and tf.executing_eagerly() and not tf.is_tensor(texts):
             texts = as_bytes(texts)
-            if may_be_cut(texts):
+            if suits(texts):
                 ids, counts = self._word_cache(texts)
                 splits = np.append(0, np.cumsum(counts))
                 with tf.device("CPU:0"):

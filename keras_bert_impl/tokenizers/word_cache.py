@@ -10,6 +10,7 @@ _AT_ONCE = 1 << 18  # bytes of text: their arrays stay in the processor's cache
 _SHORT, _FEW = 15, 4  # most bytes and tokens of a word in the table
 _MOST_WORDS = 1 << 18  # in a table
 _MOST_OTHERS, _LONGEST = 1 << 15, 64  # words that no table can hold, and the bytes of each
+_SAMPLE, _LONG = 64, 32  # texts looked at; most bytes of their words, on average
 _END = b"\xff"  # before each text; no UTF-8 has this byte
 _PLAIN, _ALONE, _BEGINS = 1, 2, 3  # kinds of bytes; all others are 0
 
@@ -152,9 +153,15 @@ class WordCache:
         return entries
 
 
-def may_be_cut(texts: Sequence[bytes]) -> bool:
-    """Returns whether `WordCache` takes these texts: invalid UTF-8 may have the byte it adds."""
-    return not any(_END in text for text in texts)
+def suits(texts: Sequence[bytes]) -> bool:
+    """Returns whether texts should be tokenized with a `WordCache`.
+
+    Invalid UTF-8 may have the byte that it adds. Without spaces, as in Chinese, hardly any part of
+    a text occurs again.
+    """
+    sample = b" ".join(texts[:_SAMPLE])
+    has_words = len(sample) <= _LONG * (1 + sample.count(b" "))
+    return has_words and not any(_END in text for text in texts)
 
 
 class _Table:

@@ -159,6 +159,13 @@ def test_lists_in_a_graph_go_through_the_graph(tokenizer):
     np.testing.assert_array_equal(rows, fresh.tokenize(own).to_tensor(-1))
 
 
+def test_texts_without_spaces_go_through_the_graph(tokenizer):
+    fresh = WordPieceTokenizer.from_config(tokenizer.get_config())
+    own = ["日本語テキスト" * 9, "é" * 200]
+    assert fresh.tokenize(own).to_list() == in_graph(tokenizer, own)
+    assert "_word_cache" not in vars(fresh)
+
+
 def test_added_tokens_are_found_by_the_graph(tokenizer):
     more = tokenizer.add_tokens(["want hello", "[E1]"])
     own = ["a want hello [E1]b", "[e1] want  hello"]
