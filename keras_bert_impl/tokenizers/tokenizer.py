@@ -167,12 +167,7 @@ class Tokenizer(abc.ABC):
         if self.word_breaks and tf.executing_eagerly() and not tf.is_tensor(texts):
             texts = as_bytes(texts)
             if suits(texts):
-                ids, counts = self._word_cache(texts)
-                splits = np.append(0, np.cumsum(counts))
-                with tf.device("CPU:0"):
-                    return tf.RaggedTensor.from_row_splits(
-                        tf.constant(ids), tf.constant(splits), validate=False
-                    )
+                return self._word_cache.ragged(texts)
         return self._tokenize(as_strings(texts))
 
     def tokenize_with_offsets(
@@ -189,18 +184,6 @@ class Tokenizer(abc.ABC):
             becomes several tokens, each of them has its offsets.
         """
         return self._with_offsets(as_strings(texts))
-
-    def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
-
-        Args:
-            words: any texts without newlines.
-
-        Returns:
-            (ids, counts): ids of all words, int32 [tokens]; number of tokens per word, int64
-            [words].
-        """
-        raise NotImplementedError
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
         """Splits texts into the words that are tokenized one by one; works in any graph.

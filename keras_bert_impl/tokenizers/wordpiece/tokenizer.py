@@ -121,6 +121,15 @@ class WordPieceTokenizer(Tokenizer):
         return ids, *spans
 
     def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
+
+        Args:
+            words: any texts without newlines.
+
+        Returns:
+            (ids, counts): ids of all words, int32 [tokens]; number of tokens per word, int64
+            [words].
+        """
         parts = None if self.added_tokens else self._translation(words)
         if parts is None:
             ragged = self._tokenize(as_strings(words))
