@@ -1,8 +1,28 @@
 """Packing segments into encoder rows: [CLS] first [SEP] second [SEP], truncated and padded."""
 
+import types
+
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+
+# Called eagerly on small arrays, TensorFlow's operations take many times as long as NumPy's.
+_NUMPY = types.SimpleNamespace(
+    cast=lambda values, dtype: np.asarray(values, dtype.as_numpy_dtype),
+    concat=np.concatenate,
+    fill=np.full,
+    gather=np.take,
+    maximum=np.maximum,
+    minimum=np.minimum,
+    pad=np.pad,
+    range=lambda limit, dtype: np.arange(limit, dtype=dtype.as_numpy_dtype),
+    reduce_max=np.max,
+    shape=np.shape,
+    size=lambda values, dtype: np.size(values),
+    where=np.where,
+    zeros_like=np.zeros_like,
+)
 
 
 def pack_segments(
@@ -18,7 +38,7 @@ def pack_segments(
     num_separators: int = 1,
     segment_of_second: int = 1,
 ) -> dict[str, tf.Tensor]:
-    """Packs one or two segments of token ids per row, with core TensorFlow ops only.
+    """Packs one or two segments of token ids per row, in a graph with core TensorFlow ops only.
 
     Rows that are too long are truncated as with `truncation=True` of `transformers`: the longer
     segment first, then both to equal lengths. If the remaining room is odd, the segment that was
@@ -49,53 +69,69 @@ def pack_segments(
     num_special = 2 if second is None else 2 + num_separators
     if length is not None and length < num_special:
         raise InputError(f"length={length} has no room for {num_special} special tokens.")
-    first_length = first.row_lengths()  # [batch]
-    second_length = tf.zeros_like(first_length) if second is None else second.row_lengths()
+    in_graph = not (tf.executing_eagerly() and hasattr(first.values, "numpy"))
+    ops = tf if in_graph else _NUMPY
+    values, starts, first_length = _parts(first, in_graph)
+    tokens, row_starts = [[pad_id, cls_id, sep_id], values], [3 + starts]
+    second_length = ops.zeros_like(first_length)
+    if second is not None:
+        more, starts, second_length = _parts(second, in_graph)
+        tokens.append(more)
+        row_starts.append(3 + ops.size(values, tf.int64) + starts)
     if is_pair is None:
-        is_pair = tf.fill(tf.shape(first_length), second is not None)
-    second_length = tf.where(is_pair, second_length, 0)
-    more_separators = num_separators * tf.cast(is_pair, tf.int64)  # [batch], besides the final one
+        is_pair = ops.fill(ops.shape(first_length), second is not None)
+    is_pair = ops.cast(is_pair, tf.bool)
+    second_length = ops.where(is_pair, second_length, 0)
+    more_separators = num_separators * ops.cast(is_pair, tf.int64)  # [batch], besides the final one
     if length is not None:
         room = length - 2 - more_separators
-        first_length, second_length = _longest_first(first_length, second_length, room, is_pair)
+        lengths = first_length, second_length
+        first_length, second_length = _longest_first(ops, *lengths, room, is_pair)
     used = 2 + more_separators + first_length + second_length
     if length is None:
-        longest = tf.reduce_max(tf.pad(used, [[0, 1]]))  # 0 for an empty batch
+        longest = ops.reduce_max(ops.pad(used, [[0, 1]]))  # 0 for an empty batch
         length = (longest + multiple_of - 1) // multiple_of * multiple_of
-    place = tf.range(length, dtype=tf.int64)[tf.newaxis, :]  # [1, length]
-    used, first_length, second_length = (
-        lengths[:, tf.newaxis] for lengths in (used, first_length, second_length)
+    place = ops.range(length, dtype=tf.int64)[tf.newaxis, :]  # [1, length]
+    used, first_length, second_length, *row_starts = (
+        column[:, tf.newaxis] for column in (used, first_length, second_length, *row_starts)
     )
     second_start = first_length + 1 + num_separators
     is_real = place < used
     # One gather builds the rows, from these three ids and the segments' tokens.
-    tokens = [tf.constant([pad_id, cls_id, sep_id], tf.int32), first.values]
-    index = tf.where(is_real, tf.constant(2, tf.int64), 0)  # [batch, length]
-    index = tf.where(place <= first_length, place + 2 + first.row_starts()[:, tf.newaxis], index)
-    index = tf.where(place > 0, index, 1)
+    index = 2 * ops.cast(is_real, tf.int64)  # [batch, length]
+    index = ops.where(place <= first_length, place - 1 + row_starts[0], index)
+    index = ops.where(place > 0, index, 1)
     if second is not None:
-        start = 3 + tf.size(first.values, tf.int64) + second.row_starts()[:, tf.newaxis]
         in_second = (place >= second_start) & (place < second_start + second_length)
-        index = tf.where(in_second, place - second_start + start, index)
-        tokens.append(second.values)
-    return {
-        "token_ids": tf.gather(tf.concat(tokens, axis=0), index),
-        "segment_ids": segment_of_second * tf.cast((place >= second_start) & is_real, tf.int32),
-        "padding_mask": tf.cast(is_real, tf.int32),
+        index = ops.where(in_second, place - second_start + row_starts[1], index)
+    in_last = ops.cast((place >= second_start) & is_real, tf.int32)
+    features = {
+        "token_ids": ops.gather(ops.concat(tokens, axis=0), index),
+        "segment_ids": segment_of_second * in_last,
+        "padding_mask": ops.cast(is_real, tf.int32),
     }
+    return {name: tf.convert_to_tensor(values, tf.int32) for name, values in features.items()}
 
 
-def _longest_first(first, second, room, is_pair):
+def _parts(segment, in_graph):
+    """Returns (values, row starts, row lengths) of a ragged tensor, as tensors or as arrays."""
+    if in_graph:
+        return segment.values, segment.row_starts(), segment.row_lengths()
+    splits = segment.row_splits.numpy()
+    return segment.values.numpy(), splits[:-1], np.diff(splits)
+
+
+def _longest_first(ops, first, second, room, is_pair):
     """Returns the lengths of both segments after truncation, all int64 [batch]."""
-    shorter = tf.minimum(first, second)
-    longer = tf.where(shorter > room, shorter, tf.maximum(shorter, room - shorter))
+    shorter = ops.minimum(first, second)
+    longer = ops.where(shorter > room, shorter, ops.maximum(shorter, room - shorter))
     half = room // 2
     both = shorter + longer > room
-    shorter = tf.where(both, half, shorter)
-    longer = tf.where(both, half + room % 2, longer)
+    shorter = ops.where(both, half, shorter)
+    longer = ops.where(both, half + room % 2, longer)
     swapped = first > second
-    alone = tf.minimum(first, room)
+    alone = ops.minimum(first, room)
     return (
-        tf.where(is_pair, tf.minimum(first, tf.where(swapped, longer, shorter)), alone),
-        tf.where(is_pair, tf.minimum(second, tf.where(swapped, shorter, longer)), 0),
+        ops.where(is_pair, ops.minimum(first, ops.where(swapped, longer, shorter)), alone),
+        ops.where(is_pair, ops.minimum(second, ops.where(swapped, shorter, longer)), 0),
     )

@@ -24,17 +24,30 @@ def beginning(text: str, num_tokens: int) -> str:
 
 def as_strings(texts: Any) -> tf.Tensor:
     """Converts a list of str or bytes, one text, or a string tensor to a string tensor [batch]."""
-    if isinstance(texts, (str, bytes)):
-        texts = [texts]
     if not tf.is_tensor(texts):
-        _check_no_table(texts)
-        texts = [_as_bytes(text, position) for position, text in enumerate(texts)]
+        texts = as_bytes(texts)
         return tf.constant(texts, tf.string, shape=[len(texts)])
     if texts.dtype != tf.string or texts.shape.rank != 1:
         raise InputError(
             f"expected a string tensor of shape [batch]. Received: {texts.dtype.name} {texts.shape}"
         )
     return texts
+
+
+def as_bytes(texts: Any) -> list[bytes]:
+    """Converts a list of str or bytes, or one text, to a list of bytes in UTF-8."""
+    if isinstance(texts, (str, bytes)):
+        texts = [texts]
+    _check_no_table(texts)
+    texts = list(texts)
+    try:
+        return [*map(str.encode, texts)]
+    except (TypeError, UnicodeEncodeError):  # bytes, no texts, or unpaired surrogates
+        return [_as_bytes(text, position) for position, text in enumerate(texts)]
+
+
+def _as_batch(texts):
+    return as_strings(texts) if tf.is_tensor(texts) else as_bytes(texts)
 
 
 def _check_no_table(texts):
@@ -60,25 +73,29 @@ def _as_bytes(text, position):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def segments(texts: Any) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
-    """Returns first and second segments as string tensors, and which rows have a second one."""
+def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
+    """Returns first and second segments and which rows have a second one.
+
+    Segments are string tensors or lists of bytes, like `texts`.
+    """
     if isinstance(texts, tuple):
         if len(texts) != 2:
             raise InputError(f"a tuple is a pair of segments. Received: {len(texts)} members.")
-        first, second = as_strings(texts[0]), as_strings(texts[1])
-        if not first.shape.is_compatible_with(second.shape):
-            raise InputError(f"{first.shape[0]} first segments but {second.shape[0]} second ones.")
+        first, second = map(_as_batch, texts)
+        sizes = [part.shape[0] if tf.is_tensor(part) else len(part) for part in (first, second)]
+        if None not in sizes and sizes[0] != sizes[1]:
+            raise InputError(f"{sizes[0]} first segments but {sizes[1]} second ones.")
         return first, second, None
     if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
-        return as_strings(texts), None, None
+        return _as_batch(texts), None, None
     _check_no_table(texts)
     texts = list(texts)
     is_pair = [isinstance(text, tuple) for text in texts]
     if not any(is_pair):
-        return as_strings(texts), None, None
+        return as_bytes(texts), None, None
     for position, text in enumerate(texts):
         if is_pair[position] and len(text) != 2:
             raise InputError(f"text {position} is a tuple of {len(text)}; a pair has two segments.")
     pairs = [text if pair else (text, "") for text, pair in zip(texts, is_pair)]
     first, second = zip(*pairs)
-    return as_strings(list(first)), as_strings(list(second)), tf.constant(is_pair)
+    return as_bytes(first), as_bytes(second), is_pair

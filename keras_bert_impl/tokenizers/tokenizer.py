@@ -22,7 +22,8 @@ from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
-from keras_bert_impl.tokenizers.texts import as_strings, segments
+from keras_bert_impl.tokenizers.texts import as_bytes, as_strings, segments
+from keras_bert_impl.tokenizers.word_cache import WordCache, suits
 
 _CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register themselves
 
@@ -163,6 +164,10 @@ class Tokenizer(abc.ABC):
         Returns:
             int32 `tf.RaggedTensor` [batch, (tokens)].
         """
+        if self.word_breaks and tf.executing_eagerly() and not tf.is_tensor(texts):
+            texts = as_bytes(texts)
+            if suits(texts):
+                return self._word_cache.ragged(texts)
         return self._tokenize(as_strings(texts))
 
     def tokenize_with_offsets(
@@ -226,6 +231,10 @@ class Tokenizer(abc.ABC):
     @functools.cached_property
     def _tokenize(self):
         return graph_of_ids(self._split, self._subwords)
+
+    @functools.cached_property
+    def _word_cache(self):
+        return WordCache(self.tokenize_words, self.word_breaks)
 
     @functools.cached_property
     def _with_offsets(self):

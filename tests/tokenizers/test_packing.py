@@ -100,3 +100,35 @@ def test_single_texts_equal_transformers(both):
 def test_rejects_a_length_without_room_for_special_tokens(both, pair, length):
     with pytest.raises(InputError, match=f"length={length} has no room"):
         both[0]([("a", "b")] if pair else ["a"], length=length)
+
+
+@pytest.mark.parametrize("num_separators", [1, 2])
+@pytest.mark.parametrize("has_second", [False, True])
+def test_rows_are_the_same_eagerly_and_in_a_graph(num_separators, has_second):
+    generator = np.random.default_rng(0)
+
+    def segment(batch):
+        rows = [generator.integers(4, 99, generator.integers(0, 9)).tolist() for _ in range(batch)]
+        return tf.ragged.constant(rows, tf.int32, ragged_rank=1)
+
+    for batch in (0, 1, 40):
+        first, second = segment(batch), segment(batch) if has_second else None
+        masks = [None, generator.random(batch) < 0.5] if has_second else [None]
+        for is_pair, (length, multiple_of) in itertools.product(
+            masks, [(4, 1), (5, 1), (10, 1), (30, 1), (None, 1), (None, 8)]
+        ):
+
+            def pack():
+                return pack_segments(
+                    first,
+                    second,
+                    is_pair=is_pair,
+                    length=length,
+                    multiple_of=multiple_of,
+                    num_separators=num_separators,
+                    **IDS,
+                )
+
+            for name, values in tf.function(pack)().items():
+                np.testing.assert_array_equal(pack()[name], values)
+                assert pack()[name].dtype == values.dtype

@@ -13,6 +13,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
+from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece import files
 from keras_bert_impl.tokenizers.wordpiece.translation import Translation
@@ -131,7 +132,7 @@ class WordPieceTokenizer(Tokenizer):
         """
         parts = None if self.added_tokens else self._translation(words)
         if parts is None:
-            ragged = self.tokenize(words)
+            ragged = self._tokenize(as_strings(words))
             return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
         tokens = self.word_ids(tf.constant(parts, tf.string))
         is_end = np.fromiter(map(TEXT_END.__eq__, parts), bool, len(parts))

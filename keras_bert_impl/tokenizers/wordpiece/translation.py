@@ -33,7 +33,8 @@ class Translation(dict):
     def __init__(self, table: UnicodeTable) -> None:
         super().__init__({ord("\n"): f" {TEXT_END} "})
         self._table = table
-        self._marks = ""  # marks found so far that survive normalization
+        # Marks found so far that survive normalization; appending is safe in several threads.
+        self._marks: list[str] = []
 
     def __call__(self, texts: list[str]) -> list[str] | None:
         """Splits texts without newlines into words.
@@ -46,7 +47,7 @@ class Translation(dict):
         if _SPECIAL_TOKEN.search(text):
             return None
         text = text.translate(self)
-        if self._marks and re.search(f"[{self._marks}]{{2}}", text):
+        if self._marks and re.search(f"[{''.join(self._marks)}]{{2}}", text):
             return None
         words = text.split()
         if max(map(len, words), default=0) > MAX_CHARACTERS:
@@ -57,7 +58,7 @@ class Translation(dict):
         text = ""
         for character, flags, rank in self._table.characters(code_point):
             if rank and not flags & DROPPED:
-                self._marks += chr(character)
+                self._marks.append(chr(character))
             text += " " if flags & BREAK_BEFORE else ""
             text += "" if flags & DROPPED else chr(character)
             text += " " if flags & BREAK_AFTER else ""

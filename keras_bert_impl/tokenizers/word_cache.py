@@ -1,0 +1,263 @@
+"""Token ids of texts without a graph: cuts texts into words and looks up those seen before."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+_AT_ONCE = 1 << 18  # bytes of text: their arrays stay in the processor's cache
+_SHORT, _FEW = 15, 4  # most bytes and tokens of a word in the table
+_MOST_WORDS = 1 << 18  # in a table
+_MOST_OTHERS, _LONGEST = 1 << 15, 64  # words that no table can hold, and the bytes of each
+_SAMPLE, _LONG = 64, 32  # texts looked at; most bytes of their words, on average
+_END = b"\xff"  # before each text; no UTF-8 has this byte
+_PLAIN, _ALONE, _BEGINS = 1, 2, 3  # kinds of bytes; all others are 0
+
+_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # by length: what belongs to a word in its 16 bytes
+for _length in range(_SHORT + 1):
+    _MASKS[_length] = np.frombuffer((b"\xff" * _length).ljust(16, b"\0"), "<u8")
+
+
+class WordCache:
+    """Tokenizes texts, each distinct word only once as long as it is remembered.
+
+    Texts are cut before spaces, and next to word breaks where both sides are ASCII. All words of a
+    batch are looked up in a `_Table` in a few NumPy operations. New words are tokenized together.
+    When the table is full, an empty one takes its place and gets those of its words that occur
+    again. Words of more than 15 bytes or 4 tokens are in a dict. All together takes some 30 MB at
+    most.
+
+    May be used by several threads at once.
+
+    Args:
+        tokenize_words: Function from a list of different str without newlines to (ids, counts):
+            int32 [tokens], int64 [words].
+        word_breaks: ASCII characters next to which texts can be cut.
+
+    Example:
+        from keras_bert_impl.tokenizers.word_cache import WordCache
+        cache = WordCache(tokenizer.tokenize_words, tokenizer.word_breaks)
+        cache([b"a text", b"another text"])  # ids of both, and the number of ids of each
+    """
+
+    def __init__(
+        self,
+        tokenize_words: Callable[[list[str]], tuple[np.ndarray, np.ndarray]],
+        word_breaks: str,
+    ) -> None:
+        self._tokenize_words = tokenize_words
+        self._left, self._right = _kinds_of_bytes(word_breaks)
+        self._table, self._full_table = _Table(), _Table()
+        self._others: dict[bytes, bytes] = {}  # words that no table can hold; int32 ids, plus one
+        self._lock = threading.Lock()  # of the tables: NumPy reads them without Python's lock
+
+    def __call__(self, texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenizes UTF-8 texts.
+
+        Returns:
+            (ids, counts): int32 [tokens], the ids of all texts; int64 [texts], the number of ids of
+            each text.
+        """
+        parts = [self._tokenized(batch) for batch in _batches(texts)]
+        if not parts:
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        ids, counts = map(np.concatenate, zip(*parts))
+        return ids, counts
+
+    def ragged(self, texts: Sequence[bytes]) -> tf.RaggedTensor:
+        """Same as calling it, as int32 `tf.RaggedTensor` [texts, (tokens)] on the CPU."""
+        ids, counts = self(texts)
+        splits = np.append(0, np.cumsum(counts))
+        with tf.device("CPU:0"):
+            return tf.RaggedTensor.from_row_splits(
+                tf.constant(ids), tf.constant(splits), validate=False
+            )
+
+    def _tokenized(self, texts):
+        data, starts, lengths, first_words = self._cut(texts)
+        keys = _keys(data, starts, lengths)
+        tokens, missing = self._find(keys)  # tokens are ids plus one, 0 where there is none
+        places = np.flatnonzero(tokens)
+        tokens = tokens.ravel()[places]
+        splits = np.searchsorted(places, _FEW * first_words)
+        if len(missing):
+            words = _slices(data, starts[missing], lengths[missing])
+            more, counts = self._look_up(words, keys[missing])
+            before = np.searchsorted(places, _FEW * missing)
+            tokens = np.insert(tokens, np.repeat(before, counts), more)
+            num_more = np.append(0, np.cumsum(counts))
+            splits += num_more[np.searchsorted(missing, first_words)]
+        return tokens - np.int32(1), np.diff(splits, append=len(tokens))
+
+    def _cut(self, texts):
+        """Cuts texts into words.
+
+        Returns:
+            (data, starts, lengths, first_words): bytes, all texts and some padding; int64 [words],
+            the place of each word in them, without the space before it; int64 [texts], the index of
+            the first word of each text.
+        """
+        data = b"".join([_END, _END.join(texts), bytes(16)])
+        end = len(data) - 16
+        begins = np.frombuffer(bytearray(data.translate(self._right)), np.uint8)
+        begins[1:] += np.frombuffer(data.translate(self._left), np.uint8)[:-1]
+        places = np.flatnonzero(begins[:end] >= _BEGINS)
+        first = np.frombuffer(data, np.uint8)[places]
+        is_text = first == _END[0]
+        starts = places + (is_text | (first == ord(" ")))
+        lengths = np.append(places[1:], end) - starts
+        return data, starts, lengths, np.flatnonzero(is_text)
+
+    def _find(self, keys):
+        """Returns (tokens, missing): int32 [words, _FEW]; the index of each word not found."""
+        with self._lock:
+            rows = self._table.find(keys)
+            tokens = self._table.tokens.take(rows, axis=0)
+            missing = np.flatnonzero(rows == 0)
+            rows = self._full_table.find(keys[missing])
+            again = missing[rows > 0]
+            if len(again):
+                _, first = np.unique(rows[rows > 0], return_index=True)
+                tokens[again] = self._full_table.tokens[rows[rows > 0]]
+                self._add(keys[again[first]], tokens[again[first]])
+                missing = missing[rows == 0]
+        return tokens, missing
+
+    def _add(self, keys, tokens):
+        """Adds different words that are not in the table."""
+        if self._table.size + len(keys) > _MOST_WORDS:
+            self._table, self._full_table = _Table(), self._table
+        self._table.add(keys[:_MOST_WORDS], tokens[:_MOST_WORDS])
+
+    def _look_up(self, words, keys):
+        """Returns (tokens, counts) of words that are not in the tables, and remembers them."""
+        others = self._others
+        entries = [*map(others.get, words)]
+        if None in entries:
+            new = {word: at for at, word in enumerate(words) if entries[at] is None}
+            fresh = self._learn(list(new), keys[[*new.values()]])
+            entries = [entry or fresh[word] for word, entry in zip(words, entries)]
+        counts = np.fromiter(map(len, entries), np.int64, len(entries)) // 4
+        return np.frombuffer(b"".join(entries), np.int32), counts
+
+    def _learn(self, words, keys):
+        """Tokenizes different words and remembers them; returns a dict of their tokens."""
+        texts = [word.decode("utf-8", "replace").replace("\n", " ") for word in words]
+        ids, counts = self._tokenize_words(texts)
+        ids, ends = ids + np.int32(1), np.cumsum(counts)
+        entries = dict(zip(words, _slices(ids.tobytes(), 4 * (ends - counts), 4 * counts)))
+        fits = (keys[:, 1] >> np.uint64(56) <= _SHORT) & (counts <= _FEW)
+        tokens = np.zeros((np.count_nonzero(fits), _FEW), np.int32)
+        tokens[np.arange(_FEW) < counts[fits, np.newaxis]] = ids[np.repeat(fits, counts)]
+        with self._lock:
+            keys = keys[fits]
+            is_new = self._table.find(keys) == 0  # another thread may have learned it
+            self._add(keys[is_new], tokens[is_new])
+        if len(self._others) + len(words) > _MOST_OTHERS:
+            self._others = {}
+        for at in np.flatnonzero(~fits):
+            if len(words[at]) <= _LONGEST:
+                self._others[words[at]] = entries[words[at]]
+        return entries
+
+
+def suits(texts: Sequence[bytes]) -> bool:
+    """Returns whether texts should be tokenized with a `WordCache`.
+
+    Invalid UTF-8 may have the byte that it adds. Without spaces, as in Chinese, hardly any part of
+    a text occurs again.
+    """
+    sample = b" ".join(texts[:_SAMPLE])
+    has_words = len(sample) <= _LONG * (1 + sample.count(b" "))
+    return has_words and not any(_END in text for text in texts)
+
+
+class _Table:
+    """Short words and their tokens: a hash table with open addressing, in NumPy arrays.
+
+    Attributes:
+        size: Number of rows in use. The first one is of no word.
+        tokens: int32 [rows, _FEW], filled up with zeros.
+    """
+
+    def __init__(self) -> None:
+        self.size = 1
+        self.tokens = np.zeros((_MOST_WORDS + 1, _FEW), np.int32)
+        self._keys = np.zeros((_MOST_WORDS + 1, 2), np.uint64)
+        # Words are more local in rows in the order in which they are found than by hash.
+        self._rows = np.zeros(2 * _MOST_WORDS, np.int32)  # by hash; 0: free
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Returns the row of each key, int32 [keys], 0 if the table has none."""
+        return self._find(keys, self._places(keys))
+
+    def _find(self, keys, places):
+        rows = self._rows.take(places)
+        found = self._keys.take(rows, axis=0)
+        differs = (found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1])
+        taken = np.flatnonzero(differs & (rows > 0))
+        if len(taken):
+            rows[taken] = self._find(keys[taken], self._next(places[taken]))
+        return rows
+
+    def add(self, keys: np.ndarray, tokens: np.ndarray) -> None:
+        """Adds different keys, uint64 [keys, 2], that are not in the table, and their tokens."""
+        rows = np.arange(self.size, self.size + len(keys), dtype=np.int32)
+        self._keys[rows], self.tokens[rows] = keys, tokens
+        self.size += len(keys)
+        places = self._places(keys)
+        while len(rows):
+            is_free = self._rows[places] == 0
+            self._rows[places[is_free]] = rows[is_free]
+            is_left = self._rows[places] != rows
+            rows, places = rows[is_left], self._next(places[is_left])
+
+    def _places(self, keys):
+        """Returns the place of each key's hash, int64 [keys]."""
+        hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15) ^ keys[:, 1]
+        hashes *= np.uint64(0xC2B2AE3D27D4EB4F)
+        return (hashes >> np.uint64(32)).view(np.int64) & (len(self._rows) - 1)
+
+    def _next(self, places):
+        return (places + 1) & (len(self._rows) - 1)
+
+
+def _batches(texts) -> Iterator[Sequence[bytes]]:
+    """Yields consecutive parts of a list of texts, each of about _AT_ONCE bytes."""
+    numbers = np.cumsum([len(text) for text in texts]) // _AT_ONCE
+    bounds = [0, *(1 + np.flatnonzero(np.diff(numbers))).tolist(), len(texts)]
+    for start, end in itertools.pairwise(bounds if texts else ()):
+        yield texts[start:end]
+
+
+def _kinds_of_bytes(word_breaks):
+    """Returns tables for `bytes.translate` by which a word begins where the sum is >= _BEGINS.
+
+    Returns:
+        (left, right): bytes [256], the kind of a byte to the left and to the right of a boundary.
+    """
+    left = bytearray(256)
+    for byte in range(33, 127):  # ASCII without whitespace and control characters
+        left[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
+    right = left.copy()
+    right[ord(" ")] = right[_END[0]] = _BEGINS
+    return bytes(left), bytes(right)
+
+
+def _keys(data, starts, lengths):
+    """Returns the keys of words, uint64 [words, 2]: up to 15 bytes, and the length in the last one.
+
+    Words that are longer have a key that is in no table.
+    """
+    lengths = np.minimum(lengths, _SHORT + 1)
+    pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)  # 16 bytes at each place
+    keys = pieces[starts].view("<u8").reshape(-1, 2)
+    keys &= _MASKS.take(lengths, axis=0)
+    keys[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
+    return keys
+
+
+def _slices(data, starts, lengths):
+    return [data[start : start + n] for start, n in zip(starts.tolist(), lengths.tolist())]
