@@ -14,7 +14,7 @@ def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
     """Returns an aligned, C-contiguous copy of an array, converted to another type.
 
     Args:
-        array: Any strides. A transposed matrix is copied in blocks, which takes an eighth of the
+        array: Any strides. A transposed matrix is copied in blocks, which takes a ninth of the
             time of NumPy's copy.
     """
     copy = _empty(array.shape, np.dtype(dtype))
