@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.mapping import mapped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,13 +30,8 @@ class StoredArray:
     offset: int  # in bytes
 
     def read(self) -> np.ndarray:
-        """Returns the array."""
-        try:
-            count = math.prod(self.shape)
-            array = np.fromfile(self.file, self.dtype, count, offset=self.offset)
-            return array.reshape(self.shape)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.file}: {self.name} cannot be read: {error}.") from error
+        """Returns the array, mapped."""
+        return mapped(self.file, self.dtype, self.shape, self.offset)
 
 
 @contextlib.contextmanager

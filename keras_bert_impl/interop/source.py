@@ -28,7 +28,7 @@ class TensorFile(Protocol):
     header: dict[str, tuple[str, tuple[int, ...]]]
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor of the header as an array."""
+        """Returns a tensor of the header as an array, which may be mapped; see `io.mapping`."""
 
 
 class ModelSource:
@@ -73,7 +73,10 @@ class ModelSource:
         return shape
 
     def read(self, name: str) -> np.ndarray | None:
-        """Returns a tensor, named with or without the prefix, or None."""
+        """Returns a tensor, named with or without the prefix, or None.
+
+        The array may be a read-only part of the file: copy what has to outlive it.
+        """
         spelling = self._spelling(name)
         if spelling is None:
             return None

@@ -8,11 +8,13 @@ import ml_dtypes  # noqa: F401 - registers bfloat16 with NumPy
 import numpy as np
 import safetensors
 
-from keras_bert_impl.interop.source import TensorFile
+from keras_bert_impl.interop.source import DTYPES, TensorFile
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.mapping import mapped
 from keras_bert_impl.io.reading import file_within, parse_json, read_json
 
+_TYPES = {name: np.dtype(dtype) for dtype, name in DTYPES.items()}
 _MAX_HEADER = 16 << 20  # bytes; 1,000 tensors take 100 kB
 
 
@@ -29,18 +31,22 @@ class SafetensorsFile:
                     raise InputError(f"{path} is damaged: header too large, {size} bytes.")
                 header = raw.read(size)
             with safetensors.safe_open(path, framework="np") as file:
-                parse_json(header, path)
+                places = parse_json(header, path)
                 slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
                 self.header = {
                     name: (tensor.get_dtype(), tuple(tensor.get_shape()))
                     for name, tensor in slices.items()
                 }
+            begin = size + 8
+            self._offsets = {n: begin + places[n]["data_offsets"][0] for n in self.header}
         except (safetensors.SafetensorError, OSError, struct.error) as error:
             raise InputError(f"{path} is damaged: {error}.") from error
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array."""
-        # Opened for each tensor: a mapped file's pages count as memory until it is closed.
+        """Returns a tensor as an array, mapped if its dtype is one of weights."""
+        dtype, shape = self.header[name]
+        if dtype in _TYPES:
+            return mapped(self.path, _TYPES[dtype], shape, self._offsets[name])
         with safetensors.safe_open(self.path, framework="np") as file:
             return file.get_tensor(name)
 

@@ -16,6 +16,7 @@ from keras_bert_impl.keras_internals import (
     set_first_value,
 )
 from keras_bert_impl.layers import is_added
+from keras_bert_impl.models.weight_copies import as_tensor, copy_of
 
 _log = logging.getLogger(__name__)
 
@@ -105,11 +106,11 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
-    """Assigns an array to a variable, including one that `values_deferred` left without a value."""
+    """Assigns a copy of an array to a variable, also if `values_deferred` left it without a value."""
     if not has_value(variable):
         set_first_value(variable, _FirstValue(array))
     else:
-        variable.assign(array.astype(variable.dtype, copy=False))
+        variable.assign(array.astype(variable.dtype))
 
 
 class _FirstValue:
@@ -119,7 +120,7 @@ class _FirstValue:
         self._array = array
 
     def __call__(self, shape, dtype):
-        return self._array.astype(dtype, copy=False)
+        return as_tensor(copy_of(self._array, dtype))
 
 
 def added_names(model: keras.Model) -> list[TensorName]:
