@@ -45,7 +45,7 @@ KINDS = {
     "roberta": ROBERTA,
     "xlm-roberta": ROBERTA,
     "camembert": ROBERTA,
-    "longformer": ROBERTA | {"window": 3, "max_global_tokens": 8},
+    "longformer": ROBERTA | {"window": 3, "max_global_tokens": 16},
     "albert": {"embedding_dim": 8, "num_layer_groups": 1, "num_layers": 2},
     "distilbert": NO_SEGMENTS,
     "electra": {"embedding_dim": 8, "use_pooler": False},

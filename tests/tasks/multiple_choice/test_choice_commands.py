@@ -80,7 +80,7 @@ def test_predict_prints_the_choices_of_the_model(folder, capsys):
         assert answer["choice"] == scores.argmax() and answer["score"] == scores.max()
         assert answer["ending"] == endings[scores.argmax()]
     assert main([*command, "--text", "prompt"]) == 2
-    assert "leave out --text and --pair" in capsys.readouterr().err
+    assert "leave out --text, --pair and --id" in capsys.readouterr().err
 
 
 def test_lines_have_the_best_ending_and_its_probability():
