@@ -390,9 +390,7 @@ class Tokenizer(abc.ABC):
         try:
             token_id = operator.index(token_id)
         except TypeError as error:
-            raise InputError(
-                f"a token id must be an integer. Received: {token_id!r:.40}"
-            ) from error
+            raise InputError(f"token ids must be integers. Received: {token_id!r:.40}") from error
         if not 0 <= token_id < len(self.vocabulary):
             raise InputError(
                 f"token id {token_id} is not in the vocabulary of {len(self.vocabulary)} tokens."

@@ -159,8 +159,8 @@ def test_rejects_wrong_arguments(ours):
         (lambda: ours(None), "a list of texts"),
         (lambda: ours.detokenize("5"), "a list of token ids"),
         (lambda: ours.detokenize(5), "a list of token ids"),
-        (lambda: ours.detokenize([5.7]), "a token id must be an integer. Received: 5.7"),
-        (lambda: ours.id_to_token("5"), "a token id must be an integer"),
+        (lambda: ours.detokenize([5.7]), "token ids must be integers. Received: 5.7"),
+        (lambda: ours.id_to_token("5"), "token ids must be integers"),
         (lambda: ours.token_to_id(["a"]), "the vocabulary lacks"),
     ):
         with pytest.raises(InputError, match=message):
