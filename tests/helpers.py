@@ -90,8 +90,8 @@ def compiled(function):
 
 
 def gradient(function, inputs):
-    """Returns the gradient of a scalar function of one array, on either backend."""
-    inputs = ops.convert_to_tensor(inputs)
+    """Returns the gradient of a scalar function of an array, or of a list of arrays."""
+    inputs = keras.tree.map_structure(ops.convert_to_tensor, inputs)
     if keras.backend.backend() == "jax":
         import jax
 
@@ -101,7 +101,7 @@ def gradient(function, inputs):
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         outputs = function(inputs)
-    return tape.gradient(outputs, inputs)
+    return tape.gradient(outputs, inputs, unconnected_gradients="zero")
 
 
 def run_layer_test(layer, inputs, num_parameters, tmp_path, output_dtype=None):
