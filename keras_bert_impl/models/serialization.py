@@ -21,7 +21,7 @@ def no_hdf5(cls: type) -> type:
                 f"{filepath}: Keras cannot load this model from an HDF5 file. Write "
                 'save("model.keras") or save_pretrained("directory").'
             )
-        super(cls, self).save(filepath, overwrite, **kwargs)
+        super(cls, self).save(filepath, overwrite, **kwargs)  # type: ignore[arg-type]  # any class
 
     save.__doc__ = keras.Model.save.__doc__
     cls.save = save  # type: ignore[attr-defined]  # any model class
