@@ -138,7 +138,8 @@ class WordCache:
         if None in entries:
             new = {word: at for at, word in enumerate(words) if entries[at] is None}
             fresh = self._learn(list(new), keys[[*new.values()]])
-            entries = [entry or fresh[word] for word, entry in zip(words, entries)]
+            pairs = zip(words, entries)  # the entry of a word without tokens is empty
+            entries = [fresh[word] if entry is None else entry for word, entry in pairs]
         counts = np.fromiter(map(len, entries), np.int64, len(entries)) // 4
         return np.frombuffer(b"".join(entries), np.int32), counts
 

@@ -42,6 +42,13 @@ def test_odd_texts_have_the_ids_of_the_graph(tokenizer, seed):
     assert tokenizer.tokenize(own[::-1]).to_list() == in_graph(tokenizer, own[::-1])  # from memory
 
 
+def test_a_long_word_without_tokens_is_remembered(tokenizer):
+    dropped = "\ufffd" * 11  # 33 bytes: more than a table holds
+    tokenizer.tokenize([f"a b c {dropped} a b c"])
+    own = [f"a b c {dropped} a b c {'running' * 3}"]  # known and new
+    assert tokenizer.tokenize(own).to_list() == in_graph(tokenizer, own)
+
+
 def test_every_code_point_has_the_ids_of_the_graph(tokenizer):
     codes = [code for code in range(0, 0x110000, 11) if not 0xD800 <= code < 0xE000]
     for form in ("a{}b", "{} .{}", "é{}"):
