@@ -236,7 +236,7 @@ def test_finetune_your_csv(tmp_path, models, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_question_answering(tmp_path, models, backend):
     text = run("03", tmp_path, models, backend)
-    assert "When does the Quito office open? -> 9:15" in text
+    assert "When does the Madrid office open? -> 9:15" in text
 
 
 @pytest.mark.slow
