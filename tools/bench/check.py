@@ -33,6 +33,7 @@ class Check(NamedTuple):
         reports: function from the benchmark's JSON to its `harness.measure` result.
         unit: the count in each report.
         least: peer to the least ratio.
+        ours: the system that is compared with the peers.
     """
 
     what: str
@@ -40,6 +41,7 @@ class Check(NamedTuple):
     reports: Callable[[dict], dict]
     unit: str
     least: dict[str, float]
+    ours: str = "ours"
 
 
 CHECKS = [
@@ -52,11 +54,12 @@ CHECKS = [
         {"keras-hub": 1.0, "transformers": 1.3},
     ),
     Check(
-        "tokenization",
+        "tokenization of lists",
         "input_pipeline.py --text {text} --tokenizer {model} --rounds 3 --parts tokenization",
         lambda found: found["tokenization"],
         "tokens",
-        {"tokenizers, 1 thread": 1.5},
+        {"tokenizers, 1 thread": 4.0},
+        "ours, lists",
     ),
     Check(
         "texts to scores, MiniLM, 32 x 32",
@@ -82,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     for check in CHECKS:
         reports = check.reports(_run(check.command, options.model, options.text))
         for peer, least in check.least.items():
-            ratios = times_as_fast(reports["ours"], reports[peer], check.unit)
+            ratios = times_as_fast(reports[check.ours], reports[peer], check.unit)
             fell = statistics.median(ratios) < least
             has_fallen |= fell
             cells = [check.what, peer, harness.spread(ratios, 2), str(least), "FELL" * fell]
