@@ -78,7 +78,7 @@ class WordCache:
     def _tokenized(self, texts):
         data, starts, lengths, first_words = self._cut(texts)
         keys = _keys(data, starts, lengths)
-        tokens, missing = self._find(keys)  # tokens are ids plus one, 0 where there is none
+        tokens, missing = self._find(keys)  # ids plus one; 0 is no token
         places = np.flatnonzero(tokens)
         tokens = tokens.ravel()[places]
         splits = np.searchsorted(places, _FEW * first_words)
@@ -192,16 +192,18 @@ class _Table:
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Returns the row of each key, int32 [keys], 0 if the table has none."""
-        return self._find(keys, self._places(keys))
-
-    def _find(self, keys, places):
+        places = self._places(keys)
         rows = self._rows.take(places)
-        found = self._keys.take(rows, axis=0)
-        differs = (found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1])
-        taken = np.flatnonzero(differs & (rows > 0))
-        if len(taken):
-            rows[taken] = self._find(keys[taken], self._next(places[taken]))
+        left = np.flatnonzero(self._are_of_others(rows, keys))
+        while len(left):
+            places[left] = self._next(places[left])
+            rows[left] = self._rows[places[left]]
+            left = left[self._are_of_others(rows[left], keys[left])]
         return rows
+
+    def _are_of_others(self, rows, keys):
+        found = self._keys.take(rows, axis=0)
+        return (rows > 0) & ((found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1]))
 
     def add(self, keys: np.ndarray, tokens: np.ndarray) -> None:
         """Adds different keys, uint64 [keys, 2], that are not in the table, and their tokens."""
@@ -217,7 +219,10 @@ class _Table:
 
     def _places(self, keys):
         """Returns the place of each key's hash, int64 [keys]."""
-        hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15) ^ keys[:, 1]
+        # A product carries bits upwards only: the shift and the sum let each byte count.
+        hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15)
+        hashes = (hashes ^ (hashes >> np.uint64(32))) + keys[:, 1] * np.uint64(0x165667B19E3779F9)
+        hashes ^= hashes >> np.uint64(29)
         hashes *= np.uint64(0xC2B2AE3D27D4EB4F)
         return (hashes >> np.uint64(32)).view(np.int64) & (len(self._rows) - 1)
 

@@ -22,7 +22,7 @@ def check(monkeypatch):
 
 
 def reports(*rates):
-    """Reports of a system that does so many tokens in a second of processor time."""
+    """Reports of a system with these rates, in tokens per second of processor time."""
     return [{"tokens": 10 * rate, "cpu_seconds": 10.0} for rate in rates]
 
 
