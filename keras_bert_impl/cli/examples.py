@@ -147,6 +147,17 @@ def check_examples(arguments: argparse.Namespace) -> None:
         )
 
 
+def check_tables(arguments: argparse.Namespace) -> None:
+    """Checks that the tables to train with have the columns that the arguments name.
+
+    Raises:
+        InputError: a file or a column is missing.
+    """
+    if arguments.task is None or (arguments.task == "similarity" and not arguments.data):
+        needed = ("text",) if arguments.task else ("text", "label")
+        _source(_with_dev(arguments)).check_table(*needed)
+
+
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     """Reads the labeled examples of a split, as given by the arguments.
 
@@ -178,6 +189,14 @@ def _source(arguments):
     return ExampleSource(**{name: given[name] for name in names}, splits=splits)
 
 
+def _with_dev(arguments):
+    """Returns the arguments with the file that `--dev-split` splits as `dev`, too."""
+    if not vars(arguments).get("dev_split"):
+        return arguments
+    changed = {"dev": arguments.train, "dev_split": None}
+    return argparse.Namespace(**vars(arguments) | changed)
+
+
 def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any]:
     """Reads the labeled examples for training and for scoring.
 
@@ -194,9 +213,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     check_examples(arguments)
     from keras_bert_impl.tasks.data.splits import hold_out
 
-    changed = {"dev": arguments.train, "dev_split": None}
-    arguments = argparse.Namespace(**vars(arguments) | changed)
-    train, dev = hold_out(read_examples(arguments, "train"), share, seed)
+    train, dev = hold_out(read_examples(_with_dev(arguments), "train"), share, seed)
     count = len(train) + len(dev)
     say(f"held out {len(dev):,} of {count:,} examples to score on, seed {seed}")
     return train, dev

@@ -124,6 +124,8 @@ def _run(arguments):
     if hasattr(module, "check"):
         module.check(parsed)
     check_values(parser, parsed)
+    if hasattr(module, "check_files"):
+        module.check_files(parsed)
     if getattr(module, "NEEDS_TENSORFLOW_BACKEND", False):
         os.environ["KERAS_BACKEND"] = "tensorflow"
     if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:

@@ -16,9 +16,16 @@ from keras_bert_impl.training.strategy import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "bert-base-uncased"  # known by name, so that another argument is refused
-# What a command cannot use: a file, directory or model that does not exist, or an output below a
-# file. `{}` is a folder that holds the file `file.txt`. Every command but those that read no files.
+_TRAIN = f"finetune --model {MODEL} --out {{}}/run --train {{}}/rows.csv --dev-split 0.1"
+# What a command cannot use: a file, directory, model or column that does not exist, or an output
+# below a file. `{}` is a folder with `file.txt` and `rows.csv`. All commands that read files.
 COMMANDS = [
+    (_TRAIN, "The columns of {}/rows.csv are 'Text', 'Label'."),
+    (f"{_TRAIN} --text text --label Label", "rows.csv: no column named 'text'. Found: 'Text'"),
+    (f"{_TRAIN} --text Text", "--label is missing: pass "),
+    (f"{_TRAIN} --task similarity --text Text --pair Pair", "no column named 'Pair'"),
+    ("augment --model {} --train {}/rows.csv --out {}/more.jsonl --text a", "--label is missing"),
+    ("predict --model {} --input {}/rows.csv --text text", "no column named 'text'"),
     ("finetune --model {}/gone --train {}/file.txt --out {}/run", "/gone' does not exist."),
     (f"finetune --model {MODEL} --train {{}}/gone.csv --out {{}}/run", "gone.csv does not exist"),
     (f"finetune --model {MODEL} --data {{}}/gone --task rte --out {{}}/run", "gone does not exist"),
@@ -69,6 +76,7 @@ _WITHOUT_FILES = {"models", "doctor", "input-worker"}
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "file.txt").write_text("a text\n")
+    (tmp_path / "rows.csv").write_text("Text;Label\na text;good\n")
     return tmp_path
 
 
@@ -88,8 +96,9 @@ def test_no_command_imports_tensorflow_for_a_missing_file(folder):
     assert len(answers) == len(COMMANDS)
     for (line, message), (status, err, loaded) in zip(COMMANDS, answers):
         assert (status, loaded) == (2, []), (line, err)
+        message = message.replace("{}", str(folder))
         assert err.count("\n") == 1 and err.startswith("keras-bert: ") and message in err, line
-    assert sorted(path.name for path in folder.iterdir()) == ["file.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == ["file.txt", "rows.csv"]
 
 
 def test_every_command_is_tried():

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from keras_bert_impl.cli.common import positive_int, say
-from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples
+from keras_bert_impl.cli.examples import add_examples, check_examples, check_tables, read_examples
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE
 from keras_bert_impl.io.errors import InputError
 
@@ -51,6 +51,9 @@ def check(arguments: Namespace) -> None:
     if Path(arguments.out).suffix != ".jsonl":
         raise InputError(f"--out must end in .jsonl. Received: {arguments.out}")
     check_examples(arguments)
+
+
+check_files = check_tables
 
 
 def run(arguments: Namespace) -> None:

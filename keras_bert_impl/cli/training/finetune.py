@@ -14,7 +14,13 @@ from keras_bert_impl.cli.common import (
     print_table,
     say,
 )
-from keras_bert_impl.cli.examples import add_examples, check_examples, read_more, read_train_and_dev
+from keras_bert_impl.cli.examples import (
+    add_examples,
+    check_examples,
+    check_tables,
+    read_more,
+    read_train_and_dev,
+)
 from keras_bert_impl.cli.kinds import GRID, MODEL, PATH, check_model
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import options_of
@@ -90,6 +96,9 @@ def check(arguments: Namespace) -> None:
     _, settings, _ = _resolve(arguments)
     for name in ("model", "teacher"):
         check_model(name, settings.get(name))
+
+
+check_files = check_tables
 
 
 def run(arguments: Namespace) -> None:

@@ -59,6 +59,16 @@ def check(arguments: Namespace) -> None:
         check_output(arguments.out, arguments.input)
 
 
+def check_files(arguments: Namespace) -> None:
+    """Checks the columns of a table."""
+    from keras_bert_impl.tasks.data.examples import Layout
+    from keras_bert_impl.tasks.data.tables import check_columns
+
+    if arguments.text and arguments.input != STANDARD_INPUT:
+        layout = Layout(arguments.text, arguments.pair, id=arguments.id)
+        check_columns(arguments.input, layout, arguments.delimiter)
+
+
 def run(arguments: Namespace) -> None:
     """Prints one line per text, or writes a table, predicting several texts at a time.
 

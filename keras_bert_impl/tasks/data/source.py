@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 
 MULTILINGUAL = ("xnli", "paws_x")
 
@@ -56,10 +56,39 @@ class ExampleSource:
                 more = " (or --dev-split 0.1 instead of --dev)" if is_dev else ""
                 raise InputError(
                     f"--{name} is missing: pass {needed}{more}, or a GLUE task with --data."
+                    f"{self._columns() if name in columns else ''}"
                 )
         if split == "test":
             raise InputError("--test needs a folder in --data. Pass a file to score on as --dev.")
         return getattr(self, split)
+
+    def _columns(self):
+        """Returns a sentence that lists the columns of the first file."""
+        from keras_bert_impl.tasks.data.tables import table_columns
+
+        if self.tfds:
+            return ""
+        path = getattr(self, self.splits[0])
+        return f" The columns of {path} are {listed(table_columns(path, self.delimiter))}."
+
+    def check_table(self, *needed: str) -> None:
+        """Checks that the files and columns of tables are there; reads no rows.
+
+        Args:
+            *needed: columns that must be named.
+
+        Raises:
+            InputError: one is missing.
+        """
+        from keras_bert_impl.tasks.data.examples import Layout
+        from keras_bert_impl.tasks.data.tables import check_columns
+
+        for split in self.splits:
+            path = self.file(split, *needed)
+            if not self.tfds:
+                columns = self.text, self.pair, self.label
+                layout = Layout(*columns, id=self.id, negative=self.negative)
+                check_columns(path, layout, self.delimiter)
 
     def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
         """Reads `Examples` from a table or from TensorFlow Datasets.

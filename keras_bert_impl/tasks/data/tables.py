@@ -148,7 +148,7 @@ def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
     if kind == "arrow":
-        _check_columns(path, typed_rows.arrow_columns(path), layout)
+        _check_header(path, typed_rows.arrow_columns(path), layout)
         return Table(typed_rows.arrow_rows(path, layout), "row")
     if kind == "json" and typed_rows.is_json_array(path):
         return Table(typed_rows.json_array(path, layout), "row")
@@ -192,6 +192,23 @@ def table_columns(path: str | Path, delimiter: str | None = None) -> list[str]:
     return next((list(read()) for _, read in rows), [])
 
 
+def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
+    """Checks that the header of a table has the columns of a layout; reads no rows.
+
+    The rows of JSON files have names of their own, which are checked when they are read.
+
+    Raises:
+        InputError: the file is not a table, or has other columns.
+    """
+    kind = table_format(path, delimiter)
+    if kind == "csv":
+        columns = csv_header(Path(path), delimiter, layout.columns)[0]
+    else:
+        columns = table_columns(path) if kind in ("tsv", "arrow") else []
+    if columns:
+        _check_header(path, columns, layout)
+
+
 # === Rows: pairs of (line number, function that returns a dict of column to str) ===
 
 
@@ -205,7 +222,7 @@ def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None)
     for line, raw in raw_lines(path):
         if columns is None:
             columns = decoded(raw, path, line).split("\t")
-            _check_columns(path, columns, layout)
+            _check_header(path, columns, layout)
         elif raw.strip(b" \r\n"):
             yield line, functools.partial(_tsv_row, columns, raw)
 
@@ -218,7 +235,7 @@ def _tsv_row(columns, raw):
 def _csv_rows(path, layout, delimiter):
     columns, delimiter = csv_header(path, delimiter, layout.columns)
     if columns:
-        _check_columns(path, columns, layout)
+        _check_header(path, columns, layout)
     for lines in itertools.islice(csv_records(path, delimiter), 1, None):
         if len(lines) > 1 or lines[0][1].strip(b" \r\n"):
             yield lines[-1][0], functools.partial(_csv_row, columns, delimiter, lines)
@@ -310,7 +327,7 @@ def csv_cells(lines: list[tuple[int, bytes]], delimiter: str = ",") -> list[str]
     return rows[0]
 
 
-def _check_columns(path, columns, layout):
+def _check_header(path, columns, layout):
     for name in layout.columns:
         if columns.count(name) != 1:
             count = f"{columns.count(name)} columns" if name in columns else "no column"
