@@ -13,8 +13,8 @@ from keras_bert_impl.version import __version__
 
 # Group of commands -> command -> its module in `keras_bert_impl.cli`, and a description. A module
 # defines `add_arguments(parser)`, `run(arguments)`, `EXAMPLE` and, to find bad combinations of
-# arguments early, `check(arguments)`. Only the selected one is imported, and none imports
-# TensorFlow before `run`.
+# arguments early, `check(arguments)`, and `check_files(arguments)` if it looks into files that are
+# known to exist. Only the selected one is imported, and none imports TensorFlow before `run`.
 GROUPS = {
     "start": {
         "quickstart": (

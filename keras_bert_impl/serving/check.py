@@ -41,6 +41,23 @@ def largest_difference(
     return float(np.max(differences))
 
 
+def check_drop(before: float, after: float, max_drop: float | None) -> None:
+    """Compares the scores of a model and of its export.
+
+    Args:
+        before, after: scores in points, higher is better.
+        max_drop: maximum drop in points; None for any.
+
+    Raises:
+        InputError: the score drops by more, or is not a number.
+    """
+    if max_drop is not None and not before - after <= max_drop:
+        raise InputError(
+            f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
+            "nothing was written."
+        )
+
+
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
     """Returns the largest difference between the outputs of examples.
 

@@ -23,6 +23,7 @@ def signatures(monkeypatch):
         (["--out", "a", "--check", "b"], "give --out to export, or --check DIR"),
         (["--out", "a", "--check", "--ids-only"], "--check sends strings"),
         (["--check"], "give --out to export, or --check DIR"),
+        (["--out", "a", "--max-drop", "1"], "--max-drop needs labelled examples"),
     ],
 )
 def test_arguments_that_do_not_go_together(arguments, message, capsys):
@@ -63,6 +64,24 @@ def test_differences():
     assert check.difference_of_rows([{"texts": ["\0"]}], [{"texts": [""]}]) == float("inf")
     assert check.difference_of_rows([{"answer": "\0"}], [{"answer": "\0"}]) == 0
     assert check.difference_of_rows([{"answer": "\0"}], [{"answer": ""}]) == float("inf")
+
+
+def test_scores_in_bfloat16_and_float32(tmp_path, capsys):
+    model, rows, out = tmp_path / "model", tmp_path / "rows.csv", tmp_path / "reviews"
+    classifier().save_pretrained(model)
+    rows.write_text("text,label\nhello world,negative\nhello world,positive\n")
+    command = ["export", "--model", model, "--out", out, "--dtype", "mixed_bfloat16"]
+    command += ["--dev", rows, "--text", "text", "--label", "label", "--max-drop"]
+    assert main([*map(str, command), "-1"]) == 2
+    said = capsys.readouterr().err
+    assert "the score drops from 50.00 to 50.00, by more than -1 points" in said
+    assert not out.exists()
+    assert main([*map(str, command), "0"]) == 0
+    assert "score 50.00 in float32 and 50.00 as exported" in capsys.readouterr().err
+    loaded = tf.saved_model.load(str(out / "1"))
+    nodes = loaded.signatures["ids"].graph.as_graph_def().library.function
+    types = {node.attr["T"].type for body in nodes for node in body.node_def if node.op == "MatMul"}
+    assert tf.bfloat16.as_datatype_enum in types
 
 
 def test_ids_only(signatures, tmp_path):

@@ -18,6 +18,6 @@ def test_state_is_divided_among_devices():
     rows = re.findall(r"^\| (.*) \| ([0-9.]+) \| ([0-9.]+) \|$", printed, re.MULTILINE)
     (_, weights, replicated), (_, _, sharded), (_, divided, _) = rows
     weights, replicated, sharded, divided = map(float, (weights, replicated, sharded, divided))
-    assert abs(replicated - 2 * weights) <= 0.1  # two moments of each weight, rounded
+    assert abs(replicated - 2 * weights) < 0.2  # two moments of each weight; printed with one digit
     assert replicated / 8 <= sharded + 0.1 < 1.1 * replicated / 8  # some vectors are whole
     assert weights / 2 <= divided < 1.1 * weights / 2  # the head is whole

@@ -39,7 +39,7 @@ def main(arguments=None):
         "--systems",
         nargs="+",
         choices=serving_systems.SYSTEMS,
-        default=[name for name in serving_systems.SYSTEMS if name != "pytorch-compiled"],
+        default=[name for name in serving_systems.SYSTEMS if "compiled" not in name],
     )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a system in a round, about")

@@ -38,6 +38,12 @@ def write_models(directory, folder, systems):
     model.save_pretrained(folder / "pytorch")
     if {"ours", "ours-c-api"} & set(systems):
         model.export(folder / "saved_model")
+    if "ours-bf16" in systems:
+        half = TextClassifier.from_pretrained(
+            directory, labels=_LABELS, max_length=longest, dtype="mixed_bfloat16"
+        )
+        half.set_weights(model.get_weights())  # the head was drawn at random
+        half.export(folder / "ours-bf16")
     if "ours-xla" in systems:
         signatures = model.signatures()
         lengths = [length for length in _BUCKET_LENGTHS if length <= longest]
@@ -51,7 +57,7 @@ def write_models(directory, folder, systems):
         "ours-openvino": (export_openvino, "fp32"),
         "ours-openvino-int8": (export_openvino, "int8"),
     }.items():
-        if system in systems:
+        if {system, system + "-bf16"} & set(systems):
             export(model, folder / system, precision)
     if "fused-onnx" in systems:
         from onnx_latency import traced_and_fused
@@ -100,11 +106,11 @@ def litert(folder, length, threads, name):
     return run
 
 
-def openvino(folder, length, threads, name):
-    """OpenVINO after the Rust tokenizer, in float32."""
+def openvino(folder, length, threads, name, precision="f32"):
+    """OpenVINO after the Rust tokenizer."""
     import openvino
 
-    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    hints = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads}
     model = openvino.Core().compile_model(str(folder / name / "model.xml"), "CPU", hints)
     tokenize = _rust_tokenizer(folder)
     return lambda texts: model(tokenize(texts))["logits"]
@@ -160,18 +166,19 @@ def _transformers(folder, attention):
     ).eval()
 
 
-def pytorch(folder, length, threads, compiled=False):
+def pytorch(folder, length, threads, compiled=False, dtype="float32"):
     """`transformers` with SDPA attention."""
     import torch
 
     torch.set_num_threads(threads)
     model, tokenize = _transformers(folder, "sdpa"), _rust_tokenizer(folder)
+    model.to(getattr(torch, dtype))
     forward = torch.compile(model) if compiled else model
 
     def run(texts):
         with torch.inference_mode():
             tensors = {n: torch.from_numpy(rows) for n, rows in tokenize(texts).items()}
-            return forward(**tensors).logits.numpy()
+            return forward(**tensors).logits.float().numpy()
 
     return run
 
@@ -212,6 +219,7 @@ def keras_hub_exported(folder, length, threads):
 
 SYSTEMS = {
     "ours": ours,
+    "ours-bf16": functools.partial(ours, name="ours-bf16"),
     "ours-c-api": ours_c_api,
     "ours-xla": functools.partial(ours, name="ours-xla"),
     "ours-onnx": functools.partial(onnx, file="ours-onnx/model.onnx"),
@@ -219,10 +227,13 @@ SYSTEMS = {
     "ours-litert": functools.partial(litert, name="ours-litert"),
     "ours-litert-int8": functools.partial(litert, name="ours-litert-int8"),
     "ours-openvino": functools.partial(openvino, name="ours-openvino"),
+    "ours-openvino-bf16": functools.partial(openvino, name="ours-openvino", precision="bf16"),
     "ours-openvino-int8": functools.partial(openvino, name="ours-openvino-int8"),
     "fused-onnx": functools.partial(onnx, file="fused.onnx"),
     "pytorch": pytorch,
+    "pytorch-bf16": functools.partial(pytorch, dtype="bfloat16"),
     "pytorch-compiled": functools.partial(pytorch, compiled=True),
+    "pytorch-bf16-compiled": functools.partial(pytorch, compiled=True, dtype="bfloat16"),
     "keras-hub": keras_hub,
     "keras-hub-exported": keras_hub_exported,
 }

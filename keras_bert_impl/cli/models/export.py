@@ -5,8 +5,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_tuned_model, say
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
 from keras_bert_impl.cli.kinds import FOLDER, OUTPUT_DIRECTORY
 from keras_bert_impl.cli.models import export_network
+from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import run_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress
@@ -65,11 +67,24 @@ def add_arguments(parser: ArgumentParser) -> None:
         "padded to a shape if they fill at least half of it, and run without XLA otherwise",
     )
     export_network.add_arguments(parser)
+    group = parser.add_argument_group(Rare("comparison of scores"))
+    group.add_argument(
+        "--max-drop",
+        type=float,
+        metavar="POINTS",
+        help="write nothing if the exported model scores more than this many points below the "
+        "model in float32 on the examples",
+    )
+    title = Rare("labelled examples to score the exported model on")
+    add_examples(parser, is_training=False, title=title)
 
 
 def check(arguments: Namespace) -> None:
     """Checks the combination of arguments."""
+    check_examples(arguments)
     export_network.check(arguments)
+    if arguments.max_drop is not None and not export_network.has_examples(arguments):
+        raise InputError("--max-drop needs labelled examples: --dev FILE, or --task with --data.")
     _buckets(arguments.xla)
     if arguments.format != "saved_model":
         for name in ("ids_only", "check", "dtype", "xla"):
@@ -104,6 +119,8 @@ def run(arguments: Namespace) -> None:
     signatures.buckets = _buckets(arguments.xla)
     path = arguments.check
     if arguments.out:
+        if export_network.has_examples(arguments):
+            say(_score(arguments, signatures.model))
         with Progress("writing the SavedModel"):
             run = run_of(arguments.model)
             path = export_version(signatures, arguments.out, arguments.ids_only, run)
@@ -120,6 +137,19 @@ def _buckets(text):
     if not all(buckets):
         raise InputError(f"--xla must be shapes such as 1x128,8x128. Received: {text!r}")
     return [(int(bucket[1]), int(bucket[2])) for bucket in buckets]
+
+
+def _score(arguments, model):
+    """Scores the model in float32 and as it is exported; returns a sentence."""
+    from keras_bert_impl.serving.check import check_drop
+    from keras_bert_impl.tasks.runs.served import load_model
+
+    with Progress("scoring the model"):
+        float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
+        examples = read_examples_of(model, arguments, "dev")
+        before, after = (export_network.points(each, examples) for each in (float32, model))
+    check_drop(before, after, arguments.max_drop)
+    return f"score {before:.2f} in float32 and {after:.2f} as exported"
 
 
 def _check(signatures, path):

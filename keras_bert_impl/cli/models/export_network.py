@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.cli.common import say
-from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
+from keras_bert_impl.cli.examples import read_examples_of
 from keras_bert_impl.cli.kinds import FILE
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import run_of
@@ -19,7 +19,6 @@ _ARGUMENTS = {
     "precision": tuple(NAMES),
     "standard": ("onnx",),
     "calibrate": ("onnx", "openvino"),
-    "max_drop": tuple(NAMES),
 }
 FORMATS = tuple(NAMES)
 
@@ -44,24 +43,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="ONNX and OpenVINO in int8: file with a text on each line, to compute the scales of "
         "activations from; default: they are computed at run time",
     )
-    group.add_argument(
-        "--max-drop",
-        type=float,
-        metavar="POINTS",
-        help="write nothing if the exported model scores more than this many points below the "
-        "model on the examples",
-    )
-    title = Rare("labelled examples to score the exported model on")
-    add_examples(parser, is_training=False, title=title)
 
 
 def check(arguments: Namespace) -> None:
     """Raises an `InputError` for arguments that the format does not support."""
-    check_examples(arguments)
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:
             raise InputError(f"--{name.replace('_', '-')} needs --format {' or '.join(formats)}.")
+
+
+def has_examples(arguments: Namespace) -> bool:
+    """Returns whether the arguments name labelled examples."""
+    return bool(arguments.dev or arguments.task)
 
 
 def run(arguments: Namespace, model: Any) -> None:
@@ -73,9 +67,9 @@ def run(arguments: Namespace, model: Any) -> None:
     if arguments.calibrate:
         lines = read_lines(Path(arguments.calibrate))
         settings["calibration"] = [text for _, text in lines if text.strip()]
-    if arguments.dev or arguments.task:
+    if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
-        settings["measure"] = functools.partial(_points, examples=examples)
+        settings["measure"] = functools.partial(points, examples=examples)
     with Progress(f"writing and checking the {name} model"):
         report = export(
             model,
@@ -91,8 +85,8 @@ def run(arguments: Namespace, model: Any) -> None:
     say(f"wrote the {name} model to {arguments.out}: {line}")
 
 
-def _points(model, examples):
-    """Returns the first metric of the task, on a scale of 0 to 100."""
+def points(model: Any, examples: Any) -> float:
+    """Returns the first metric of a model's task on examples, on a scale of 0 to 100."""
     from keras_bert_impl.tasks.question_answering.data import QuestionExamples
     from keras_bert_impl.tasks.registry import score
     from keras_bert_impl.tasks.scores.metrics import comparable

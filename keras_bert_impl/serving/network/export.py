@@ -11,6 +11,7 @@ from keras_bert_impl.cards import save_card
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.serving.check import check_drop
 from keras_bert_impl.serving.network.card import model_card
 from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.proof import answered_by, features_of, relative_difference
@@ -147,11 +148,7 @@ def _measure(session, model, measure, max_drop):
     before = measure(model)
     with answered_by(session, model):
         after = measure(model)
-    if max_drop is not None and not before - after <= max_drop:
-        raise InputError(
-            f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
-            "nothing was written."
-        )
+    check_drop(before, after, max_drop)
     return before, after
 
 
