@@ -38,15 +38,16 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
         from keras_bert_impl.training import encoder_layout
         devices = [f"tpu:{number}" for number in range(8)]
         mesh = keras.distribution.DeviceMesh((2, 4), ("batch", "model"), devices)
-        keras.distribution.ModelParallel(layout_map=encoder_layout(mesh))
+        layout_map = encoder_layout(mesh)  # for `keras.distribution.ModelParallel`, on JAX
     """
     axis = device_mesh.axis_names[-1]
     layout = keras.distribution.LayoutMap(device_mesh)
-    by_output = r"(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
-    layout[f"{by_output}/kernel"] = (None, axis)
-    layout[f"{by_output}/bias"] = (axis,)
-    layout[r"(.*/)?(attention|layer_\d+)/output/kernel"] = (axis, None)
-    layout[r"(.*/)?embeddings/token_embeddings"] = (None, axis)
+    # Before Keras 3.15 a map searches a path for its expressions; later they match all of it.
+    by_output = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
+    layout[f"{by_output}/kernel$"] = (None, axis)
+    layout[f"{by_output}/bias$"] = (axis,)
+    layout[r"^(.*/)?(attention|layer_\d+)/output/kernel$"] = (axis, None)
+    layout[r"^(.*/)?embeddings/token_embeddings$"] = (None, axis)
     return layout
 
 

@@ -134,13 +134,13 @@ def test_long_rows_stay_finite():
 def test_long_rows_are_as_exact_as_short_ones():
     """If each transition score is a sum of two per-label terms, positions are independent."""
     draw, length = np.random.default_rng(0), 510
-    before, behind, start, end = draw.normal(size=(4, LABELS))
+    before, after, start, end = draw.normal(size=(4, LABELS))
     crf = CRF(LABELS)
     crf.build((None, None, LABELS))
-    crf.set_weights([before[:, None] + behind, start, end])
+    crf.set_weights([before[:, None] + after, start, end])
     emissions = draw.normal(loc=5.0, size=(1, length, LABELS)).astype("float32")
-    logits = emissions[0] + before + behind
-    logits[0] += start - behind
+    logits = emissions[0] + before + after
+    logits[0] += start - after
     logits[-1] += end - before
     expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     mask = np.ones((1, length))

@@ -13,7 +13,7 @@ from tests.helpers import compiled, gradient, to_numpy
 SIZES = {"hidden_size": 32, "num_hidden_layers": 6, "intermediate_size": 48}
 MODERN = {"pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2, "global_attn_every_n_layers": 1}
 KINDS = {
-    "norms behind": (transformers.BertConfig, transformers.BertModel, {}),
+    "norms after": (transformers.BertConfig, transformers.BertModel, {}),
     "norms before": (transformers.ModernBertConfig, transformers.ModernBertModel, MODERN),
 }
 
@@ -53,7 +53,7 @@ ON_JAX = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("kind", [pytest.param("norms behind", marks=ON_JAX), "norms before"])
+@pytest.mark.parametrize("kind", [pytest.param("norms after", marks=ON_JAX), "norms before"])
 def test_gradients_are_as_exact_as_under_autocast(tmp_path, kind):
     config_class, model_class, settings = KINDS[kind]
     torch.manual_seed(0)

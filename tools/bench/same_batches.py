@@ -192,7 +192,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of dropout")
     parser.add_argument("--head", type=int, default=1, help="seed of the head")
     parser.add_argument("--order", type=int, default=1, help="seed of the batches")
-    parser.add_argument("--steps", type=int, help="end after so many; default: an epoch")
+    parser.add_argument("--steps", type=int, help="number of steps; default: an epoch")
     parser.add_argument("--every", type=int, default=5, help="score each n-th question")
     parser.add_argument("--out", type=Path, help="a folder")
     arguments = parser.parse_args()
