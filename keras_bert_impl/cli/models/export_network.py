@@ -28,8 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     group = parser.add_argument_group(Rare(f"with --format {', '.join(FORMATS)}"))
     group.add_argument(
         "--precision",
-        choices=("fp32", "fp16", "int8"),
-        help="precision of weights; default: fp32",
+        choices=("fp32", "bf16", "fp16", "int8"),
+        help="precision of weights; bf16, OpenVINO only: of the computation; default: fp32",
     )
     group.add_argument(
         "--standard",
@@ -51,6 +51,8 @@ def check(arguments: Namespace) -> None:
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:
             raise InputError(f"--{name.replace('_', '-')} needs --format {' or '.join(formats)}.")
+    if arguments.precision == "bf16" and arguments.format != "openvino":
+        raise InputError("--precision bf16 needs --format openvino.")
 
 
 def has_examples(arguments: Namespace) -> bool:

@@ -17,9 +17,9 @@ from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.proof import answered_by, features_of, relative_difference
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
-# 24 significant bits and float16 has 11, some of which are lost in the sums of a deep network. For
-# int8 the limit only catches broken files; its cost is measured by task scores.
-_TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "int8": 0.5}
+# 24 significant bits, float16 has 11 and bfloat16 8, some of which are lost in the sums of a deep
+# network. For int8 the limit only catches broken files; its cost is measured by task scores.
+_TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 0.16, "int8": 0.5}
 _CALIBRATION_BATCH = 8
 
 
@@ -34,12 +34,14 @@ class Format:
         session: function of the directory and an `EncoderConfig`; returns a function that maps
             features to outputs by name in the format's runtime.
         use: lines of Python that load the files and print the inputs and outputs, for the card.
+        precisions: those that the format supports.
     """
 
     name: str
     write: Callable
     session: Callable
     use: str
+    precisions: tuple[str, ...] = ("fp32", "fp16", "int8")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +81,7 @@ def export_network(
     Args:
         model: see `network_of`.
         directory: written to a temporary folder and renamed.
-        precision: `"fp32"`, `"fp16"` or `"int8"`.
+        precision: one of `file_format.precisions`.
         texts: what the outputs are compared on. Default: four texts, in several languages.
         calibration: for `"int8"`, texts that the activation scales are computed from.
         measure: function of a task model that returns its score in points, higher is better.
@@ -90,7 +92,7 @@ def export_network(
         InputError: a model that the format does not support, incompatible arguments, outputs that
             differ too much from the model's, or a score that drops by more than `max_drop`.
     """
-    _check(precision, calibration, measure, max_drop)
+    _check(precision, file_format.precisions, calibration, measure, max_drop)
     network = network_of(model)
     with replace_directory(directory) as temporary:
         file_format.write(model, temporary, precision, _batches(model, calibration))
@@ -115,10 +117,10 @@ def export_network(
     return report
 
 
-def _check(precision, calibration, measure, max_drop):
-    if precision not in _TOLERANCES:
+def _check(precision, precisions, calibration, measure, max_drop):
+    if precision not in precisions:
         raise InputError(
-            f"precision must be one of {', '.join(_TOLERANCES)}. Received: {precision!r}"
+            f"precision must be one of {', '.join(precisions)}. Received: {precision!r}"
         )
     if calibration is not None and (precision != "int8" or not calibration):
         raise InputError("calibration needs precision int8, and at least one text.")

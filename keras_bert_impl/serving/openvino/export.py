@@ -1,6 +1,7 @@
 """Export to OpenVINO, from ONNX graphs with only standard operators."""
 
 import errno
+import functools
 import os
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from keras_bert_impl.serving.openvino.session import Session
 
 _USE = """\
 import openvino
-exact = {"INFERENCE_PRECISION_HINT": "f32"}
-model = openvino.Core().compile_model("model.xml", "CPU", exact)
+precision = {{"INFERENCE_PRECISION_HINT": "{}"}}
+model = openvino.Core().compile_model("model.xml", "CPU", precision)
 print(model.inputs, model.outputs)
 """
 _FILE = "model.xml"
@@ -32,21 +33,30 @@ def export_openvino(
 
     `Session` compiles the model to compute in float32. Other programs must set
     `INFERENCE_PRECISION_HINT` to `f32` themselves, since a file cannot: by default OpenVINO
-    computes in bfloat16 on processors that support it.
+    computes in bfloat16 on processors that support it. With `precision="bf16"` the outputs are
+    compared, and the score is measured, with the hint `bf16`.
 
     Args:
         model: see `network_of`.
         directory: written to a temporary folder and renamed.
-        precision: `"fp32"`; `"fp16"`: 16-bit weights; or `"int8"`: 8-bit weights of dense layers
-            and embeddings. With `calibration`, embeddings stay in 32 bits, and activations are
-            quantized to 8 bits with scales computed from the texts.
+        precision: `"fp32"`; `"bf16"`: the files of `"fp32"`, computed in bfloat16; `"fp16"`:
+            16-bit weights; or `"int8"`: 8-bit weights of dense layers and embeddings. With
+            `calibration`, embeddings stay in 32 bits, and activations are quantized to 8 bits with
+            scales computed from the texts.
         **how: `texts`, `calibration`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
 
     Example:
         from keras_bert_impl.serving.openvino import export_openvino
         export_openvino(load_tuned("run"), "served")
     """
-    openvino_format = Format("OpenVINO", _write, _session, _USE)
+    hint = "bf16" if precision == "bf16" else "f32"
+    openvino_format = Format(
+        "OpenVINO",
+        _write,
+        functools.partial(_session, hint=hint),
+        _USE.format(hint),
+        ("fp32", "bf16", "fp16", "int8"),
+    )
     return export_network(model, directory, openvino_format, precision, **how)
 
 
@@ -70,5 +80,5 @@ def _write(model, directory, precision, batches):
             raise
 
 
-def _session(directory, config):
-    return Session(directory / _FILE, config)
+def _session(directory, config, hint):
+    return Session(directory / _FILE, config, hint)

@@ -6,10 +6,8 @@ import numpy as np
 import openvino
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network.proof import as_inputs
-
-# Otherwise OpenVINO computes in bfloat16, with 8 significant bits, on processors that support it.
-_EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
 class Session:
@@ -18,14 +16,24 @@ class Session:
     Args:
         path: path of the `.xml` file.
         config: that of the exported model.
+        precision: `"f32"` or `"bf16"`, in which the processor computes.
+
+    Raises:
+        InputError: the processor does not compute in this precision.
     """
 
-    def __init__(self, path: str | Path, config: EncoderConfig) -> None:
+    def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
         core = openvino.Core()
         model = core.read_model(path)
         # After compilation, an output also has the names of the tensors it was made from.
         self._names = [output.get_any_name() for output in model.outputs]
-        self._model = core.compile_model(model, "CPU", _EXACT)
+        if precision == "bf16" and "BF16" not in core.get_property(
+            "CPU", "OPTIMIZATION_CAPABILITIES"
+        ):
+            raise InputError("this processor does not compute in bfloat16; use precision fp32.")
+        # By default OpenVINO computes in bfloat16 where the processor can.
+        hint = {"INFERENCE_PRECISION_HINT": precision}
+        self._model = core.compile_model(model, "CPU", hint)
         self._config = config
 
     def __call__(self, features: dict) -> dict[str, np.ndarray]:

@@ -151,6 +151,7 @@ def test_command_reports_errors_on_one_line(command, folder, capsys):
         (["--standard", "--format", "openvino"], "--standard needs --format onnx"),
         (["--calibrate", "a", "--format", "litert"], "--calibrate needs --format onnx or openvino"),
         (["--ids-only", "--format", "litert"], "--ids-only needs --format saved_model"),
+        (["--precision", "bf16", "--format", "onnx"], "--precision bf16 needs --format openvino"),
     ],
 )
 def test_rejects_arguments_that_a_format_does_not_support(arguments, message, capsys):

@@ -1,12 +1,15 @@
 """OpenVINO files: shared layers, precisions, and calibration on texts."""
 
 import openvino
+import pytest
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.openvino import export_openvino
 from keras_bert_impl.serving.openvino.session import Session
 from tests.serving.network_models import TOLERANCE, difference_from_keras, encoder, models
 from tests.tasks import helpers
 
+HAS_BF16 = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 TEXTS = ["a good film", "what a dull plot", "bad", "the plot is awful"]
 
 
@@ -29,6 +32,29 @@ def test_precisions(tmp_path):
     assert 1e-6 < reports["fp16"].difference < 5e-3
     # Each weight has a random error of up to half of 1/127: some 1 % of the sums, in each layer.
     assert 1e-3 < reports["int8"].difference < 0.1
+
+
+@pytest.mark.skipif(not HAS_BF16, reason="this processor does not compute in bfloat16")
+def test_bfloat16_is_compared_in_bfloat16(tmp_path):
+    model = helpers.encoder(hidden_dim=64, intermediate_dim=256, num_layers=2)
+    report = export_openvino(model, tmp_path / "served", "bf16")
+    # Rounding to 8 bits is an error of up to 2 ** -9 in each of some ten operations in a row.
+    assert 1e-4 < report.difference < 0.05
+    assert '"INFERENCE_PRECISION_HINT": "bf16"' in (tmp_path / "served" / "README.md").read_text()
+    weights = {"fp32": tmp_path / "exact", "bf16": tmp_path / "served"}
+    export_openvino(model, weights["fp32"])
+    exact, half = (path.joinpath("model.bin").read_bytes() for path in weights.values())
+    assert exact == half
+
+
+def test_refuses_bfloat16_of_a_processor_without_it(tmp_path, monkeypatch):
+    def property_of(core, device, name):
+        return ["FP32", "INT8"]
+
+    monkeypatch.setattr(openvino.Core, "get_property", property_of)
+    with pytest.raises(InputError, match="does not compute in bfloat16; use precision fp32"):
+        export_openvino(helpers.encoder(), tmp_path / "served", "bf16")
+    assert not (tmp_path / "served").exists()
 
 
 def test_scales_from_texts(tmp_path):
