@@ -34,6 +34,24 @@ def test_outputs_equal_those_of_keras(dtype, arguments):
 
 
 @OF_TENSORFLOW
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_inference_has_product_and_bias_next_to_each_other(dtype):
+    layer = Dense(5, activation=gelu, dtype=dtype)
+    expected = layer(STATES)
+    np.testing.assert_array_equal(layer(STATES, training=False), expected)
+    assert layer(STATES, training=False).shape == (16, 170, 5)
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None, 8])])
+    def infer(states):
+        return layer(states, training=False)
+
+    graph = infer.get_concrete_function().graph
+    (biases,) = (one for one in graph.get_operations() if one.type == "BiasAdd")
+    assert biases.inputs[0].op.type == "MatMul"  # no Reshape between them
+    assert graph.structured_outputs.shape.as_list() == [None, None, 5]
+
+
+@OF_TENSORFLOW
 def test_the_gradient_of_the_bias_is_summed_in_float32():
     layer, _ = layers("mixed_bfloat16")
     gradient = tf.cast(np.random.default_rng(1).normal(0.2, 1.0, (16, 170, 5)), tf.bfloat16)
