@@ -49,7 +49,7 @@ def ids_of(text):
 def scores_of(model, texts):
     """Like `predict`, with one batch and without a graph."""
     features = model.rows(model.as_texts(texts))[0].features(np.arange(len(texts)))
-    return model.scores(model(features)).numpy()
+    return np.asarray(model.scores(model(features)))
 
 
 def row(ids, length=8):
@@ -97,7 +97,7 @@ def test_truncates_the_second_text_of_a_pair():
 def test_classifies_head_and_tail(models):
     model, text = models["head_tail"], max(TEXTS, key=len)
     ids = ids_of(text)
-    expected = model.scores(model(row(ids[:1] + ids[-5:]))).numpy()
+    expected = np.asarray(model.scores(model(row(ids[:1] + ids[-5:]))))
     # Width 16 in float32, in a batch of a different shape.
     np.testing.assert_allclose(scores_of(model, [text, "film"])[:1], expected, atol=1e-6)
     in_graph = model.features_in_graph(tf.constant([text, "film"]))
@@ -131,7 +131,7 @@ def test_windows_are_pooled(models, pooling):
             vector = (shares / shares.sum() * vectors).sum(axis=0)
         else:
             vector = getattr(np, pooling)(vectors, axis=0)
-        expected = model.scores(model.head_layer(vector[None])).numpy()[0]
+        expected = np.asarray(model.scores(model.head_layer(vector[None])))[0]
         np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
@@ -162,7 +162,8 @@ def test_leaves_out_windows_beyond_the_maximum():
     np.testing.assert_allclose(received, scores_of(model, [" ".join(words[:14])])[0], atol=1e-6)
     rows, _ = model.rows([" ".join(words), "film"])
     assert rows.features(np.arange(2))["token_ids"].shape == (2, 3, 8)
-    assert rows.features(np.array([1]))["token_ids"].shape == (1, 1, 3)
+    if keras.backend.backend() == "tensorflow":  # on JAX, batches have few shapes
+        assert rows.features(np.array([1]))["token_ids"].shape == (1, 1, 3)
     # Sorts by the number of windows, then by the longest, of up to 8 tokens.
     assert rows.lengths.numpy().tolist() == [3 * 8 + 8, 8 + 3]
 
