@@ -49,8 +49,8 @@ def test_a_linear_model_has_a_closed_form(linear, method):
     row = tokenizer(["good film"])["token_ids"].numpy()
     masked = np.where(np.isin(row, [tokenizer.cls_id, tokenizer.sep_id]), row, tokenizer.mask_id)
     embed = linear.encoder.embeddings
-    difference = (embed(row) - embed(masked)).numpy()[0]  # [4, 16]
-    kernel = linear.head_layer.weights[0].numpy()
+    difference = np.asarray(embed(row) - embed(masked))[0]  # [4, 16]
+    kernel = np.asarray(linear.head_layer.weights[0])
     expected = difference @ (kernel[:, 1] - kernel[:, 0]) / 4
     np.testing.assert_allclose(scores(result), expected[1:3], rtol=1e-4, atol=1e-6)
 
