@@ -148,7 +148,7 @@ def check_examples(arguments: argparse.Namespace) -> None:
 
 
 def check_tables(arguments: argparse.Namespace) -> None:
-    """Checks that the tables to train with have the columns that the arguments name.
+    """Checks that tables have the columns that the arguments name.
 
     Raises:
         InputError: a file or a column is missing.

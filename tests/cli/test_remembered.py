@@ -6,6 +6,7 @@ import json
 import pytest
 
 from keras_bert_impl.cli.examples import add_examples
+from keras_bert_impl.cli.main import main
 from keras_bert_impl.cli.remembered import (
     has_data,
     options_of,
@@ -53,6 +54,17 @@ def test_a_language_is_remembered():
     options = remembered("--task", "xnli", "--data", "xnli", "--language", "de")
     assert with_data(parsed(), options, "run").language == "de"
     assert with_data(parsed("--language", "fr"), options, "run").language == "fr"
+
+
+def test_a_column_that_another_file_lacks(tmp_path, capsys):
+    run, dev = tmp_path / "run", tmp_path / "new.csv"
+    run.mkdir()
+    options = remembered("--train", "train.csv", "--dev", "dev.csv", *TABLE)
+    (run / "data.json").write_text(json.dumps({"read_with": options}))
+    dev.write_text("text;stars\ngood;5\n")
+    assert main(["evaluate", "--model", str(run), "--dev", str(dev)]) == 2
+    # The run has no model: the columns are checked before it is read.
+    assert "new.csv: no column named 'review'. Found: 'text', 'stars'" in capsys.readouterr().err
 
 
 def test_columns_for_another_file():

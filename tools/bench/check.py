@@ -3,7 +3,7 @@
 
     PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
 
-About two minutes on 2 cores. Bounds are generous, because a short run on a shared machine varies:
+About three minutes on 2 cores. Bounds are generous, because a short run on a shared machine varies:
 this finds a change that costs a fifth, not one that costs a twentieth. `run.sh` makes the tables.
 Ratios are of processor time, taken within a round.
 """
@@ -67,7 +67,7 @@ CHECKS = [
         "--systems ours pytorch",
         lambda found: found["32x32"],
         "batches",
-        {"pytorch": 1.3},
+        {"pytorch": 0.75},  # 0.9 on an Intel Xeon with AMX, 1.2 on an AMD EPYC
     ),
 ]
 

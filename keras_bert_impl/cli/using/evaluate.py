@@ -3,9 +3,15 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_tuned_model, print_json, print_scores, say
-from keras_bert_impl.cli.examples import add_examples, check_examples, read_more
+from keras_bert_impl.cli.examples import add_examples, check_examples, check_tables, read_more
 from keras_bert_impl.cli.kinds import OUTPUT_DIRECTORY
-from keras_bert_impl.cli.remembered import check_unchanged, completed, read_scored
+from keras_bert_impl.cli.remembered import (
+    check_unchanged,
+    completed,
+    read_options,
+    read_scored,
+    with_columns,
+)
 
 EXAMPLE = (
     "  keras-bert evaluate --model run\n"
@@ -34,6 +40,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 check = check_examples
+
+
+def check_files(arguments: Namespace) -> None:
+    """Checks the columns of a table to score a run on."""
+    options = read_options(arguments.model)
+    if options and arguments.dev and not (arguments.task or options["task"]):
+        check_tables(with_columns(arguments, options))
 
 
 def run(arguments: Namespace) -> None:
