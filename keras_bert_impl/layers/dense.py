@@ -17,9 +17,9 @@ class Dense(keras.layers.Dense):
     hundred tokens is lost, which is a third of the gradient or more.
 
     In training the activation is that of `in_training`. Outside of it the graph has no custom
-    gradient, so that it can be exported. With `training=False`, TensorFlow's graph optimizer joins
-    product, bias and activation into one operation of oneDNN: these stand next to each other, on
-    the rows of a matrix, and the gradient of a bfloat16 bias is that of `BiasAdd`.
+    gradient, so that it can be exported. With `training=False` in float32, TensorFlow's graph
+    optimizer joins product, bias and activation into one operation of oneDNN: these stand next to
+    each other, on the rows of a matrix.
 
     Args: see `keras.layers.Dense`.
 
@@ -29,10 +29,10 @@ class Dense(keras.layers.Dense):
     """
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        if training is False and len(inputs.shape) > 2:
+        is_float32 = self.compute_dtype == "float32"
+        if training is False and is_float32 and len(inputs.shape) > 2:
             return self._joined(inputs)
         activation = in_training(self.activation) if training else self.activation
-        is_float32 = self.compute_dtype == "float32"
         if activation is self.activation and (is_float32 or self.bias is None):
             return super().call(inputs, training=training)
         outputs = ops.matmul(inputs, self.kernel)

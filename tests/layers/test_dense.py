@@ -34,9 +34,8 @@ def test_outputs_equal_those_of_keras(dtype, arguments):
 
 
 @OF_TENSORFLOW
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_inference_has_product_and_bias_next_to_each_other(dtype):
-    layer = Dense(5, activation=gelu, dtype=dtype)
+def test_inference_has_product_and_bias_next_to_each_other():
+    layer = Dense(5, activation=gelu)
     expected = layer(STATES)
     np.testing.assert_array_equal(layer(STATES, training=False), expected)
     assert layer(STATES, training=False).shape == (16, 170, 5)
@@ -52,11 +51,12 @@ def test_inference_has_product_and_bias_next_to_each_other(dtype):
 
 
 @OF_TENSORFLOW
-def test_the_gradient_of_the_bias_is_summed_in_float32():
+@pytest.mark.parametrize("training", [None, False, True])  # a user's own loop may pass none
+def test_the_gradient_of_the_bias_is_summed_in_float32(training):
     layer, _ = layers("mixed_bfloat16")
     gradient = tf.cast(np.random.default_rng(1).normal(0.2, 1.0, (16, 170, 5)), tf.bfloat16)
     with tf.GradientTape() as tape:
-        outputs = layer(STATES)
+        outputs = layer(STATES, training=training)
     found = tape.gradient(outputs, layer.bias.value, output_gradients=gradient)
     exact = np.sum(np.asarray(gradient, "float64"), axis=(0, 1))
     # Rounded to 8 bits once, at the end.

@@ -33,7 +33,7 @@ def our_gradients(directory, ids, factors, dtype):
 
     def loss(weights):
         features = {"token_ids": ids.astype("int32")}
-        outputs, _ = encoder.stateless_call(weights, others, features, training=True)
+        outputs, _ = encoder.stateless_call(weights, others, features)
         return ops.sum(ops.cast(outputs["sequence_output"], "float32") * factors)
 
     if keras.backend.backend() == "jax":  # whose steps are always compiled
