@@ -1,4 +1,4 @@
-"""XLA compilation of exported encoders, which requires static shapes."""
+"""Graphs of exported encoders: one for all signatures, and XLA's for static shapes."""
 
 import contextlib
 import functools
@@ -13,34 +13,36 @@ Bucket = tuple[int, int]  # (rows, length)
 
 
 @contextlib.contextmanager
-def compiled_in_buckets(buckets: Sequence[Bucket]) -> Iterator[None]:
-    """Compiles encoders with XLA, once per bucket, in graphs traced inside the context.
+def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
+    """Traces encoders once for all graphs traced inside the context, for inference.
 
-    Rows are padded to the smallest bucket that holds them, and the outputs are cut back. Rows that
-    fit no bucket, or that fill less than half of it, run without XLA.
+    With buckets XLA compiles them, once per bucket. Rows are padded to the smallest bucket that
+    holds them, and the outputs are cut back. Rows that fit no bucket, or that fill less than half
+    of it, run without XLA.
 
     Args:
         buckets: if empty, nothing is compiled.
     """
-    if not buckets:
-        yield
-        return
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
     @functools.cache  # one function for all signatures that call the same encoder
-    def compiled(compute):
-        return tf.function(compute, jit_compile=True, autograph=False)
+    def graph(compute, by_xla):
+        inference = functools.partial(compute, training=False)
+        return tf.function(inference, jit_compile=by_xla, autograph=False)
 
     def run(compute, features):
         features = {name: value for name, value in features.items() if value is not None}
+        plain = functools.partial(graph(compute, None), features)
+        if not buckets:
+            return plain()
         rows, length = tf.unstack(tf.shape(features["token_ids"]))
-        branches = [_branch(compiled(compute), features, rows, length, b) for b in buckets]
+        branches = [_branch(graph(compute, True), features, rows, length, b) for b in buckets]
         fits = [
             (rows <= most) & (length <= longest) & (most * longest <= 2 * rows * length)
             for most, longest in buckets
         ]
         first = tf.argmax(tf.stack([*fits, True]), output_type=tf.int32)
-        return tf.switch_case(first, [*branches, lambda: compute(features)])
+        return tf.switch_case(first, [*branches, plain])
 
     with encoders_run_by(run):
         yield

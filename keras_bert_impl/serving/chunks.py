@@ -1,20 +1,27 @@
-"""Processing of a request's rows in chunks, to bound its memory."""
+"""Processing of a request's rows in chunks, to bound memory and padding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from keras_bert_impl.serving.buckets import Bucket, rows_of_part
 
+Function: TypeAlias = tf.types.experimental.PolymorphicFunction
+Rows: TypeAlias = dict[str, tf.Tensor]
+
 _TOKENS = 8192  # per chunk, padding included: about 300 MB for BERT-base
+# Tokens that a CPU computes in the time that one more run of the network takes, about; see
+# docs/decisions/mixed-lengths.md.
+_TOKENS_OF_A_RUN = 64
 
 
 def in_chunks(
-    function: tf.types.experimental.PolymorphicFunction,
-    rows: dict[str, tf.Tensor],
+    function: Function,
+    rows: Rows,
     tokens: tf.Tensor | None = None,
     buckets: Sequence[Bucket] = (),
-) -> dict[str, tf.Tensor]:
+) -> Rows:
     """Applies a function to rows in chunks and concatenates the results; in any graph.
 
     The function never gets an empty batch, which some layers cannot handle.
@@ -28,39 +35,109 @@ def in_chunks(
         buckets: shapes that chunks of `token_ids` `[rows, length]` should fill; see
             `serving.buckets`.
     """
-    specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
-    with tf.init_scope():  # a separate graph, shared by all signatures
-        function = function.get_concrete_function(specs)
-    count = tf.shape(next(iter(rows.values())))[0]
+    count = _count(rows)
     if tokens is None:
         tokens = tf.reduce_prod(tf.shape(rows["token_ids"])[1:])
     size = tf.maximum(_TOKENS // tf.maximum(tokens, 1), 1)
     if buckets and rows["token_ids"].shape.rank == 2:
         size = rows_of_part(buckets, tf.maximum(tf.minimum(size, count), 1), tokens)
-    num_chunks = tf.maximum((count + size - 1) // size, 1)
+
+    def chunk(start):
+        return size, {name: row[start : start + size] for name, row in rows.items()}
+
+    return _in_turn(function, rows, chunk)
+
+
+def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -> Rows:
+    """Applies a function to chunks of rows with similar lengths, so that little is padding.
+
+    A chunk is cut to its longest row. It ends where its padding would take longer than one more
+    run of the function; so rows of one length stay together.
+
+    Args:
+        function: as in `in_chunks`.
+        rows: tensors `[rows, ..., length]` from `sorted_by_length`.
+        least_length: chunks are not cut shorter than this.
+    """
+    lengths = _lengths(rows["padding_mask"])
+    shape = tf.shape(rows["padding_mask"])
+    rows_of_one, full = tf.reduce_prod(shape[1:-1]), shape[-1]
+
+    def chunk(start):
+        length = tf.reduce_max(lengths[start : start + 1])  # that of the longest row
+        length = tf.minimum(tf.maximum(length, least_length), full)
+        padding = rows_of_one * tf.cumsum(tf.maximum(length - lengths[start:], 0))
+        size = tf.reduce_sum(tf.cast(padding <= _TOKENS_OF_A_RUN, tf.int32))
+        most = _TOKENS // tf.maximum(rows_of_one * length, 1)
+        size = tf.maximum(tf.minimum(size, most), 1)
+        end = start + size
+        return size, {name: row[start:end, ..., :length] for name, row in rows.items()}
+
+    return _in_turn(function, rows, chunk)
+
+
+def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
+    """Sorts rows by the position of their last token, longest first.
+
+    Args:
+        rows: tensors `[rows, ...]`, one of them `padding_mask`, `[rows, ..., length]`.
+
+    Returns:
+        (the sorted rows, int32 `[rows]`: the index that each of them had).
+    """
+    order = tf.argsort(_lengths(rows["padding_mask"]), direction="DESCENDING", stable=True)
+    return {name: tf.gather(row, order) for name, row in rows.items()}, order
+
+
+def _lengths(mask):
+    """Returns int32 [rows]: places up to the last token; all places of a row without tokens."""
+    full = tf.shape(mask)[-1]
+    places = tf.where(tf.not_equal(mask, 0), tf.range(1, full + 1), 0)
+    last = tf.reduce_max(places, axis=list(range(1, mask.shape.rank)))
+    return tf.where(last > 0, last, full)
+
+
+def _count(rows):
+    return tf.shape(next(iter(rows.values())))[0]
+
+
+def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
+    """Applies a function to one chunk after the other; concatenates its results.
+
+    Args:
+        chunk: function of the number of the first row, which returns the number of rows and the
+            rows.
+    """
+    specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
+    with tf.init_scope():  # a separate graph, shared by all signatures
+        function = function.get_concrete_function(specs)
     kinds = function.structured_outputs
     arrays = {
         name: tf.TensorArray(
-            kind.dtype, num_chunks, element_shape=[None, *kind.shape[1:]], infer_shape=False
+            kind.dtype, 1, True, element_shape=[None, *kind.shape[1:]], infer_shape=False
         )
         for name, kind in kinds.items()
     }
+    count = _count(rows)
     is_empty = tf.cast(tf.equal(count, 0), tf.int32)
 
-    def next_chunk(number, arrays):
-        part = {}
-        for name, row in rows.items():
+    def run_next(number, start, arrays):
+        size, part = chunk(start)
+        for name, row in part.items():
             # An empty batch becomes one row of zeros; its length may also have been 0.
             missing = is_empty * tf.cast(tf.equal(tf.shape(row), 0), tf.int32)
             padding = tf.stack([tf.zeros_like(missing), missing], axis=1)
-            padded = tf.pad(row[number * size : (number + 1) * size], padding)
-            part[name] = tf.ensure_shape(padded, specs[name].shape)
+            part[name] = tf.ensure_shape(tf.pad(row, padding), specs[name].shape)
         outputs = function(part)
-        return number + 1, {n: array.write(number, outputs[n]) for n, array in arrays.items()}
+        written = {name: array.write(number, outputs[name]) for name, array in arrays.items()}
+        return number + 1, start + size, written
 
     # Sequential: parallel chunks would need the memory that this saves.
-    _, arrays = tf.while_loop(
-        lambda number, _: number < num_chunks, next_chunk, (0, arrays), parallel_iterations=1
+    _, _, arrays = tf.while_loop(
+        lambda number, start, _: (start < count) | tf.equal(number, 0),
+        run_next,
+        (0, 0, arrays),
+        parallel_iterations=1,
     )
     results = {name: array.concat() for name, array in arrays.items()}
     return {

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_bert_impl.layers import MeanPooling
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.serving.buckets import Bucket, check_buckets, compiled_in_buckets
-from keras_bert_impl.serving.chunks import in_chunks
+from keras_bert_impl.serving.buckets import Bucket, check_buckets, encoders_traced_once
+from keras_bert_impl.serving.chunks import in_chunks, in_chunks_by_length, sorted_by_length
 from keras_bert_impl.tokenizers import Tokenizer
 
 Tensors = dict[str, tf.Tensor]
@@ -39,10 +39,14 @@ class Signatures:
     Attributes:
         buckets: shapes for which encoders are compiled by XLA; see `serving.buckets`. Set before
             tracing. Default: none.
+        whole_batches: whether the rows of a request are computed together, as suits a GPU, and not
+            in chunks of similar length. Set before tracing. Default: False.
     """
 
     strings = {"text": 1}  # inputs of `serving_default`: name to rank
     features_rank = 2  # of token_ids
+    answers_rows = False  # whether the results of `answers` have one row for each row of features,
+    # and no dimension that follows their length
 
     def __init__(
         self, model: keras.Model, encoder: Encoder, tokenizer: Tokenizer, max_length: int
@@ -53,6 +57,7 @@ class Signatures:
         self.config = encoder.config
         self.max_length = max_length
         self.buckets: Sequence[Bucket] = []
+        self.whole_batches = False
         self.pooling = MeanPooling(dtype="float32")
         # Shared by several signatures, so that each is traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
@@ -77,10 +82,12 @@ class Signatures:
 
     def answers_of_strings(self, *texts: tf.Tensor) -> Tensors:
         """Returns the outputs for a batch of strings; see `tokenize` for the arguments."""
-        return self.in_chunks(self.network, self.tokenize(*texts))
+        return self.answers_of_ids(self.tokenize(*texts))
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
         """Returns the outputs for features made by a client."""
+        if self.answers_rows:
+            return self.by_length(self.network, features)
         return self.in_chunks(self.network, features)
 
     def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
@@ -123,7 +130,7 @@ class Signatures:
         """
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
-        with compiled_in_buckets(self.buckets):
+        with encoders_traced_once(self.buckets):
             if ids_only:
                 ids = self.function("ids")
                 return {"serving_default": ids, "ids": ids, "hub_ids": self.function("hub_ids")}
@@ -156,11 +163,38 @@ class Signatures:
         Returns:
             dict of `vectors`, float32 `[batch, hidden]`.
         """
-        return self.in_chunks(self._vectors, self.cut(text))
+        return self.by_length(self._vectors, self.cut(text))
 
     def in_chunks(self, function: Callable, rows: Tensors) -> Tensors:
         """Applies a function that calls an encoder to rows; see `chunks.in_chunks`."""
         return in_chunks(function, rows, buckets=self.buckets)
+
+    def by_length(self, function: Callable, rows: Tensors, least_length: int = 1) -> Tensors:
+        """Same as `in_chunks`, for chunks of similar length.
+
+        Args:
+            function: its results have one row for each of `rows`, and no dimension that follows
+                their length.
+            least_length: see `chunks.in_chunks_by_length`.
+        """
+        results, order = self.sorted_by_length(function, rows, least_length)
+        back = tf.argsort(order)
+        return {name: tf.gather(result, back) for name, result in results.items()}
+
+    def sorted_by_length(
+        self, function: Callable, rows: Tensors, least_length: int = 1
+    ) -> tuple[Tensors, tf.Tensor]:
+        """Same as `by_length` for any function.
+
+        Returns:
+            (results in the order of the rows that the function got, int32 `[rows]`: the index in
+            `rows` of each). With buckets, which ask for chunks of their own, and with
+            `whole_batches`, rows stay in order.
+        """
+        if self.buckets or self.whole_batches:
+            return self.in_chunks(function, rows), tf.range(tf.shape(rows["padding_mask"])[0])
+        rows, order = sorted_by_length(rows)
+        return in_chunks_by_length(function, rows, least_length), order
 
     def cut(self, texts: Any) -> Tensors:
         """Returns features of texts, truncated to `max_length` and padded to the longest of them.

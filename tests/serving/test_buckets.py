@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_saved_model
-from keras_bert_impl.serving.buckets import compiled_in_buckets
+from keras_bert_impl.serving.buckets import encoders_traced_once
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
 from tests.helpers import randomize
 from tests.serving.asking import output_of
@@ -31,7 +31,7 @@ def graphs():
         function = tf.function(lambda features: model(features, training=False), autograph=False)
         return function.get_concrete_function(SPEC)
 
-    with compiled_in_buckets(BUCKETS):
+    with encoders_traced_once(BUCKETS):
         compiled = traced()
     return model, traced(), compiled
 

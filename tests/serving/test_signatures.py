@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl.serving import chunks
 from keras_bert_impl.serving.check import difference_of_rows
 from keras_bert_impl.serving.signatures import FEATURES, HUB_NAMES
 from keras_bert_impl.tasks import TextEmbedder
 from tests.serving.families import FAMILIES, signatures_of
+from tests.tasks.helpers import classifier
 
 # float32 sums of some hundred terms in another order, followed by a softmax.
 TOLERANCE = 1e-5
@@ -37,7 +39,8 @@ def _decoded(values):
 
 
 @pytest.mark.parametrize("family", SOME_SLOW)
-def test_the_graph_agrees_with_the_model(family):
+def test_the_graph_agrees_with_the_model(family, monkeypatch):
+    monkeypatch.setattr(chunks, "_TOKENS_OF_A_RUN", 5)  # several chunks of these short texts
     signatures, inputs = signatures_of(family), FAMILIES[family][1]
     expected = signatures.reference(**inputs)
     function = signatures.function("serving_default")
@@ -46,6 +49,27 @@ def test_the_graph_agrees_with_the_model(family):
         assert difference_of_rows(expected, rows) <= TOLERANCE
     none = {name: tf.zeros([0, *np.shape(rows[0])], tf.string) for name, rows in inputs.items()}
     assert all(output.shape[0] == 0 for output in function(**none).values())
+
+
+@pytest.mark.parametrize("whole_batches, shapes", [(False, [(2, 32), (9, 5)]), (True, [(11, 32)])])
+def test_texts_of_different_lengths_are_computed_apart(whole_batches, shapes, monkeypatch):
+    monkeypatch.setattr(chunks, "_TOKENS_OF_A_RUN", 26)  # one short text is 27 tokens shorter
+    model = classifier(max_length=32)
+    texts = ["good film " * 40, *["a dull plot"] * 9, "not good " * 40]
+    expected = model.predict(texts, verbose=0)
+    signatures = model.signatures()
+    signatures.whole_batches = whole_batches
+    called, answers = [], signatures.answers
+
+    def counted(features):
+        shape = tf.shape(features["token_ids"])
+        tf.py_function(lambda shape: called.append(tuple(shape.numpy())), [shape], [])
+        return answers(features)
+
+    signatures.network = tf.function(counted, autograph=False)
+    scores = signatures.function("serving_default")(text=tf.constant(texts))["scores"]
+    np.testing.assert_allclose(scores, expected, atol=TOLERANCE)
+    assert called == shapes
 
 
 @pytest.mark.slow

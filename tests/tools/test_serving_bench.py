@@ -50,12 +50,23 @@ def test_texts_have_the_length_that_is_asked(bench, tmp_path):
     assert lengths == {8}  # 10 with [CLS] and [SEP]
 
 
+def test_a_mix_has_lines_as_they_are(bench, tmp_path):
+    text = tmp_path / "text"
+    lines = [" ".join(WORDS[: 2 + number % 7]) for number in range(40)]
+    text.write_text("<doc>\nTitle\n\n" + "\n".join(lines) + "\n")
+    batches = bench["serving"].texts_of(text, tmp_path, "3xmixed")
+    assert [len(batch) for batch in batches] == [3] * 8
+    assert {one for batch in batches for one in batch} <= set(lines)
+    assert len({len(one.split()) for batch in batches for one in batch}) > 3
+
+
 @pytest.mark.slow
 def test_all_systems_give_the_same_scores(bench, tmp_path):
     model = classifier(max_length=32)
     model.save_pretrained(tmp_path / "model")
     systems = bench["serving_systems"]
-    names = [name for name in systems.SYSTEMS if "compiled" not in name]
+    names = [name for name in systems.CLASSIFIERS if "compiled" not in name]
+    names = [name for name in names if name not in systems.PEERS]
     systems.write_models(tmp_path / "model", tmp_path, names)
     texts = ["good film", "a very dull plot not"]
     logits = np.asarray(systems.SYSTEMS["pytorch"](tmp_path, 8, 1)(texts))

@@ -2,14 +2,16 @@
 
     PYTHONPATH=. python tools/bench/serving.py --model DIR --text FILE --shapes 1x32 1x128 32x128
 
-All systems classify the same real texts, all of the same length in tokens, with the same weights;
-tokenization is part of every time. Each runs in its own process, one at a time, in a new random
-order every round. On a shared machine, read the ratios, which are taken within a round, and the
-CPU time.
+All systems of a run do the same with the same weights and texts: they classify, or those whose name
+begins with "embed" make vectors. Tokenization is part of every time. The texts are real and all of
+the same length in tokens; those of a shape like 32xmixed are lines of the file, drawn at random.
+Each system runs in its own process, one at a time, in a new random order every round. On a shared
+machine, read the ratios, which are taken within a round, and the CPU time.
 """
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -18,8 +20,8 @@ import harness
 import numpy as np
 import serving_systems
 
-_BASELINE = "ours"
 _BATCHES = 8  # different ones, in turn
+_LONGEST = 512  # tokens of a text of a mix
 
 
 def main(arguments=None):
@@ -33,13 +35,19 @@ def main(arguments=None):
         "--shapes",
         nargs="+",
         default=["1x32", "1x128", "1x384", "32x32", "32x128", "32x384"],
-        help="batch x length, [CLS] and [SEP] included",
+        help="batch x length, [CLS] and [SEP] included, or batch x mixed",
     )
     parser.add_argument(
         "--systems",
         nargs="+",
         choices=serving_systems.SYSTEMS,
-        default=[name for name in serving_systems.SYSTEMS if "compiled" not in name],
+        default=[name for name in serving_systems.CLASSIFIERS if "compiled" not in name],
+        help="ratios are to the first",
+    )
+    parser.add_argument(
+        "--peer-python",
+        default=sys.executable,
+        help=f"a Python for {', '.join(serving_systems.PEERS)}, which need packages of their own",
     )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a system in a round, about")
@@ -59,7 +67,7 @@ def main(arguments=None):
             batches = texts_of(options.text, folder / "pytorch", shape)
             (folder / f"{shape}.json").write_text(json.dumps(batches))
             commands = {
-                name: [sys.executable, __file__, "--threads", str(options.threads)]
+                name: [_python(name, options), __file__, "--threads", str(options.threads)]
                 + ["--seconds", str(options.seconds), "--serve", name, str(folder), shape]
                 for name in options.systems
             }
@@ -68,23 +76,35 @@ def main(arguments=None):
     harness.save(measured, options.json)
 
 
+def _python(name, options):
+    return options.peer_python if name in serving_systems.PEERS else sys.executable
+
+
 def texts_of(path, directory, shape):
-    """Returns batches of texts that all have the same length.
+    """Returns batches of texts.
 
     Args:
         path: `Path` of a text.
         directory: `Path` with a `tokenizer.json`.
-        shape: str, batch x length in tokens.
+        shape: str, batch x length of each text in tokens, or "mixed": lines of two words or more.
 
     Returns:
         list of lists of str; batches share texts if there are not enough.
     """
+    batch, length = shape.split("x", 1)
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] != "<"]
+    if length == "mixed":
+        lines = [line for line in lines if " " in line]
+        drawn = random.Random(0).sample(lines, int(batch) * _BATCHES)
+        return [drawn[first::_BATCHES] for first in range(_BATCHES)]
+    return _texts_of_length(lines, directory, int(batch), int(length), shape)
+
+
+def _texts_of_length(lines, directory, batch, length, shape):
     import tokenizers
 
-    batch, length = map(int, shape.split("x"))
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
     tokenizer.no_truncation()
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] != "<"]
     text = " ".join(" ".join(lines).split())[: batch * length * _BATCHES * 12]
     offsets, found, start = tokenizer.encode(text, add_special_tokens=False).offsets, [], 0
     while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
@@ -95,7 +115,7 @@ def texts_of(path, directory, shape):
             found.append(part)
         start += length - 2
     if len(found) < batch:
-        raise SystemExit(f"{path} has too little text for {shape}.")
+        raise SystemExit(f"too little text for {shape}.")
     return [[found[(b * batch + i) % len(found)] for i in range(batch)] for b in range(_BATCHES)]
 
 
@@ -104,7 +124,9 @@ def _work(system, folder, shape, seconds, threads):
     import time
 
     batches = json.loads((folder / f"{shape}.json").read_text())
-    run = serving_systems.SYSTEMS[system](folder, int(shape.split("x")[1]), threads)
+    length = shape.split("x", 1)[1]
+    length = int(length) if length.isdigit() else _LONGEST
+    run = serving_systems.SYSTEMS[system](folder, length, threads)
 
     def timed(count):
         times = []
@@ -143,7 +165,7 @@ def table(shape, reports):
     def processor(name):
         return [1e3 * report["cpu_seconds"] / report["batches"] for report in reports[name]]
 
-    baseline = _BASELINE if _BASELINE in reports else next(iter(reports))
+    baseline = next(iter(reports))
     for name in reports:
         times = np.concatenate([report["milliseconds"] for report in reports[name]])
         cells = [", ".join(f"{time:.1f}" for time in np.percentile(times, [50, 95, 99]))]

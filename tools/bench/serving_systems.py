@@ -1,9 +1,9 @@
-"""Text classification with one BERT model, as a user of each library would write it.
+"""One BERT model on texts, as a user of each library would write it.
 
-A system is a function of (the folder written by `write_models`, length in tokens, threads) that
-returns the work to measure: a function of a list of texts to an array of scores or logits
-`[batch, classes]`. Peers tokenize with `tokenizers`, the Rust library. KerasHub uses its own
-preprocessor, which pads to a fixed length, and is given the right one.
+A system is a function of (the folder written by `write_models`, most tokens of a text, threads) that
+returns the work to measure: a function of a list of texts to an array `[batch, ...]`: scores or
+logits of `CLASSIFIERS`, vectors of `EMBEDDERS`. Peers tokenize with `tokenizers`, the Rust library.
+KerasHub uses its own preprocessor, which pads to a fixed length, and is given the right one.
 """
 
 import functools
@@ -26,7 +26,7 @@ def write_models(directory, folder, systems):
         folder: `Path` to write to.
         systems: names of `SYSTEMS`.
     """
-    from keras_bert_impl import TextClassifier
+    from keras_bert_impl import TextClassifier, TextEmbedder
     from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.serving import export_saved_model
     from keras_bert_impl.serving.litert import export_litert
@@ -36,6 +36,10 @@ def write_models(directory, folder, systems):
     longest = read_encoder_config(open_model(directory)).max_length
     model = TextClassifier.from_pretrained(directory, labels=_LABELS, max_length=longest)
     model.save_pretrained(folder / "pytorch")
+    (folder / "published").symlink_to(Path(directory).resolve())
+    if "embed" in systems:
+        embedder = TextEmbedder.from_pretrained(directory, max_length=longest)
+        embedder.export(folder / "embedder")
     if {"ours", "ours-c-api"} & set(systems):
         model.export(folder / "saved_model")
     if "ours-bf16" in systems:
@@ -73,14 +77,21 @@ def write_models(directory, folder, systems):
 # === Ours ===
 
 
-def ours(folder, length, threads, name="saved_model"):
+def ours(folder, length, threads, name="saved_model", output="scores"):
     """The SavedModel with string inputs, in Python."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, the operations of tokenizers
 
     model = tf.saved_model.load(str(folder / name))
     answer = model.signatures["serving_default"]
-    return lambda texts: answer(text=tf.constant(texts))["scores"].numpy()
+    return lambda texts: answer(text=tf.constant(texts))[output].numpy()
+
+
+def encode(folder, length, threads):
+    """`TextEmbedder.encode`, without an export."""
+    from keras_bert_impl import TextEmbedder
+
+    return TextEmbedder.from_pretrained(folder / "published", max_length=length).encode
 
 
 def ours_c_api(folder, length, threads):
@@ -217,7 +228,42 @@ def keras_hub_exported(folder, length, threads):
     return lambda texts: np.asarray(served.serve(tf.constant(texts)))
 
 
-SYSTEMS = {
+def ctranslate2(folder, length, threads):
+    """CTranslate2 in 8 bits up to the pooled output, and the classifier in NumPy."""
+    import ctranslate2
+    import safetensors.numpy
+
+    converted = str(folder / "ctranslate2")
+    if not Path(converted).exists():
+        converter = ctranslate2.converters.TransformersConverter(str(folder / "pytorch"))
+        converter.convert(converted, quantization="int8")
+    encoder = ctranslate2.Encoder(converted, device="cpu", intra_threads=threads)
+    weights = safetensors.numpy.load_file(folder / "pytorch" / "model.safetensors")
+    kernel, bias = weights["classifier.weight"].T, weights["classifier.bias"]
+    tokenize = _rust_tokenizer(folder)
+
+    def run(texts):
+        features = tokenize(texts)
+        rows, lengths = features["input_ids"], features["attention_mask"].sum(axis=1)
+        ids = [row[:length].tolist() for row, length in zip(rows, lengths, strict=True)]
+        outputs = encoder.forward_batch(ids)
+        return np.array(outputs.pooler_output) @ kernel + bias
+
+    return run
+
+
+def sentence_transformers(folder, length, threads, backend="torch"):
+    """`SentenceTransformer.encode`."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    torch.set_num_threads(threads)
+    model = SentenceTransformer(str(folder / "published"), backend=backend, device="cpu")
+    model.max_seq_length = length
+    return functools.partial(model.encode, show_progress_bar=False)
+
+
+CLASSIFIERS = {
     "ours": ours,
     "ours-bf16": functools.partial(ours, name="ours-bf16"),
     "ours-c-api": ours_c_api,
@@ -236,4 +282,17 @@ SYSTEMS = {
     "pytorch-bf16-compiled": functools.partial(pytorch, compiled=True, dtype="bfloat16"),
     "keras-hub": keras_hub,
     "keras-hub-exported": keras_hub_exported,
+    "ctranslate2-int8": ctranslate2,
 }
+EMBEDDERS = {
+    "embed": functools.partial(ours, name="embedder", output="vectors"),
+    "embed-python": encode,
+    "embed-sentence-transformers": sentence_transformers,
+    "embed-sentence-transformers-onnx": functools.partial(sentence_transformers, backend="onnx"),
+    "embed-sentence-transformers-openvino": functools.partial(
+        sentence_transformers, backend="openvino"
+    ),
+}
+SYSTEMS = {**CLASSIFIERS, **EMBEDDERS}
+# They need packages of their own: ctranslate2; sentence-transformers[onnx,openvino].
+PEERS = ["ctranslate2-int8", *(name for name in EMBEDDERS if "sentence-transformers" in name)]

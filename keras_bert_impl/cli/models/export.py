@@ -66,6 +66,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="batch shapes that XLA compiles the encoder for, such as 1x128,8x128; batches are "
         "padded to a shape if they fill at least half of it, and run without XLA otherwise",
     )
+    group.add_argument(
+        "--whole-batches",
+        action="store_true",
+        help="compute the texts of a request together, which suits a GPU; default: in chunks of "
+        "similar length, which suits a CPU",
+    )
     export_network.add_arguments(parser)
     group = parser.add_argument_group(Rare("comparison of scores"))
     group.add_argument(
@@ -87,7 +93,7 @@ def check(arguments: Namespace) -> None:
         raise InputError("--max-drop needs labelled examples: --dev FILE, or --task with --data.")
     _buckets(arguments.xla)
     if arguments.format != "saved_model":
-        for name in ("ids_only", "check", "dtype", "xla"):
+        for name in ("ids_only", "check", "dtype", "xla", "whole_batches"):
             if getattr(arguments, name):
                 raise InputError(f"--{name.replace('_', '-')} needs --format saved_model.")
         if not arguments.out:
@@ -97,8 +103,10 @@ def check(arguments: Namespace) -> None:
         raise InputError("give --out to export, or --check DIR to check what was exported.")
     if arguments.ids_only and arguments.check:
         raise InputError("--check sends strings, which --ids-only does not export.")
-    if arguments.xla and not arguments.out:
-        raise InputError("--xla needs --out, the SavedModel to write.")
+    for name in ("xla", "whole_batches"):
+        if getattr(arguments, name) and not arguments.out:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} needs --out, the SavedModel to write.")
 
 
 def run(arguments: Namespace) -> None:
@@ -117,6 +125,7 @@ def run(arguments: Namespace) -> None:
     with Progress("loading the model"):
         signatures = load_signatures(arguments.model, arguments.use, *how)
     signatures.buckets = _buckets(arguments.xla)
+    signatures.whole_batches = arguments.whole_batches
     path = arguments.check
     if arguments.out:
         if export_network.has_examples(arguments):

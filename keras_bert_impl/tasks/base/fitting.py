@@ -75,6 +75,7 @@ def fit_arguments(
     """
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
+    validation_steps = sizes.validation_steps
     if is_batched(x):
         split = sizes.validation_split or None
         check_batches_alone(x, y=y, sample_weight=sample_weight, validation_split=split)
@@ -87,7 +88,10 @@ def fit_arguments(
         examples = model_data.examples_of(model, x, y, sample_weight)
         if sizes.validation_split and validation_data is None:
             examples, held_out = batching.split(examples, sizes.validation_split)
-            validation_data = model_data.sorted_data(model, held_out, sizes.validation_batch_size)
+            validation_data = model_data.evaluation_data(
+                model, held_out, sizes.validation_batch_size, validation_steps
+            )
+            validation_steps = None
         rows, targets = model_data.rows_of(model, *examples)
         labels, seed = examples[1], model.compile_arguments()["seed"]
         x = batching.training_batches(rows, targets, sizes.batch_size, seed, shuffle, first_batch)
@@ -96,7 +100,6 @@ def fit_arguments(
         steps_per_epoch = steps
     if class_weight is not None:
         x = with_class_weights(x, model.class_factors(class_weight, labels))
-    validation_steps = sizes.validation_steps
     if validation_data is not None:
         in_steps = is_batched(validation_data)
         validation_data = model_data.validation_data(

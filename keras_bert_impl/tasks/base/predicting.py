@@ -7,10 +7,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.tasks.inputs import batching, model_data, streams
+from keras_bert_impl.tasks.inputs import model_data, streams
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
 from keras_bert_impl.tasks.inputs.model_data import encode_dataset, first_batches
+from keras_bert_impl.tasks.inputs.sorted_batches import (
+    list_of_batches,
+    sorted_batches,
+    takes_any_shape,
+)
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
@@ -31,7 +36,7 @@ def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: An
     if isinstance(x, dict):
         rows = FeatureRows(model_data.completed_features(model, x))
         rows = first_batches(rows, batch_size, steps)
-        return model.predict_features(batching.sorted_batches(rows, (), batch_size)[0], **kwargs)
+        return _predict_sorted(model, model.predict_features, rows, batch_size, **kwargs)
     texts = first_batches(model.as_texts(x), batch_size, steps)
     limits = model.block_texts, model.block_characters
     if len(next(blocks(texts, *limits))) == len(texts):
@@ -46,8 +51,56 @@ def _predict_block(model, batch_size, texts, **kwargs):
     rows, _ = model.rows(texts)
     if not rows.num_texts:
         return model.joined(model_data.scores_of_nothing(model), texts, rows)
-    data, order = batching.sorted_batches(rows, (), batch_size)
-    outputs = model.predict_batches(data, **kwargs)
-    back = np.argsort(order)
-    outputs = keras.tree.map_structure(lambda scores: scores[back], outputs)
+    outputs = _predict_sorted(model, model.predict_batches, rows, batch_size, **kwargs)
     return model.joined(outputs, texts, rows)
+
+
+def _predict_sorted(model, predict_batches, rows, batch_size, **kwargs):
+    """Returns the outputs of rows, which are predicted in batches of similar length."""
+    is_one_device = model.distribute_strategy.num_replicas_in_sync == 1
+    is_few = rows.num_texts <= batch_size and is_one_device and not kwargs.get("callbacks")
+    batches = list_of_batches if is_few else functools.partial(sorted_batches, targets=())
+    data, order = batches(rows, batch_size=batch_size, any_shape=takes_any_shape(model))
+    outputs = predict_batches(data, **kwargs)
+    back = np.argsort(order)
+    return keras.tree.map_structure(lambda scores: scores[back], outputs)
+
+
+def predict_list(model: keras.Model, batches: list[tuple], **kwargs: Any) -> Any:
+    """Predicts a few batches; returns the joined outputs.
+
+    Args:
+        batches: `(features,)` of each.
+        **kwargs: `verbose`, see `keras.Model.predict`.
+    """
+    verbose = kwargs.get("verbose", "auto")
+    progress = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
+    outputs = []
+    for (features,) in batches:
+        outputs.append(predict_one(model, features))
+        progress.add(1)
+    return keras.tree.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+
+def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
+    """Predicts the features of one batch, as Keras's `predict_on_batch`."""
+    trace_for_any_shape(model, (keras.tree.map_structure(tf.type_spec_from_value, features),))
+    return keras.Model.predict_on_batch(model, features)
+
+
+def trace_for_any_shape(model: Any, spec: tuple) -> None:
+    """Traces the prediction of batches once, where Keras would trace it for the first shape, and
+    again at the second.
+
+    Args:
+        spec: `(features,)` as `tf.TensorSpec`s.
+    """
+    is_traced = model.predict_function is not None
+    several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
+    if is_traced or several or model.run_eagerly or not takes_any_shape(model):
+        return
+    model.make_predict_function()
+    spec = keras.tree.map_structure(
+        lambda one: tf.TensorSpec([None] * one.shape.rank, one.dtype), spec
+    )
+    model.predict_function.get_concrete_function([spec])

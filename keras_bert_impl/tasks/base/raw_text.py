@@ -12,7 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.fitting import FitSizes, fit_arguments
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.predicting import predict
+from keras_bert_impl.tasks.base.predicting import predict, predict_list, trace_for_any_shape
 from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backend, task_metrics
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.class_weights import weighted
@@ -341,11 +341,14 @@ class RawTextTrainer(ReplicatedTrainer):
         with readable_errors():
             return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
-    def predict_features(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
-        """Predicts a `tf.data.Dataset` of features; returns the joined scores."""
+    def predict_features(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> Any:
+        """Predicts batches of features, a `tf.data.Dataset` or a list; returns joined scores."""
+        if isinstance(data, list):
+            return predict_list(self, data, **kwargs)
+        trace_for_any_shape(self, data.element_spec)
         return super().predict(data, **kwargs)
 
-    def predict_batches(self, data: tf.data.Dataset, **kwargs: Any) -> Any:
+    def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> Any:
         """Same as `predict_features`, for the rows of texts."""
         return self.predict_features(data, **kwargs)
 

@@ -13,6 +13,8 @@ from keras_bert_impl.tokenizers import Tokenizer
 class VectorSignatures(Signatures):
     """Signatures with output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
 
+    answers_rows = True
+
     def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
         self.features_rank = len(model.input["token_ids"].shape) - 1  # for single texts

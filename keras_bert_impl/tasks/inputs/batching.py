@@ -260,24 +260,7 @@ def training_batches(
         return epochs.flat_map(epoch_of_batches).skip(first % per_epoch)
 
     rows = tf.data.Dataset.range(1).flat_map(batches)
-    return _with_features(rows, tokenized, targets)
-
-
-def sorted_batches(
-    tokenized: Any, targets: tuple, batch_size: int
-) -> tuple[tf.data.Dataset, np.ndarray]:
-    """Creates batches of all texts, shortest first, which need hardly any padding.
-
-    Args:
-        targets: tuple of arrays [texts, ...], may be empty.
-
-    Returns:
-        (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
-        of row i of all batches.
-    """
-    order = np.argsort(tokenized.lengths.numpy(), kind="stable")
-    rows = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
-    return _with_features(rows, tokenized, targets), order
+    return with_features(rows, tokenized, targets)
 
 
 def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
@@ -329,7 +312,8 @@ def _sorted_in_windows(order, lengths, window):
     return tf.gather(order, tf.argsort(keys, stable=True))
 
 
-def _with_features(rows, tokenized, targets):
+def with_features(rows: tf.data.Dataset, tokenized: Any, targets: tuple) -> tf.data.Dataset:
+    """Returns the batches of features and targets of batches of row numbers, int64 [rows]."""
     with tf.device("CPU:0"):
         targets = tuple(tf.identity(target) for target in targets)
 

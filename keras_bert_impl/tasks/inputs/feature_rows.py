@@ -146,7 +146,9 @@ def _check_length(token_ids, limit):
 
 
 def _as_int32(feature):
-    # Keras's cast keeps the lower 32 bits: 2 ** 33 + 5 would become token 5.
+    # A plain cast keeps the lower 32 bits: 2 ** 33 + 5 would become token 5.
+    if isinstance(feature, np.ndarray) and feature.dtype.kind in "iu":
+        return np.clip(feature, -1, np.iinfo("int32").max).astype("int32")
     if not tf.is_tensor(feature) or feature.dtype != tf.int64:
         return feature
     return tf.cast(tf.clip_by_value(feature, -1, tf.int32.max), tf.int32)

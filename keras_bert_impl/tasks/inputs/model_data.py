@@ -12,8 +12,10 @@ from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import check_ids
 from keras_bert_impl.tasks.data.labels import check_weights
 from keras_bert_impl.tasks.data.user_input import NO_TEXTS
-from keras_bert_impl.tasks.inputs import batching, streams
+from keras_bert_impl.tasks.inputs import streams
+from keras_bert_impl.tasks.inputs.batching import batch_of
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches, takes_any_shape
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 DEFAULT_BATCH_SIZE = 32
@@ -65,7 +67,7 @@ def read(model: Any, x: Any, shuffle: bool = False) -> Any:
         return user_input.from_columns(x, model.text_columns, model.most_columns)
 
     def features(x, y, sample_weight):
-        return batching.batch_of(*rows_of(model, *examples_of(model, x, y, sample_weight)))
+        return batch_of(*rows_of(model, *examples_of(model, x, y, sample_weight)))
 
     seed = model.compile_arguments().get("seed", 0)
     return streams.features_of_batches(features, model.input, x, seed, shuffle)
@@ -126,8 +128,7 @@ def validation_data(
     if isinstance(data, tf.data.Dataset):
         return encode_dataset(model, model.completed_dataset(data, is_training=False))
     examples = examples_of(model, *_validation_parts(model, data))
-    kept = [first_batches(part, batch_size, steps) for part in examples]
-    return sorted_data(model, kept, batch_size)
+    return evaluation_data(model, examples, batch_size, steps)
 
 
 def _validation_parts(model, data):
@@ -144,16 +145,30 @@ def _validation_parts(model, data):
     return keras.utils.unpack_x_y_sample_weight(data)
 
 
-def sorted_data(model: Any, examples: Any, batch_size: int) -> tf.data.Dataset:
-    """Returns the data set of examples from `examples_of`, sorted by length."""
+def evaluation_data(
+    model: Any, examples: Any, batch_size: int, steps: int | None = None
+) -> tf.data.Dataset:
+    """Returns the data set to evaluate examples from `examples_of`, sorted by length.
+
+    Args:
+        batch_size: the most texts of a batch.
+        steps: number of whole batches to keep. Default: all.
+    """
+    examples = [first_batches(part, batch_size, steps) for part in examples]
+    # A loss that compares the examples of a batch depends on their number.
+    any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
+    return _sorted_data(model, examples, batch_size, any_shape)
+
+
+def _sorted_data(model, examples, batch_size, any_shape=False):
     rows, targets = rows_of(model, *examples)
-    return model.completed(batching.sorted_batches(rows, targets, batch_size)[0])
+    return model.completed(sorted_batches(rows, targets, batch_size, any_shape)[0])
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
     """Returns (features, labels, weights) of a user's batch."""
     examples = examples_of(model, x, y, sample_weight)
-    data = sorted_data(model, examples, len(examples[0]))
+    data = _sorted_data(model, examples, len(examples[0]))
     batch = keras.tree.map_structure(np.asarray, next(iter(data)))
     return keras.utils.unpack_x_y_sample_weight(batch)
 

@@ -62,7 +62,7 @@ class AnswerSignatures(Signatures):
         windows = self._windows(question, context)
         tokens, can_start = windows.tokens(), windows.has_most_context()
         rows = {**windows.features, "tokens": tokens, "can_start": can_start}
-        candidates = self.in_chunks(self.of_windows, rows)
+        candidates = self.by_length(self.of_windows, rows, least_length=self.model.num_best)
         contexts, num_texts = self.read(context), tf.size(context, tf.int64)
         offsets = windows.token_starts, windows.token_ends
         num_best = self.model.num_best

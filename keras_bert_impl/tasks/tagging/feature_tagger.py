@@ -16,9 +16,11 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, Rate, check
+from keras_bert_impl.tasks.base.predicting import predict_one
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
+from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
 from keras_bert_impl.tasks.inputs.words import Words, align_tokens
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores
@@ -209,7 +211,7 @@ class FeatureTagger(WordTagger):
         known = np.flatnonzero(alignment.firsts >= 0)
         places = places[alignment.firsts[known]]  # [known words]
 
-        data, order = batching.sorted_batches(windows, (), _BATCH)
+        data, order = sorted_batches(windows, (), _BATCH)
         number_of = np.argsort(order)[rows[places]]  # of its row, in the order of the batches
         by_batch = np.argsort(number_of, kind="stable")
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
@@ -243,9 +245,9 @@ class FeatureTagger(WordTagger):
     def scores(self, outputs: Any) -> Any:
         return outputs if self.crf else ops.softmax(outputs)
 
-    def predict_batches(self, data: tf.data.Dataset, **kwargs: Any) -> np.ndarray:
+    def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> np.ndarray:
         # Batches are not concatenated: each has the length of its longest text, which is unbounded.
-        parts = [row for (features,) in data for row in self.predict_on_batch(features)]
+        parts = [row for (features,) in data for row in predict_one(self, features)]
         rows = np.empty(len(parts), object)
         for number, part in enumerate(parts):
             rows[number] = part

@@ -144,8 +144,10 @@ class TaggerSignatures(Signatures):
         chosen = windows.has_most_context()
         needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
         chosen &= tf.gather(needed, tf.where(chosen, numbers, 0))
-        outputs = self.in_chunks(self.of_tokens, {**windows.features, "chosen": chosen})
-        order = tf.argsort(tf.boolean_mask(numbers, chosen))
+        rows = {**windows.features, "chosen": chosen}
+        outputs, order = self.sorted_by_length(self.of_tokens, rows)
+        numbers = tf.boolean_mask(tf.gather(numbers, order), tf.gather(chosen, order))
+        order = tf.argsort(numbers)
         return {name: tf.gather(values, order) for name, values in outputs.items()}
 
     def _of_tokens(self, rows):

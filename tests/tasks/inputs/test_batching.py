@@ -145,15 +145,6 @@ def test_windows_are_a_share_of_an_epoch(batches, window):
     assert batching.window_batches(batches) == window
 
 
-def test_sorted_batches_return_the_order():
-    data = tokenized()
-    batches, order = batching.sorted_batches(data, (NUMBERS,), 64)
-    batches = list(batches)
-    np.testing.assert_array_equal(np.concatenate([rows for _, rows in batches]), order)
-    longest = [features["token_ids"].shape[1] for features, _ in batches]
-    assert longest == sorted(longest)
-
-
 def test_pipeline_has_no_python_functions():
     data = batching.training_batches(tokenized(), (NUMBERS,), 32, seed=0)
     graph = data._as_serialized_graph().numpy()

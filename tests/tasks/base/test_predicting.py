@@ -1,0 +1,77 @@
+"""`predict` of few texts needs no data set, of many no second trace, and gives the same scores."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.tasks.base import predicting
+from keras_bert_impl.tasks.inputs import model_data, sorted_batches
+from tests.tasks.helpers import classifier, examples
+
+TEXTS, _ = examples(count=40)
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+
+
+@pytest.fixture
+def many_shapes(monkeypatch):
+    """Every length is a batch of its own."""
+    monkeypatch.setattr(sorted_batches, "_TOKENS_OF_A_BATCH", 0)
+
+
+def test_few_texts_get_the_scores_of_many(many_shapes):
+    model = classifier()
+    many = model.predict(TEXTS, batch_size=7, verbose=0)
+    few = model.predict(TEXTS, batch_size=len(TEXTS), verbose=0)
+    alone = [model.predict(text, verbose=0)[0] for text in TEXTS[:5]]
+    np.testing.assert_allclose(few, many, atol=1e-6)
+    np.testing.assert_allclose(alone, many[:5], atol=1e-6)
+
+
+def test_few_texts_need_no_data_set(monkeypatch):
+    model = classifier()
+    expected = model.predict(TEXTS, batch_size=7, verbose=0)
+    features = model.tokenizer(TEXTS[:3], length=16)
+    monkeypatch.setattr(predicting, "sorted_batches", None)
+    np.testing.assert_allclose(model.predict(TEXTS, batch_size=40, verbose=0), expected, atol=1e-6)
+    scores = model.predict(features, verbose=0)
+    np.testing.assert_allclose(scores, expected[:3], atol=1e-6)
+    np.testing.assert_allclose(model.predict_on_batch(TEXTS[:3]), expected[:3], atol=1e-6)
+
+
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="JAX compiles each shape")
+@pytest.mark.parametrize("batch_size", [7, 40])
+def test_all_shapes_share_a_trace(many_shapes, batch_size):
+    model = classifier()
+    for _ in range(2):
+        model.predict(TEXTS, batch_size=batch_size, verbose=0)
+    assert model.predict_function.experimental_get_tracing_count() == 1
+    model.predict("good", verbose=0)
+    assert model.predict_function.experimental_get_tracing_count() == 1
+
+
+def test_callbacks_see_the_batches_of_few_texts():
+    seen = []
+    callback = keras.callbacks.LambdaCallback()
+    callback.on_predict_batch_end = lambda batch, logs=None: seen.append(batch)
+    classifier().predict(TEXTS[:3], callbacks=[callback], verbose=0)
+    assert seen == [0]
+
+
+def test_few_texts_show_progress(capsys):
+    classifier().predict(TEXTS[:3], verbose=1)
+    assert "1/1" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="JAX compiles each shape")
+def test_evaluation_cuts_batches_short_unless_the_loss_compares_their_examples(many_shapes):
+    model = classifier()
+    data = TEXTS, np.zeros(len(TEXTS), "int32"), None
+
+    def sizes():
+        batches = model_data.evaluation_data(model, data, 16)
+        return [tf.shape(labels)[0].numpy() for _, labels in batches]
+
+    assert max(sizes()) <= 16 and len(sizes()) > 3
+    model.compares_examples = True
+    assert sizes() == [16, 16, 8]
