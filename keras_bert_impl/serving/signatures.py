@@ -45,8 +45,8 @@ class Signatures:
 
     strings = {"text": 1}  # inputs of `serving_default`: name to rank
     features_rank = 2  # of token_ids
-    answers_rows = False  # whether the results of `answers` have one row for each row of features,
-    # and no dimension that follows their length
+    # Whether outputs of `answers` have no dimension for the tokens; then rows are sorted by length.
+    answers_rows = False
 
     def __init__(
         self, model: keras.Model, encoder: Encoder, tokenizer: Tokenizer, max_length: int

@@ -5,30 +5,35 @@
 #     bash tools/bench/run.sh MINILM DATA OUT [NAME...]
 #
 # MINILM is the model directory of all-MiniLM-L6-v2, DATA the folder with text/ and glue/. Without a
-# NAME all run. With DRY_RUN=1 the commands are printed.
+# NAME all run. PEER_PYTHON is a Python with ctranslate2 and sentence-transformers[onnx,openvino],
+# which do not go with the packages here. With DRY_RUN=1 the commands are printed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[[ $# -ge 3 ]] || { sed -n 's/^# \{0,1\}//; 2,8p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[[ $# -ge 3 ]] || { sed -n 's/^# \{0,1\}//; 2,9p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 model=$(realpath "$1") data=$(realpath "$2") out=$(realpath -m "$3")
 shift 3
 export PYTHONPATH=$PWD
 text=$data/text/enwiki-10m-words.txt
 rounds="--rounds 7"
 corpus="--text $text --tokenizer $model $rounds"
+peer_python="--peer-python ${PEER_PYTHON:-python}"
+embedders="embed embed-python embed-sentence-transformers embed-sentence-transformers-onnx embed-sentence-transformers-openvino"
 peers="--systems ours keras-hub keras-hub-xla transformers transformers-compiled"
 
 declare -A benches=(
     [pretraining-128]="pretraining.py $corpus --batch-size 8 --length 128 --precision bfloat16 $peers"
     [pretraining-512]="pretraining.py $corpus --batch-size 2 --length 512 --precision bfloat16 $peers"
+    [replicas]="pretraining.py $corpus --batch-size 16 --length 128 --precision bfloat16 --systems ours ours-2-replicas ours-4-replicas"
     [input]="input_pipeline.py $corpus"
     [loading]="loading.py $rounds"
-    [serving]="serving.py --model $model --text $text $rounds"
+    [serving]="serving.py --model $model --text $text $rounds $peer_python"
+    [embedding]="serving.py --model $model --text $text $rounds $peer_python --shapes 1x32 32x128 32xmixed --systems $embedders"
     [onnx]="onnx_latency.py --model $model $rounds --shapes 1x32 1x128 1x384 32x32"
     [backends]="backends.py"
     [finetuning]="finetuning.py --model $model --data $data --results $out/finetuning.jsonl"
 )
 names=("$@")
-[[ $# -gt 0 ]] || names=(loading input pretraining-128 pretraining-512 serving onnx backends finetuning)
+[[ $# -gt 0 ]] || names=(loading input pretraining-128 pretraining-512 replicas serving embedding onnx backends finetuning)
 for name in "${names[@]}"; do
     [[ -n ${benches[$name]:-} ]] || { echo "no benchmark $name; there is: ${!benches[*]}" >&2; exit 2; }
 done

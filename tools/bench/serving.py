@@ -34,7 +34,7 @@ def main(arguments=None):
     parser.add_argument(
         "--shapes",
         nargs="+",
-        default=["1x32", "1x128", "1x384", "32x32", "32x128", "32x384"],
+        default=["1x32", "1x128", "1x384", "32x32", "32x128", "32x384", "32xmixed"],
         help="batch x length, [CLS] and [SEP] included, or batch x mixed",
     )
     parser.add_argument(

@@ -11,8 +11,13 @@ from batches import load_batches
 _LEARNING_RATE, _WEIGHT_DECAY, _CLIP = 1e-4, 0.01, 1.0
 
 
-def ours(config, precision, path, next_sentence=False, jit_compile=False):
-    """`Pretrainer.fit`; attention in packed rows stays within examples."""
+def ours(config, precision, path, next_sentence=False, jit_compile=False, replicas=1):
+    """`Pretrainer.fit`; attention in packed rows stays within examples.
+
+    Several replicas are logical devices of this machine's processor under a `MirroredStrategy`.
+    """
+    import tensorflow as tf
+
     from keras_bert_impl import Encoder, Pretrainer
     from keras_bert_impl.training.optimizers.adamw import AdamW
 
@@ -21,9 +26,17 @@ def ours(config, precision, path, next_sentence=False, jit_compile=False):
     if not next_sentence:
         objectives.remove("next_sentence")
         del features["cls_positions"], labels["next_sentence"], weights["next_sentence"]
-    model = Pretrainer(Encoder(config, dtype=_policy(precision)), objectives)
-    optimizer = AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=_CLIP)
-    model.compile(optimizer, jit_compile=jit_compile)
+    strategy = tf.distribute.get_strategy()
+    if replicas > 1:
+        devices = [tf.config.LogicalDeviceConfiguration()] * replicas
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0], devices
+        )
+        strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(replicas)])
+    with strategy.scope():
+        model = Pretrainer(Encoder(config, dtype=_policy(precision)), objectives)
+        optimizer = AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=_CLIP)
+        model.compile(optimizer, jit_compile=jit_compile)
     return _fit(model, (features, labels, weights), tokens)
 
 
@@ -110,6 +123,8 @@ SYSTEMS = {
     "ours": ours,
     "ours-xla": lambda *args: ours(*args, jit_compile=True),
     "ours-nsp": lambda *args: ours(*args, next_sentence=True),
+    "ours-2-replicas": lambda *args: ours(*args, replicas=2),
+    "ours-4-replicas": lambda *args: ours(*args, replicas=4),
     "keras-hub": keras_hub,
     "keras-hub-xla": lambda *args: keras_hub(*args, jit_compile=True),
     "transformers": transformers,

@@ -128,7 +128,7 @@ def prepare(
         block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
             block.
         num_open_shards: Number of shards that are filled side by side.
-        rows_per_shard: Rows of a shard, which is shuffled in memory as a whole when read.
+        rows_per_shard: Rows of a shard. Training shuffles shards of 262,144 rows in all in memory.
         seed: Seed of all random choices.
         num_workers: Processes that tokenize and build. 1 builds in this process; with more, this
             process builds alone for the first seconds, which are enough for a small corpus. More

@@ -109,8 +109,8 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 class Dealer:
     """Assigns rows to open shards in turn; a full shard is closed and another is opened.
 
-    Rows that are adjacent in the corpus thus end up in different shards, and each shard is small
-    enough to be shuffled in memory as a whole when read.
+    Rows that are adjacent in the corpus thus end up in different shards, and several shards are
+    small enough to be shuffled in memory together when read.
     """
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:

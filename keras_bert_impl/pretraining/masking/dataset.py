@@ -21,6 +21,9 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
+# Rows that are shuffled together, so that a batch has rows of several shards: eight of the default
+# size. See docs/decisions/reading-order.md.
+SHUFFLED_ROWS = 262_144
 
 
 def pretraining_dataset(
@@ -52,11 +55,11 @@ def pretraining_dataset(
     `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L], for
     which nothing is masked. `replaced_token` uses those of `masked_lm`.
 
-    The train split is infinite. In each epoch the shards are reordered, the rows of each shard are
-    shuffled, and the masks are new. Epochs follow one another without a gap, so that a batch may
-    span two epochs and no row is dropped. The state of a run is determined by the number of rows
-    read: `start_row=k * batch_size` gives the batches of an uninterrupted run from step k on, at
-    the cost of reading one shard. The held-out split is read once, in order, with the same masks
+    The train split is infinite. In each epoch the shards are reordered, the rows of several shards
+    are shuffled together, 262,144 at a time, and the masks are new. Epochs follow one another
+    without a gap, so that a batch may span two epochs and no row is dropped. The state of a run is
+    determined by the number of rows read: `start_row=k * batch_size` gives the batches of an
+    uninterrupted run from step k on, at the cost of reading these shards. The held-out split is read once, in order, with the same masks
     each time; its last batch is padded with empty rows.
 
     Args:
@@ -176,44 +179,46 @@ def _fill_up(serialized, epochs, batch_size, empty_row):
 
 
 class _Shards:
-    """Stream of a split's (serialized rows [n], epochs [n]), one shard at a time."""
+    """Stream of a split's (serialized rows [n], epochs [n]), a group of shards at a time."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
         directory = records.absolute(directory)  # an input worker may run in another folder
         self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
+        self._group = max(1, SHUFFLED_ROWS // int(self._rows.max(initial=1)))  # shards
         self._seed = seed
 
     def rows_from(self, row: int) -> tf.data.Dataset:
         """Returns all epochs, without end, starting at row `row` of the stream."""
         epoch, row = divmod(row, int(self._rows.sum()))
-        ends = np.cumsum(self._rows[self._order(epoch).numpy()])
-        whole_shards = int(np.searchsorted(ends, row, side="right"))
-        offset = row - (int(ends[whole_shards - 1]) if whole_shards else 0)
+        starts = np.arange(0, len(self._rows), self._group)
+        ends = np.cumsum(np.add.reduceat(self._rows[self._order(epoch).numpy()], starts))
+        whole_groups = int(np.searchsorted(ends, row, side="right"))
+        offset = row - (int(ends[whole_groups - 1]) if whole_groups else 0)
 
         @tf.autograph.experimental.do_not_convert
         def visits(epoch):
-            return tf.data.Dataset.from_tensor_slices(self._order(epoch)).map(
-                lambda shard: (epoch, shard)
-            )
+            shards = tf.data.Dataset.from_tensor_slices(self._order(epoch))
+            return shards.batch(self._group).map(lambda group: (epoch, group))
 
         @tf.autograph.experimental.do_not_convert
-        def load(visit, epoch_and_shard):
-            epoch, shard = epoch_and_shard
-            serialized = self._load(shard)
-            order = permutation(row_keys(self._seed, _ROW_ORDER, epoch, shard), tf.size(serialized))
+        def load(visit, epoch_and_group):
+            epoch, group = epoch_and_group
+            serialized = self._load(group)
+            keys = row_keys(self._seed, _ROW_ORDER, epoch, group[0])
+            order = permutation(keys, tf.size(serialized))
             order = order[tf.where(visit == 0, offset, 0) :]
             return tf.gather(serialized, order), tf.fill([tf.size(order)], epoch)
 
         dataset = tf.data.Dataset.range(epoch, np.iinfo(np.int64).max).flat_map(visits)
-        return dataset.skip(whole_shards).enumerate().map(load).prefetch(1)
+        return dataset.skip(whole_groups).enumerate().map(load).prefetch(1)
 
     def rows_once(self) -> tf.data.Dataset:
         """Returns one pass in written order, with epoch 0."""
 
         @tf.autograph.experimental.do_not_convert
         def load(shard):
-            serialized = self._load(shard)
+            serialized = self._load(shard[tf.newaxis])
             return serialized, tf.zeros([tf.size(serialized)], tf.int64)
 
         return tf.data.Dataset.range(len(self._rows)).map(load).prefetch(1)
@@ -221,10 +226,11 @@ class _Shards:
     def _order(self, epoch):
         return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
 
-    def _load(self, shard):
-        """Reads a whole shard, small enough to be shuffled in memory: string [n]."""
-        file, rows = self._files[shard], tf.constant(self._rows)[shard]
-        dataset = tf.data.TFRecordDataset(file, compression_type="GZIP", buffer_size=1 << 20)
+    def _load(self, shards):
+        """Reads whole shards, few enough to be shuffled in memory: string [n]."""
+        files = tf.gather(self._files, shards)
+        rows = tf.reduce_sum(tf.gather(tf.constant(self._rows), shards))
+        dataset = tf.data.TFRecordDataset(files, compression_type="GZIP", buffer_size=1 << 20)
         serialized = dataset.batch(rows).get_single_element()
         with tf.control_dependencies(
             [tf.debugging.assert_equal(tf.size(serialized, tf.int64), rows, "rows are missing")]

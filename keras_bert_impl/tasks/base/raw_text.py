@@ -333,8 +333,10 @@ class RawTextTrainer(ReplicatedTrainer):
         only the memory of the result grows with their number.
 
         Args:
-            x: see `RawTextTrainer`; labels in a dataset are ignored. The default batch size is 32.
-            steps: number of batches to predict, from the first. Default: all.
+            x: see `RawTextTrainer`; labels in a dataset are ignored.
+            batch_size: the most texts of a batch, default 32. On a CPU a batch ends before a text
+                that would lengthen the others by much.
+            steps: number of whole batches to predict, from the first. Default: all.
         """
         check_backend()
         batch_size, steps = model_data.checked_sizes(batch_size, steps)

@@ -157,18 +157,14 @@ def evaluation_data(
     examples = [first_batches(part, batch_size, steps) for part in examples]
     # A loss that compares the examples of a batch depends on their number.
     any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
-    return _sorted_data(model, examples, batch_size, any_shape)
-
-
-def _sorted_data(model, examples, batch_size, any_shape=False):
     rows, targets = rows_of(model, *examples)
     return model.completed(sorted_batches(rows, targets, batch_size, any_shape)[0])
 
 
 def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
     """Returns (features, labels, weights) of a user's batch."""
-    examples = examples_of(model, x, y, sample_weight)
-    data = _sorted_data(model, examples, len(examples[0]))
+    batch = batch_of(*rows_of(model, *examples_of(model, x, y, sample_weight)))
+    data = model.completed(tf.data.Dataset.from_tensors(batch))
     batch = keras.tree.map_structure(np.asarray, next(iter(data)))
     return keras.utils.unpack_x_y_sample_weight(batch)
 

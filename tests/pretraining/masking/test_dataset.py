@@ -12,6 +12,7 @@ from keras_bert_impl.pretraining.building import masking as masking_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
+from keras_bert_impl.pretraining.masking import dataset as masking_dataset
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -152,8 +153,31 @@ def test_start_row_resumes_exactly(records_directory, two_epochs, step):
         assert_same(resumed, batch)
 
 
+@pytest.mark.parametrize("group", [1, 3])  # shards of 64 rows that are shuffled together
+def test_a_part_of_the_shards_is_shuffled_together(monkeypatch, records_directory, num_rows, group):
+    monkeypatch.setattr(masking_dataset, "SHUFFLED_ROWS", 64 * group)
+    batches = take(records_directory, 2 * num_rows // BATCH + 1)
+    rows = [row for batch in batches for row in unmasked(batch)]
+    assert sorted(rows[:num_rows]) == sorted(rows[num_rows : 2 * num_rows])
+    # The rows of a group follow one another, from all its shards.
+    manifest, shard_of = records.read_manifest(records_directory), {}
+    for number, shard in enumerate(manifest["splits"]["train"]["shards"]):
+        serialized = tf.data.TFRecordDataset(str(records_directory / shard["file"]), "GZIP")
+        parsed = records.parse_rows(tf.constant(list(serialized.as_numpy_iterator())), manifest)
+        shard_of |= {tuple(row): number for row in parsed["token_ids"].numpy()}
+    first = [shard_of[row] for row in rows[: 64 * group]]
+    assert len(set(first)) == group and len(set(first[:20])) == group
+    for step in (1, 4 * group // 3, 64 * group // BATCH + 1, num_rows // BATCH):
+        (resumed,) = take(records_directory, 1, start_row=step * BATCH)
+        assert_same(resumed, batches[step])
+
+
 @pytest.mark.slow
-def test_start_row_at_the_edges_of_shards_and_epochs(records_directory, num_rows, tokenizer):
+def test_start_row_at_the_edges_of_shards_and_epochs(
+    monkeypatch, records_directory, num_rows, tokenizer
+):
+    monkeypatch.setattr(masking_dataset, "SHUFFLED_ROWS", 64)
+
     def rows(**keywords):
         return pretraining_dataset(records_directory, 1, tokenizer=tokenizer, **keywords)
 

@@ -1,0 +1,85 @@
+"""Simulates which rows of a corpus meet in a batch of pre-training, and what shuffling them takes.
+
+    PYTHONPATH=. python tools/bench/reading_order.py --rows 1e6 20e6 200e6 --row-bytes 300
+
+`prepare` deals rows to 16 open shards in turn, so that a shard holds every 16th row of a stretch of
+the corpus. Training visits the shards in random order and shuffles the rows of several together.
+Nothing is read: the simulation draws batches by these rules.
+
+A corpus often has its sources one after the other. So the table says how far the mean place of a
+batch's rows in the corpus is from the middle, as a multiple of what it is for rows drawn at random
+from everywhere (1 is best), and how many batches come from one half of the corpus alone.
+"""
+
+import argparse
+
+import numpy as np
+
+from keras_bert_impl.pretraining.masking.dataset import SHUFFLED_ROWS
+
+_OPEN_SHARDS, _SHARD_ROWS = 16, 32_768  # defaults of `prepare`
+_BATCHES = 4000  # simulated
+
+
+def main(arguments=None):
+    """Prints a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", nargs="+", type=float, default=[1e6, 20e6, 200e6])
+    parser.add_argument("--row-bytes", type=float, required=True, help="of a serialized row")
+    parser.add_argument("--batch-size", type=int, default=256)
+    options = parser.parse_args(arguments)
+    print(
+        "| rows | shards | shuffled together | memory, MB | mean place | from one half |\n"
+        "|---|---|---|---|---|---|"
+    )
+    for rows in map(int, options.rows):
+        for together in (_SHARD_ROWS, SHUFFLED_ROWS):
+            places = batch_places(rows, together, options.batch_size)
+            cells = [f"{rows:,}", f"{-(-rows // _SHARD_ROWS):,}", f"{min(together, rows):,}"]
+            # One group is in use, one is read ahead.
+            cells += [f"{2 * min(together, rows) * options.row_bytes / 1e6:,.0f}"]
+            cells += [f"{spread_of(places):.1f}", f"{100 * from_one_half(places):.1f} %"]
+            print(f"| {' | '.join(cells)} |")
+
+
+def batch_places(rows, together, batch_size, batches=_BATCHES, seed=0):
+    """Draws batches from groups of shards.
+
+    Args:
+        rows: number of rows of the corpus.
+        together: rows that are shuffled together.
+
+    Returns:
+        float array [batches, batch_size]: place of each row in the corpus, from 0 to 1.
+    """
+    generator = np.random.default_rng(seed)
+    stretch = min(1.0, _OPEN_SHARDS * _SHARD_ROWS / rows)  # that the rows of a shard come from
+    shards = max(1, rows // _SHARD_ROWS)
+    group = min(max(1, together // _SHARD_ROWS), shards)
+    stretches = max(1, round(1 / stretch))
+    places = np.empty((batches, batch_size))
+    for batch in places:
+        # Shards of a group, without repetition; each belongs to one stretch.
+        drawn = generator.choice(shards, group, replace=False) % stretches
+        of_rows = drawn[generator.integers(group, size=batch_size)]
+        batch[:] = (of_rows + generator.random(batch_size)) / stretches
+    return places
+
+
+def spread_of(places):
+    """Returns the standard deviation of the mean place of a batch, as a multiple of that of rows
+    that are drawn independently from the whole corpus."""
+    independent = np.sqrt(1 / 12 / places.shape[1])
+    return np.std(places.mean(axis=1)) / independent
+
+
+def from_one_half(places):
+    """Returns the share of batches whose rows all come from one half of the corpus."""
+    in_first = (places < 0.5).sum(axis=1)
+    return np.mean((in_first == 0) | (in_first == places.shape[1]))
+
+
+if __name__ == "__main__":
+    main()
