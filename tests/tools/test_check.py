@@ -50,7 +50,7 @@ def test_every_command_of_both_has_known_options(check):
         check=True,
     )
     commands = [line.removeprefix("python tools/bench/") for line in ran.stdout.splitlines()]
-    assert len(commands) == 8
+    assert len(commands) == 10
     commands += [one.command + " --json file" for one in check.CHECKS]
     for script in {command.split()[0] for command in commands}:
         options = {
