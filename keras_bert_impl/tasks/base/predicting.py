@@ -83,9 +83,12 @@ def predict_list(model: keras.Model, batches: list[tuple], **kwargs: Any) -> Any
 
 
 def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
-    """Predicts the features of one batch, as Keras's `predict_on_batch`."""
+    """Predicts the features of one batch, TensorFlow's tensors, as Keras's `predict_on_batch`."""
     trace_for_any_shape(model, (keras.tree.map_structure(tf.type_spec_from_value, features),))
-    return keras.Model.predict_on_batch(model, features)
+    of_backend = keras.tree.map_structure(
+        lambda feature: keras.ops.convert_to_tensor(feature.numpy()), features
+    )
+    return keras.Model.predict_on_batch(model, of_backend)
 
 
 def trace_for_any_shape(model: Any, spec: tuple) -> None:
