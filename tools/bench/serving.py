@@ -21,7 +21,7 @@ import numpy as np
 import serving_systems
 
 _BATCHES = 8  # different ones, in turn
-_LONGEST = 512  # tokens of a text of a mix
+_LONGEST = 512  # tokens; a longer text of a mix is truncated
 
 
 def main(arguments=None):
@@ -124,8 +124,7 @@ def _work(system, folder, shape, seconds, threads):
     import time
 
     batches = json.loads((folder / f"{shape}.json").read_text())
-    length = shape.split("x", 1)[1]
-    length = int(length) if length.isdigit() else _LONGEST
+    length = _length(shape, sum(batches, []), folder / "pytorch")
     run = serving_systems.SYSTEMS[system](folder, length, threads)
 
     def timed(count):
@@ -144,6 +143,18 @@ def _work(system, folder, shape, seconds, threads):
         return {"batches": count, "milliseconds": times, "score": float(scores.ravel()[0])}
 
     return work
+
+
+def _length(shape, texts, directory):
+    """Returns the number of tokens of each text, or of the longest of a mix."""
+    import tokenizers
+
+    length = shape.split("x", 1)[1]
+    if length != "mixed":
+        return int(length)
+    tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.enable_truncation(_LONGEST)
+    return max(len(row.ids) for row in tokenizer.encode_batch(texts))
 
 
 def table(shape, reports):
