@@ -114,7 +114,11 @@ def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
     kinds = function.structured_outputs
     arrays = {
         name: tf.TensorArray(
-            kind.dtype, 1, True, element_shape=[None, *kind.shape[1:]], infer_shape=False
+            kind.dtype,
+            size=1,
+            dynamic_size=True,
+            element_shape=[None, *kind.shape[1:]],
+            infer_shape=False,
         )
         for name, kind in kinds.items()
     }

@@ -59,8 +59,8 @@ def pretraining_dataset(
     are shuffled together, 262,144 at a time, and the masks are new. Epochs follow one another
     without a gap, so that a batch may span two epochs and no row is dropped. The state of a run is
     determined by the number of rows read: `start_row=k * batch_size` gives the batches of an
-    uninterrupted run from step k on, at the cost of reading these shards. The held-out split is read once, in order, with the same masks
-    each time; its last batch is padded with empty rows.
+    uninterrupted run from step k on, at the cost of reading these shards. The held-out split is
+    read once, in order, with the same masks each time; its last batch is padded with empty rows.
 
     Args:
         directory: Records written by `prepare`, or str of a copy on a bucket.
