@@ -183,7 +183,7 @@ def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
         int32 scalar tensor.
     """
     sizes = tf.constant(sizes, tf.int32)
-    return sizes[tf.searchsorted(sizes, tf.cast(needed, tf.int32)[tf.newaxis])[0]]
+    return tf.gather(sizes, tf.math.count_nonzero(sizes < tf.cast(needed, tf.int32)))
 
 
 def static_size(sizes: Sequence[int]) -> int | None:
