@@ -47,6 +47,11 @@ def on_jax(arguments, devices=1):
     return ended.stdout
 
 
+def test_few_texts_are_predicted_without_a_data_set():
+    few = ["tests/tasks/base/test_predicting.py", "-k", "few"]
+    assert " passed" in on_jax(["-m", "pytest", "-q", "-p", "no:xdist", *few])
+
+
 def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
     """The last batch of 5 texts divides neither the devices nor the micro-batches."""
     before, after = tmp_path / "before.weights.h5", tmp_path / "after.npz"
