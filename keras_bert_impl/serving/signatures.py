@@ -46,7 +46,7 @@ class Signatures:
     strings = {"text": 1}  # inputs of `serving_default`: name to rank
     features_rank = 2  # of token_ids
     # Whether outputs of `answers` have no dimension for the tokens; then rows are sorted by length.
-    answers_rows = False
+    answers_whole_rows = False
 
     def __init__(
         self, model: keras.Model, encoder: Encoder, tokenizer: Tokenizer, max_length: int
@@ -86,7 +86,7 @@ class Signatures:
 
     def answers_of_ids(self, features: Tensors) -> Tensors:
         """Returns the outputs for features made by a client."""
-        if self.answers_rows:
+        if self.answers_whole_rows:
             return self.by_length(self.network, features)
         return self.in_chunks(self.network, features)
 
@@ -177,11 +177,11 @@ class Signatures:
                 their length.
             least_length: see `chunks.in_chunks_by_length`.
         """
-        results, order = self.sorted_by_length(function, rows, least_length)
+        results, order = self.in_order_of_length(function, rows, least_length)
         back = tf.argsort(order)
         return {name: tf.gather(result, back) for name, result in results.items()}
 
-    def sorted_by_length(
+    def in_order_of_length(
         self, function: Callable, rows: Tensors, least_length: int = 1
     ) -> tuple[Tensors, tf.Tensor]:
         """Same as `by_length` for any function.

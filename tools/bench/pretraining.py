@@ -50,7 +50,8 @@ def _parse(arguments):
         default=["ours", "ours-nsp", "keras-hub", "keras-hub-xla", "transformers"],
         metavar="SYSTEM",
         help="ours, ours-nsp, ours-xla, ours-2-replicas, ours-4-replicas, keras-hub, "
-        "keras-hub-xla, transformers, transformers-compiled, each also with @padded; ratios are to the first",
+        "keras-hub-xla, transformers, transformers-compiled, each also with @padded; "
+        "ratios are to the first",
     )
     parser.add_argument(
         "--model", default="bert-base-uncased", help="published name, for the shape"

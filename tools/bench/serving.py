@@ -41,7 +41,11 @@ def main(arguments=None):
         "--systems",
         nargs="+",
         choices=serving_systems.SYSTEMS,
-        default=[name for name in serving_systems.CLASSIFIERS if "compiled" not in name],
+        default=[
+            name
+            for name in serving_systems.CLASSIFIERS
+            if "compiled" not in name and name not in serving_systems.PEERS
+        ],
         help="ratios are to the first",
     )
     parser.add_argument(

@@ -8,14 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.tasks.inputs import model_data, streams
+from keras_bert_impl.tasks.inputs.batching import takes_any_shape
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
 from keras_bert_impl.tasks.inputs.model_data import encode_dataset, first_batches
-from keras_bert_impl.tasks.inputs.sorted_batches import (
-    list_of_batches,
-    sorted_batches,
-    takes_any_shape,
-)
+from keras_bert_impl.tasks.inputs.sorted_batches import list_of_batches, sorted_batches
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
@@ -66,14 +63,19 @@ def _predict_sorted(model, predict_batches, rows, batch_size, **kwargs):
     return keras.tree.map_structure(lambda scores: scores[back], outputs)
 
 
-def predict_list(model: keras.Model, batches: list[tuple], **kwargs: Any) -> Any:
+def predict_list(
+    model: keras.Model,
+    batches: list[tuple],
+    verbose: int | str = "auto",
+    callbacks: None | list = None,
+) -> Any:
     """Predicts a few batches; returns the joined outputs.
 
     Args:
         batches: `(features,)` of each.
-        **kwargs: `verbose`, see `keras.Model.predict`.
+        verbose: see `keras.Model.predict`.
+        callbacks: none; predictions with callbacks are not given as a list.
     """
-    verbose = kwargs.get("verbose", "auto")
     progress = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
     outputs = []
     for (features,) in batches:

@@ -13,7 +13,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 class VectorSignatures(Signatures):
     """Signatures with output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
 
-    answers_rows = True
+    answers_whole_rows = True
 
     def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)

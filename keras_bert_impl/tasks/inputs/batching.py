@@ -206,11 +206,20 @@ def widths(model: Any, longest: int) -> list[int]:
     """Returns the lengths up to `longest` that batches are padded to on the devices of a model."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
-    if keras.backend.backend() == "jax" or (model.compiled and model.jit_compile):
+    if _is_compiled(model):
         return doublings(longest)
-    # Tensor cores multiply blocks of 8; the speed of a CPU per token is the same at any length.
-    on_gpu = bool(tf.config.list_logical_devices("GPU"))
-    return multiples(longest, 8 if on_gpu else 1)
+    # Tensor cores multiply blocks of 8.
+    return multiples(longest, 1 if takes_any_shape(model) else 8)
+
+
+def takes_any_shape(model: Any) -> bool:
+    """Returns whether a token takes the same time in any batch: on a CPU, without compilation."""
+    on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
+    return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
+
+
+def _is_compiled(model):
+    return keras.backend.backend() == "jax" or (model.compiled and model.jit_compile)
 
 
 def training_batches(

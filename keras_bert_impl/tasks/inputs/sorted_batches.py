@@ -5,7 +5,6 @@ Shape legend: texts = examples of the whole set.
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -26,7 +25,7 @@ def sorted_batches(
         targets: tuple of arrays [texts, ...], may be empty.
         batch_size: the most texts of a batch.
         any_shape: whether a batch ends before a text that would lengthen the others by too much;
-            see `takes_any_shape`.
+            see `batching.takes_any_shape`.
 
     Returns:
         (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
@@ -48,13 +47,6 @@ def list_of_batches(
     """
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     return [batch_of(tokenized, (), tf.constant(batch)) for batch in batches], order
-
-
-def takes_any_shape(model: Any) -> bool:
-    """Returns whether a token takes the same time in any batch: on a CPU, without compilation."""
-    is_compiled = keras.backend.backend() == "jax" or (model.compiled and model.jit_compile)
-    on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
-    return not (is_compiled or on_tpu or tf.config.list_logical_devices("GPU"))
 
 
 def _row_numbers(tokenized, batch_size, any_shape):

@@ -18,7 +18,7 @@ class ChoiceSignatures(Signatures):
     """
 
     strings = {"prompt": 1, "endings": 2}
-    answers_rows = True
+    answers_whole_rows = True
 
     def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)

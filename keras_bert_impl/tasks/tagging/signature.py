@@ -145,7 +145,7 @@ class TaggerSignatures(Signatures):
         needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
         chosen &= tf.gather(needed, tf.where(chosen, numbers, 0))
         rows = {**windows.features, "chosen": chosen}
-        outputs, order = self.sorted_by_length(self.of_tokens, rows)
+        outputs, order = self.in_order_of_length(self.of_tokens, rows)
         numbers = tf.boolean_mask(tf.gather(numbers, order), tf.gather(chosen, order))
         order = tf.argsort(numbers)
         return {name: tf.gather(values, order) for name, values in outputs.items()}

@@ -18,7 +18,7 @@ class ClassSignatures(Signatures):
       least 0.5, else the empty string.
     """
 
-    answers_rows = True
+    answers_whole_rows = True
 
     def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
@@ -56,7 +56,7 @@ class NextSentenceSignatures(Signatures):
     """
 
     strings = {"first": 1, "second": 1}
-    answers_rows = True
+    answers_whole_rows = True
 
     def reference(self, first: list[str], second: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         pairs = list(zip(first, second))

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.inputs.batching import takes_any_shape
 from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
-from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches, takes_any_shape
+from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
 from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
 
 

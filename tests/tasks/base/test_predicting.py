@@ -58,6 +58,12 @@ def test_callbacks_see_the_batches_of_few_texts():
     assert seen == [0]
 
 
+def test_an_unknown_argument_is_refused_for_few_texts_as_for_many():
+    for batch_size in (2, 8):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'workers'"):
+            classifier().predict(TEXTS[:3], batch_size=batch_size, workers=2, verbose=0)
+
+
 def test_few_texts_show_progress(capsys):
     classifier().predict(TEXTS[:3], verbose=1)
     assert "1/1" in capsys.readouterr().out
