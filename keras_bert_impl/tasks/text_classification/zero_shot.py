@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.inputs.batching import takes_any_shape
 from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
 from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
@@ -103,8 +102,7 @@ def _logits(classifier, pairs, batch_size):
     if not pairs:
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
-    any_shape = takes_any_shape(classifier)
-    data, order = sorted_batches(tokenized, (), batch_size, any_shape)
+    data, order = sorted_batches(tokenized, (), batch_size)
     # `TextClassifier.predict` returns probabilities; logits cannot be recovered from them.
     logits = [np.asarray(classifier(features, training=False)) for (features,) in data]
     return np.concatenate(logits)[np.argsort(order)]
