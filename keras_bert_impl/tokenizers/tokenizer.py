@@ -319,16 +319,13 @@ class Tokenizer(abc.ABC):
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None, **how: Any
     ) -> dict[str, tf.Tensor]:
         """Packs ids without special tokens into model inputs; see `pack_segments`."""
-        return pack_segments(
-            first,
-            second,
-            cls_id=self.cls_id,
-            sep_id=self.sep_id,
-            pad_id=self.pad_id,
-            num_separators=self.num_separators,
-            segment_of_second=self.segment_of_second,
-            **how,
-        )
+        return pack_segments(first, second, **self.packing, **how)
+
+    @property
+    def packing(self) -> dict[str, int]:
+        """The settings of `pack_segments` that depend on the tokenizer, by name."""
+        names = ("cls_id", "sep_id", "pad_id", "num_separators", "segment_of_second")
+        return {name: getattr(self, name) for name in names}
 
     def with_one_segment(self) -> "Tokenizer":
         """Returns a copy whose second segments have id 0, for models with a single segment."""

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.one_graph import in_one_graph
+from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 
@@ -130,12 +132,27 @@ def pack_windows(
             f"windows of {length} tokens with a stride of {stride} leave no room for the text: give a "
             "larger max_length, a smaller question_length, and a doc_stride of at least 1."
         )
-    ids, token_starts, token_ends = tokenizer.tokenize_with_offsets(long)
-    room = tf.fill([ids.nrows()], tf.constant(length - specials, tf.int64))
+    return _windows_of_tokens(
+        *tokenizer.tokenize_with_offsets(long),
+        None if other is None else tokenizer.tokenize(other),
+        room=length - specials,
+        other_length=other_length,
+        stride=stride,
+        long_part=long_part,
+        **tokenizer.packing,
+    )
+
+
+@in_one_graph
+def _windows_of_tokens(
+    ids, token_starts, token_ends, other, *, room, other_length, stride, long_part, **packing
+):
+    """Returns the `Windows` of tokenized texts; `room` is for the tokens of both texts."""
+    rooms = tf.fill([ids.nrows()], tf.constant(room, tf.int64))
     if other is not None:
-        other = tokenizer.tokenize(other)[:, :other_length]
-        room -= other.row_lengths()
-    texts, starts, ends = window_spans(ids.row_lengths(), room, stride)
+        other = other[:, :other_length]
+        rooms -= other.row_lengths()
+    texts, starts, ends = window_spans(ids.row_lengths(), rooms, stride)
     begins = tf.gather(ids.row_starts(), texts)
     numbers = tf.ragged.range(begins + starts, begins + ends, row_splits_dtype=tf.int64)
     chosen = tf.gather(ids.flat_values, numbers.flat_values)
@@ -145,9 +162,9 @@ def pack_windows(
     if other is not None:
         segments = in_order(tf.gather(other, texts), windows, long_part)
     if other is not None and long_part == "second":
-        columns = tf.cast(segments[0].row_lengths(), tf.int32) + 1 + tokenizer.num_separators
+        columns = tf.cast(segments[0].row_lengths(), tf.int32) + 1 + packing["num_separators"]
     return Windows(
-        tokenizer.pack(*segments),
+        pack_segments(*segments, **packing),
         texts,
         tf.cast(starts, tf.int32),
         columns,

@@ -1,6 +1,7 @@
 """Predictions of a task model for what a user gives to `predict`."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
 from keras_bert_impl.tasks.inputs.model_data import encode_dataset, first_batches
 from keras_bert_impl.tasks.inputs.sorted_batches import list_of_batches, sorted_batches
+from keras_bert_impl.training.steps.compiled import compiled
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
@@ -33,7 +35,7 @@ def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: An
     if isinstance(x, dict):
         rows = FeatureRows(model_data.completed_features(model, x))
         rows = first_batches(rows, batch_size, steps)
-        return _predict_sorted(model, model.predict_features, rows, batch_size, **kwargs)
+        return predict_sorted(model, model.predict_features, rows, batch_size, **kwargs)
     texts = first_batches(model.as_texts(x), batch_size, steps)
     limits = model.block_texts, model.block_characters
     if len(next(blocks(texts, *limits))) == len(texts):
@@ -48,12 +50,19 @@ def _predict_block(model, batch_size, texts, **kwargs):
     rows, _ = model.rows(texts)
     if not rows.num_texts:
         return model.joined(model_data.scores_of_nothing(model), texts, rows)
-    outputs = _predict_sorted(model, model.predict_batches, rows, batch_size, **kwargs)
+    outputs = predict_sorted(model, model.predict_batches, rows, batch_size, **kwargs)
     return model.joined(outputs, texts, rows)
 
 
-def _predict_sorted(model, predict_batches, rows, batch_size, **kwargs):
-    """Returns the outputs of rows, which are predicted in batches of similar length."""
+def predict_sorted(
+    model: Any, predict_batches: Callable, rows: Any, batch_size: int, **kwargs: Any
+) -> Any:
+    """Predicts rows in batches of similar length; returns the outputs in the order of the rows.
+
+    Args:
+        predict_batches: takes batches of `(features,)`, a list or a `tf.data.Dataset`, and the other
+            arguments; returns the joined outputs, an array or a nest of them.
+    """
     is_one_device = model.distribute_strategy.num_replicas_in_sync == 1
     is_few = rows.num_texts <= batch_size and is_one_device and not kwargs.get("callbacks")
     batches = list_of_batches if is_few else functools.partial(sorted_batches, targets=())
@@ -93,6 +102,29 @@ def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
     return keras.Model.predict_on_batch(model, of_backend)
 
 
+def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
+    """Computes the outputs of the network for one batch, of which `predict` returns the `scores`.
+
+    TensorFlow traces one graph for any shape; JAX compiles a program for each.
+
+    Args:
+        features: tensors or arrays of the network's inputs.
+
+    Returns:
+        Array, or a nest of them.
+    """
+    if model.outputs_function is None:
+        signature = keras.tree.map_structure(_of_any_shape, features)
+        model.outputs_function = compiled(
+            lambda features: model(features, training=False), model, [signature]
+        )
+    return model.outputs_function(features)
+
+
+def _of_any_shape(feature):
+    return tf.TensorSpec([None] * len(feature.shape), feature.dtype)
+
+
 def trace_for_any_shape(model: Any, spec: tuple) -> None:
     """Traces the prediction of batches once, where Keras would trace it for the first shape, and
     again at the second.
@@ -105,7 +137,4 @@ def trace_for_any_shape(model: Any, spec: tuple) -> None:
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):
         return
     model.make_predict_function()
-    spec = keras.tree.map_structure(
-        lambda one: tf.TensorSpec([None] * one.shape.rank, one.dtype), spec
-    )
-    model.predict_function.get_concrete_function([spec])
+    model.predict_function.get_concrete_function([keras.tree.map_structure(_of_any_shape, spec)])

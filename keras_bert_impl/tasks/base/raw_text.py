@@ -52,9 +52,9 @@ class RawTextTrainer(ReplicatedTrainer):
     most_columns = 2
     long_texts = LongTexts()
     long_part = "second"  # the text of a pair that may be long
-    # For `predict`, see `blocks`; None for its defaults.
-    block_texts: int | None = None
+    block_texts: int | None = None  # for `predict`, see `blocks`; None for its default
     block_characters: int | None = None
+    outputs_function: Callable | None = None  # the graph of `predicting.outputs_of_batch`
 
     outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
 

@@ -191,8 +191,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         The quantized model can predict and be exported, but not trained or saved.
 
         Args:
-            mode: `"int8"` or `"int4"`.
-            config: a `keras.quantizers.QuantizationConfig`, as in Keras.
+            mode, config: as in Keras; the mode is `"int8"` or `"int4"`.
 
         Raises:
             InputError: the mode is unknown, or the model has an adapter.
@@ -208,7 +207,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             if isinstance(layer, keras.layers.Dense):
                 layer.quantize(mode, type_check=False, config=config)
         self._is_quantized = True
-        self.train_function = self.test_function = self.predict_function = None
+        self.train_function = self.test_function = None
+        self.predict_function = self.outputs_function = None
 
     def _check_not_quantized(self, what):
         if self._is_quantized:

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
@@ -93,16 +94,23 @@ class TokenizedTexts(FlatRows):
             dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`. The length is
             the smallest of `widths` that holds the longest of these texts.
         """
-        flat, place, lengths = self.places(rows)
-        is_real = place < lengths  # [rows, length]
-        is_second = is_real & (place >= tf.gather(self.second_starts, rows)[:, tf.newaxis])
-        features = {
-            "token_ids": tf.where(is_real, tf.gather(self.token_ids, flat), self.pad_id),
-            "segment_ids": tf.cast(is_second, tf.int32),
-            "padding_mask": tf.cast(is_real, tf.int32),
-        }
-        shape = [None, static_size(self.widths)]
-        return {name: tf.ensure_shape(f, shape) for name, f in features.items()}
+        tensors = self.row_splits, self.token_ids, self.second_starts, rows
+        return _padded_rows(*tensors, widths=self.widths, pad_id=self.pad_id)
+
+
+@in_one_graph
+def _padded_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
+    """Returns the features of rows; see `TokenizedTexts.features`."""
+    flat, place, lengths = FlatRows(row_splits, widths).places(rows)
+    is_real = place < lengths  # [rows, length]
+    is_second = is_real & (place >= tf.gather(second_starts, rows)[:, tf.newaxis])
+    features = {
+        "token_ids": tf.where(is_real, tf.gather(token_ids, flat), pad_id),
+        "segment_ids": tf.cast(is_second, tf.int32),
+        "padding_mask": tf.cast(is_real, tf.int32),
+    }
+    shape = [None, static_size(widths)]
+    return {name: tf.ensure_shape(f, shape) for name, f in features.items()}
 
 
 def tokenize_texts(

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.layers import MergeGroups
+from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, least_of, splits_of, static_size
 
 
@@ -54,9 +55,7 @@ class GroupedTexts:
     def lengths(self) -> tf.Tensor:
         """int32 [examples]. Sort key for batches with the least padding: first the number of rows,
         then the length of the longest one."""
-        of_rows = tf.RaggedTensor.from_row_splits(self.rows.lengths, self.splits, validate=False)
-        counts = tf.cast(of_rows.row_lengths(), tf.int32)
-        return counts * self.rows.longest + tf.reduce_max(of_rows, axis=1)
+        return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
 
     def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
         """Computes the features of a batch, in eager mode and in any graph.
@@ -67,11 +66,25 @@ class GroupedTexts:
         Returns:
             dict of int32 [batch, group, ..., length]; see `stack_groups`.
         """
-        begins = tf.gather(self.splits, numbers)
-        ends = tf.gather(self.splits, numbers + 1)
-        rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
+        rows, counts = _rows_of_groups(self.splits, numbers)
         features = self.rows.features(rows)
-        return stack_groups(features, ends - begins, self.sizes, self.pad_id)
+        return stack_groups(features, counts, sizes=self.sizes, pad_id=self.pad_id)
+
+
+@in_one_graph
+def _lengths_of_groups(lengths, splits, *, longest):
+    """Returns the sort key of groups; see `GroupedTexts.lengths`."""
+    of_rows = tf.RaggedTensor.from_row_splits(lengths, splits, validate=False)
+    counts = tf.cast(of_rows.row_lengths(), tf.int32)
+    return counts * longest + tf.reduce_max(of_rows, axis=1)
+
+
+@in_one_graph
+def _rows_of_groups(splits, numbers):
+    """Returns the rows of the groups with these numbers, and how many each has."""
+    begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
+    rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
+    return rows, ends - begins
 
 
 def grouped(
@@ -106,8 +119,9 @@ def tokenize_groups(
     return grouped(tokenize(texts), [len(example) for example in examples])
 
 
+@in_one_graph
 def stack_groups(
-    features: dict[str, tf.Tensor], counts: tf.Tensor, sizes: Sequence[int], pad_id: int
+    features: dict[str, tf.Tensor], counts: tf.Tensor, *, sizes: Sequence[int], pad_id: int
 ) -> dict[str, tf.Tensor]:
     """Stacks the features of rows by example, in eager mode and in any graph.
 

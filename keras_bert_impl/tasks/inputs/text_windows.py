@@ -134,7 +134,7 @@ class DocumentWindows:
             return tf.ensure_shape(rows, [None, static_size(self.widths)])
 
         features = {name: padded(name, rows) for name, rows in features.items()}
-        return stack_groups(features, counts, self.counts, pad_id)
+        return stack_groups(features, counts, sizes=tuple(self.counts), pad_id=pad_id)
 
     def _windows(self, texts):
         """Returns (dict of int32 [windows of all texts, length], window counts int64 [texts])."""

@@ -4,7 +4,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tasks.inputs.batching import (
     TokenizedTexts,
     flat_rows,
@@ -88,12 +90,20 @@ def tokenize_windows(
 
 def _flat_windows(windows, first_text):
     """Returns the `TokenizedWindows` fields of a chunk's `Windows`; it begins at `first_text`."""
-    is_real = windows.features["padding_mask"].numpy() == 1
+    tokens, has_most_context = _positions(windows)
     return {
         "texts": windows.texts.numpy() + first_text,
-        "tokens": windows.tokens().numpy()[is_real],
-        "has_most_context": windows.has_most_context().numpy()[is_real],
+        "tokens": tokens.numpy(),
+        "has_most_context": has_most_context.numpy(),
         "text_lengths": windows.token_starts.row_lengths().numpy(),
         "token_starts": windows.token_starts.flat_values.numpy(),
         "token_ends": windows.token_ends.flat_values.numpy(),
     }
+
+
+@in_one_graph
+def _positions(windows):
+    """Returns (tokens, has_most_context) of `Windows`, [positions], without padding."""
+    is_real = windows.features["padding_mask"] == 1
+    of_rows = windows.tokens(), windows.has_most_context()
+    return tuple(tf.boolean_mask(values, is_real) for values in of_rows)

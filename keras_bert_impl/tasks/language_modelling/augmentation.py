@@ -10,13 +10,13 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import align_tokens, find_words, single_token_words
 from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
-from keras_bert_impl.training.steps.compiled import compiled
 
 _CHUNK = 1024  # words compared with the vocabulary at once
 
@@ -181,11 +181,11 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
     words = ids.astype("int32")
 
     def guess(features, originals):
-        logits = ops.take(model(features, training=False)[:, 0], words, axis=1)  # [rows, words]
-        is_original = ops.equal(words, originals[:, None])
-        return ops.top_k(ops.where(is_original, float("-inf"), logits), top_k)[1]
+        logits = outputs_of_batch(model, features)[:, 0, words]  # [rows, words]
+        is_original = words == originals.numpy()[:, None]
+        best = ops.top_k(np.where(is_original, -np.inf, logits), top_k)[1]
+        return ops.convert_to_numpy(best)
 
-    guess = compiled(guess, model, data.element_spec)
     guesses = np.concatenate([guess(*batch) for batch in data])
     return guesses[np.argsort(order)]
 

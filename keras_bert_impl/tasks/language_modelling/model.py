@@ -21,6 +21,7 @@ from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.batching import tokenize_texts
@@ -234,7 +235,7 @@ class MaskedLM(TaskModel):
         ids = self._candidate_ids(candidates)
         limit = self.max_length
         pack = functools.partial(self._features, limit=limit)
-        tokenized = tokenize_texts(texts, self.tokenizer, limit, pack=pack)
+        tokenized = tokenize_texts(texts, self.tokenizer, limit, self.widths(limit), pack)
         splits = tokenized.row_splits.numpy()
         places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
         # positions of the masks of each text, relative to its first token
@@ -262,7 +263,7 @@ class MaskedLM(TaskModel):
         features["masked_positions"] = np.stack(
             [np.pad(positions, (0, slots - len(positions))) for positions in per_text]
         ).astype("int32")
-        return keras.ops.convert_to_numpy(keras.ops.softmax(self(features, training=False)))
+        return keras.ops.convert_to_numpy(keras.ops.softmax(outputs_of_batch(self, features)))
 
     def signatures(self, top_k: int = 5) -> FillingSignatures:
         """Returns the `serving.signatures.Signatures` of the exported model.

@@ -3,15 +3,14 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
 from keras_bert_impl.training.cross_entropy import cross_entropy
-from keras_bert_impl.training.steps.compiled import compiled
 
 
 class PseudoPerplexity(NamedTuple):
@@ -39,18 +38,11 @@ def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> PseudoPe
     if not num_tokens.sum():
         raise InputError("the texts have no tokens.")
 
-    def log_likelihood(features, targets):
-        logits = model(features, training=False)[:, 0]  # [rows, vocabulary]
-        return -cross_entropy(targets, logits)
-
-    rows = tf.TensorSpec([None, None], tf.int32)
-    spec = dict.fromkeys((*FEATURES, "masked_positions"), rows), tf.TensorSpec([None], tf.int32)
-    log_likelihood = compiled(log_likelihood, model, spec)
-    sums = in_blocks(lambda block: _sums(model, log_likelihood, block, batch_size), texts)
+    sums = in_blocks(lambda block: _sums(model, block, batch_size), texts)
     return PseudoPerplexity(float(np.exp(-sums.sum() / num_tokens.sum())), sums, num_tokens)
 
 
-def _sums(model, log_likelihood, texts, batch_size):
+def _sums(model, texts, batch_size):
     """Returns the pseudo-log-likelihoods of a block of texts, float64 [texts]."""
     ids = model.tokenizer.tokenize(texts)
     limit = model.encoder.config.max_length
@@ -62,8 +54,15 @@ def _sums(model, log_likelihood, texts, batch_size):
     rows = np.repeat(order, num_tokens[order])
     places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
     data = masked_batches(tokenized, rows, places, model.tokenizer.mask_id, batch_size)
-    values = [log_likelihood(*batch) for batch in data] or [[]]
+    values = [_log_likelihoods(model, *batch) for batch in data] or [[]]
     return np.bincount(rows, np.concatenate(values).astype("float64"), minlength=len(texts))
+
+
+def _log_likelihoods(model, features, targets):
+    """Returns the log probability of the masked token of each row, a float32 array [rows]."""
+    logits = outputs_of_batch(model, features)[:, 0]  # [rows, vocabulary]
+    targets = ops.convert_to_numpy(targets)
+    return -ops.convert_to_numpy(cross_entropy(targets, logits))
 
 
 def _count_tokens(model, texts):

@@ -5,13 +5,13 @@ starts, or ends, tried in a window; spans = candidate answers of all rows.
 """
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.characters import SPACE
+from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.serving.words import TextReader, Texts
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.scores.decisions import check_scores
@@ -83,22 +83,24 @@ def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_
     splits = windows.text_splits[block.start : block.stop + 1]
     starts, ends = (
         tf.RaggedTensor.from_row_splits(
-            tf.cast(values[splits[0] : splits[-1]], tf.int32), splits - splits[0]
+            tf.cast(values[splits[0] : splits[-1]], tf.int32), splits - splits[0], validate=False
         )
         for values in (windows.token_starts, windows.token_ends)
     )
-    texts = tf.constant(windows.texts[rows] - block.start, tf.int64)
-    candidates = candidate_spans(
-        tf.constant(logits[rows]), tokens, can_start, num_best, max_answer_length
-    )
     own = contexts[block]
-    read = _reader()(tf.constant(own))
-    spans = ranked_spans(candidates, texts, starts, ends, read, num_best)
-    nulls = lowest_nulls(candidates, texts, len(own)) if with_null else None
-    found = {
-        name: output.numpy()
-        for name, output in answer_table(spans, read, len(own), num_best, nulls).items()
-    }
+    found = _table_of_windows(
+        tf.constant(logits[rows]),
+        tokens,
+        can_start,
+        tf.constant(windows.texts[rows] - block.start, tf.int64),
+        starts,
+        ends,
+        tf.constant(own),
+        num_best=num_best,
+        max_answer_length=max_answer_length,
+        with_null=with_null,
+    )
+    found = {name: output.numpy() for name, output in found.items()}
     fields = ("answers", "starts", "ends", "scores", "start_logits", "end_logits")
     rows_of = zip(*(found[name].tolist() for name in fields))
     return [
@@ -107,9 +109,26 @@ def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_
     ]
 
 
-@functools.cache
-def _reader():
-    return TextReader()
+@in_one_graph
+def _table_of_windows(
+    logits,
+    tokens,
+    can_start,
+    texts_of_rows,
+    token_starts,
+    token_ends,
+    contexts,
+    *,
+    num_best,
+    max_answer_length,
+    with_null,
+):
+    """Returns the `answer_table` of the windows of some contexts."""
+    candidates = candidate_spans(logits, tokens, can_start, num_best, max_answer_length)
+    read, num_texts = TextReader()(contexts), tf.size(contexts)
+    spans = ranked_spans(candidates, texts_of_rows, token_starts, token_ends, read, num_best)
+    nulls = lowest_nulls(candidates, texts_of_rows, num_texts) if with_null else None
+    return answer_table(spans, read, num_texts, num_best, nulls)
 
 
 def _check_logits(logits, windows):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.serving.words import TextWords, WordTokens
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels
 from keras_bert_impl.tokenizers.unicode.places import places_of
@@ -26,6 +27,7 @@ class Units(NamedTuple):
     is_known: tf.Tensor
 
 
+@in_one_graph
 def find_units(tokens: tf.Tensor) -> Units:
     """Returns the `Units` of words, from their tokens, int32 [words], -1 for none."""
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.serving.words import TextWords
 from keras_bert_impl.tasks.inputs.words import Words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
@@ -56,16 +57,22 @@ def find_entities(
         tf.constant(np.repeat(np.arange(len(sentences)), counts)),
         tf.constant(counts, tf.int64),
     )
-    parts = LabelParts(labels)
-    found = parts.entities(
+    found = _entities_of_words(
         words,
         units_of(answers),
         tf.constant(np.concatenate(numbers), tf.int32),
         tf.constant(np.concatenate(probabilities)),
+        labels=tuple(labels),
     )
+    types = LabelParts(labels).types
     entities: list[list[Entity]] = [[] for _ in sentences]
     for kind, start, end, score, text in zip(*(column.numpy().tolist() for column in found)):
         start, end = start - int(bases[text]), end - int(bases[text])
-        name = parts.types[kind]
+        name = types[kind]
         entities[text].append(Entity(name, sentences[text].text[start:end], start, end, score))
     return entities
+
+
+@in_one_graph
+def _entities_of_words(words, units, numbers, probabilities, *, labels):
+    return LabelParts(list(labels)).entities(words, units, numbers, probabilities)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.base.predicting import outputs_of_batch, predict_sorted
 from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
-from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
 from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
 
 
@@ -102,10 +102,12 @@ def _logits(classifier, pairs, batch_size):
     if not pairs:
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
-    data, order = sorted_batches(tokenized, (), batch_size)
+
     # `TextClassifier.predict` returns probabilities; logits cannot be recovered from them.
-    logits = [np.asarray(classifier(features, training=False)) for (features,) in data]
-    return np.concatenate(logits)[np.argsort(order)]
+    def logits(data):
+        return np.concatenate([outputs_of_batch(classifier, features) for (features,) in data])
+
+    return predict_sorted(classifier, logits, tokenized, batch_size)
 
 
 def _softmax(logits):
