@@ -11,7 +11,7 @@ NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}
 _PACKAGES = {
     "onnx": ("onnx", "onnxruntime"),
     "litert": ("ai_edge_litert",),
-    "openvino": ("openvino", "onnx", "onnxruntime"),
+    "openvino": ("openvino", "onnx", "nncf"),
 }
 
 

@@ -10,6 +10,7 @@ from keras_bert_impl.cards import save_card
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
+from keras_bert_impl.serving.inference import for_inference
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.serving.warmup import write_warmup
 
@@ -52,9 +53,10 @@ def export_saved_model(
         )
     name = name or Path(directory).absolute().name
     module = tf.Module()
+    with for_inference(signatures.model) as variables:
+        functions = signatures.functions(ids_only)
     # Only the variables: Keras's serving functions of the layers are not exported.
-    module.weights = [variable.value for variable in signatures.model.variables]
-    functions = signatures.functions(ids_only)
+    module.weights = variables
     with replace_directory(directory) as temporary:
         tf.saved_model.save(module, str(temporary), signatures=functions)
         extra = temporary / "assets.extra"

@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.layers import Dense
 from keras_bert_impl.layers.activations import gelu
+from keras_bert_impl.layers.dense import without_gradients
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import MaskedLM, NextSentence
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
@@ -34,15 +37,20 @@ def test_outputs_equal_those_of_keras(dtype, arguments):
 
 
 @OF_TENSORFLOW
-def test_inference_has_product_and_bias_next_to_each_other():
-    layer = Dense(5, activation=gelu)
+@pytest.mark.parametrize(
+    "dtype, scope", [("float32", contextlib.nullcontext), ("mixed_bfloat16", without_gradients)]
+)
+def test_inference_has_product_and_bias_next_to_each_other(dtype, scope):
+    layer = Dense(5, activation=gelu, dtype=dtype)
     expected = layer(STATES)
-    np.testing.assert_array_equal(layer(STATES, training=False), expected)
-    assert layer(STATES, training=False).shape == (16, 170, 5)
+    with scope():
+        np.testing.assert_array_equal(layer(STATES, training=False), expected)
+        assert layer(STATES, training=False).shape == (16, 170, 5)
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None, 8])])
     def infer(states):
-        return layer(states, training=False)
+        with scope():
+            return layer(states, training=False)
 
     graph = infer.get_concrete_function().graph
     (biases,) = (one for one in graph.get_operations() if one.type == "BiasAdd")

@@ -10,6 +10,7 @@ Ratios are of processor time, taken within a round.
 
 import argparse
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -55,7 +56,8 @@ CHECKS = [
     ),
     Check(
         "tokenization of lists",
-        "input_pipeline.py --text {text} --tokenizer {model} --rounds 3 --parts tokenization",
+        "input_pipeline.py --text {text} --tokenizer {model} --rounds 3 --parts tokenization "
+        "--systems 'ours, lists' 'tokenizers, 1 thread'",
         lambda found: found["tokenization"],
         "tokens",
         {"tokenizers, 1 thread": 4.0},
@@ -99,7 +101,7 @@ def _run(command: str, model: str, text: Path) -> dict:
         lines = text.read_text(encoding="utf-8")[:_CHARACTERS].splitlines()
         plain = "\n".join(line for line in lines if line[:1] != "<")  # without the tags of a dump
         beginning.write_text(plain, encoding="utf-8")
-        script, *arguments = command.format(model=model, text=beginning).split()
+        script, *arguments = shlex.split(command.format(model=model, text=beginning))
         subprocess.run(
             [sys.executable, str(HERE / script), *arguments, "--json", str(path)],
             check=True,

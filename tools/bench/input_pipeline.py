@@ -30,6 +30,7 @@ def main(arguments=None):
             commands = {
                 system: _command(options, part, system, os.path.join(directory, str(number)))
                 for number, system in enumerate(PARTS[part])
+                if options.systems is None or system in options.systems
             }
             reports = harness.measure(commands, options.rounds, options.threads)
         measured[part] = reports
@@ -47,6 +48,7 @@ def _parse(arguments):
         "--tokenizer", required=True, help="folder that `keras-bert vocab` wrote, lowercase"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--systems", nargs="+", help="default: all of each part")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--json", help="a file for all that was measured")

@@ -5,8 +5,8 @@
 #     bash tools/bench/run.sh MINILM DATA OUT [NAME...]
 #
 # MINILM is the model directory of all-MiniLM-L6-v2, DATA the folder with text/ and glue/. Without a
-# NAME all run. PEER_PYTHON is a Python with sentence-transformers[onnx,openvino], which does not go
-# with the packages here; without it that library is left out. With DRY_RUN=1 the commands are printed.
+# NAME all run. PEER_PYTHON is a Python with sentence-transformers[onnx,openvino] and ctranslate2, which
+# do not go with the packages here; without it they are left out. With DRY_RUN=1 commands are printed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [[ $# -ge 3 ]] || { sed -n 's/^# \{0,1\}//; 2,9p' "${BASH_SOURCE[0]}" >&2; exit 2; }
@@ -17,7 +17,13 @@ text=$data/text/enwiki-10m-words.txt
 rounds="--rounds 7"
 corpus="--text $text --tokenizer $model $rounds"
 embedders="embed embed-python"
-[[ ${PEER_PYTHON:-} ]] && embedders+=" embed-sentence-transformers embed-sentence-transformers-onnx embed-sentence-transformers-openvino --peer-python $PEER_PYTHON"
+classifiers="ours ours-bf16 ours-onnx ours-onnx-int8 ours-litert ours-litert-int8 ours-openvino ours-openvino-bf16"
+classifiers+=" ours-openvino-int8 ours-openvino-calibrated nncf-int8 fused-onnx pytorch pytorch-compiled pytorch-bf16 keras-hub-exported"
+if [[ ${PEER_PYTHON:-} ]]; then
+    embedders+=" embed-sentence-transformers embed-sentence-transformers-onnx embed-sentence-transformers-openvino --peer-python $PEER_PYTHON"
+    classifiers+=" ctranslate2-int8 --peer-python $PEER_PYTHON"
+fi
+shapes="1x32 1x128 1x384 8x32 8x128 8x384 32x32 32x128 32x384 32xmixed"
 peers="--systems ours keras-hub keras-hub-xla transformers transformers-compiled"
 
 declare -A benches=(
@@ -26,7 +32,7 @@ declare -A benches=(
     [replicas]="pretraining.py $corpus --batch-size 16 --length 128 --precision bfloat16 --systems ours ours-2-replicas ours-4-replicas"
     [input]="input_pipeline.py $corpus"
     [loading]="loading.py $rounds"
-    [serving]="serving.py --model $model --text $text $rounds"
+    [serving]="serving.py --model $model --text $text $rounds --seconds 0.5 --shapes $shapes --systems $classifiers"
     [embedding]="serving.py --model $model --text $text $rounds --shapes 1x32 32x128 32xmixed --systems $embedders"
     [onnx]="onnx_latency.py --model $model $rounds --shapes 1x32 1x128 1x384 32x32"
     [backends]="backends.py"

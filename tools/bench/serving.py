@@ -21,6 +21,7 @@ import numpy as np
 import serving_systems
 
 _BATCHES = 8  # different ones, in turn
+_CALIBRATION = 128  # texts
 _LONGEST = 512  # tokens; a longer text of a mix is truncated
 
 
@@ -66,7 +67,8 @@ def main(arguments=None):
     measured = {}
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        serving_systems.write_models(options.model, folder, options.systems)
+        texts = lines_of(options.text)[:_CALIBRATION]
+        serving_systems.write_models(options.model, folder, options.systems, texts)
         for shape in options.shapes:
             batches = texts_of(options.text, folder / "pytorch", shape)
             (folder / f"{shape}.json").write_text(json.dumps(batches))
@@ -96,12 +98,17 @@ def texts_of(path, directory, shape):
         list of lists of str; batches share texts if there are not enough.
     """
     batch, length = shape.split("x", 1)
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] != "<"]
+    lines = lines_of(path)
     if length == "mixed":
-        lines = [line for line in lines if " " in line]
         drawn = random.Random(0).sample(lines, int(batch) * _BATCHES)
         return [drawn[first::_BATCHES] for first in range(_BATCHES)]
     return _texts_of_length(lines, directory, int(batch), int(length), shape)
+
+
+def lines_of(path):
+    """Returns the lines of a text that have two words or more, without the tags of a dump."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line[:1] != "<" and " " in line]
 
 
 def _texts_of_length(lines, directory, batch, length, shape):

@@ -6,6 +6,7 @@ logits of `CLASSIFIERS`, vectors of `EMBEDDERS`. Peers tokenize with `tokenizers
 KerasHub uses its own preprocessor, which pads to a fixed length, and is given the right one.
 """
 
+import contextlib
 import functools
 import itertools
 import sys
@@ -18,13 +19,14 @@ _LABELS = ["negative", "positive"]
 _BUCKET_ROWS, _BUCKET_LENGTHS = (1, 32), (32, 128, 384)  # for "ours-xla"
 
 
-def write_models(directory, folder, systems):
+def write_models(directory, folder, systems, texts=()):
     """Writes one classifier in the formats that some systems read.
 
     Args:
         directory: model directory.
         folder: `Path` to write to.
         systems: names of `SYSTEMS`.
+        texts: for "ours-openvino-calibrated", to compute its scales from.
     """
     from keras_bert_impl import TextClassifier, TextEmbedder
     from keras_bert_impl.interop import open_model, read_encoder_config
@@ -63,6 +65,8 @@ def write_models(directory, folder, systems):
     }.items():
         if {system, system + "-bf16"} & set(systems):
             export(model, folder / system, precision)
+    if "ours-openvino-calibrated" in systems:
+        export_openvino(model, folder / "ours-openvino-calibrated", "int8", calibration=texts)
     if "fused-onnx" in systems:
         from onnx_latency import traced_and_fused
 
@@ -252,6 +256,31 @@ def ctranslate2(folder, length, threads):
     return run
 
 
+def nncf(folder, length, threads):
+    """transformers' model in OpenVINO, quantized to 8 bits by NNCF with the texts of a shape."""
+    if not (folder / "nncf" / "model.xml").exists():
+        with contextlib.redirect_stdout(sys.stderr):  # NNCF prints its progress
+            _write_nncf(folder)
+    return openvino(folder, length, threads, "nncf")
+
+
+def _write_nncf(folder):
+    import json
+
+    import nncf
+    import openvino
+    import torch
+
+    batches = json.loads(next(folder.glob("*.json")).read_text())
+    tokenize = _rust_tokenizer(folder)
+    rows = [tokenize([text]) for text in sum(batches, [])]
+    example = {name: torch.from_numpy(row) for name, row in rows[0].items()}
+    model = openvino.convert_model(_transformers(folder, "sdpa"), example_input=example)
+    kind = nncf.ModelType.TRANSFORMER
+    quantized = nncf.quantize(model, nncf.Dataset(rows), model_type=kind)
+    openvino.save_model(quantized, folder / "nncf" / "model.xml", compress_to_fp16=False)
+
+
 def sentence_transformers(folder, length, threads, backend="torch"):
     """`SentenceTransformer.encode`."""
     import torch
@@ -275,6 +304,7 @@ CLASSIFIERS = {
     "ours-openvino": functools.partial(openvino, name="ours-openvino"),
     "ours-openvino-bf16": functools.partial(openvino, name="ours-openvino", precision="bf16"),
     "ours-openvino-int8": functools.partial(openvino, name="ours-openvino-int8"),
+    "ours-openvino-calibrated": functools.partial(openvino, name="ours-openvino-calibrated"),
     "fused-onnx": functools.partial(onnx, file="fused.onnx"),
     "pytorch": pytorch,
     "pytorch-bf16": functools.partial(pytorch, dtype="bfloat16"),
@@ -283,6 +313,7 @@ CLASSIFIERS = {
     "keras-hub": keras_hub,
     "keras-hub-exported": keras_hub_exported,
     "ctranslate2-int8": ctranslate2,
+    "nncf-int8": nncf,
 }
 EMBEDDERS = {
     "embed": functools.partial(ours, name="embedder", output="vectors"),

@@ -10,6 +10,7 @@ import openvino
 
 from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.serving.network.export import Format, Report, export_network
+from keras_bert_impl.serving.network.networks import encoder_of
 from keras_bert_impl.serving.onnx import export as onnx_export
 from keras_bert_impl.serving.openvino.compression import compress
 from keras_bert_impl.serving.openvino.session import Session
@@ -41,7 +42,7 @@ def export_openvino(
         directory: written to a temporary folder and renamed.
         precision: `"fp32"`; `"bf16"`: the files of `"fp32"`, computed in bfloat16; `"fp16"`:
             16-bit weights; or `"int8"`: 8-bit weights of dense layers and embeddings. With
-            `calibration`, embeddings stay in 32 bits, and activations are quantized to 8 bits with
+            `calibration`, NNCF also quantizes the activations of matrix products to 8 bits, with
             scales computed from the texts.
         **how: `texts`, `calibration`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
 
@@ -63,14 +64,15 @@ def export_openvino(
 def _write(model, directory, precision, batches):
     with temporary_directory() as temporary:
         path = temporary / "model.onnx"
-        if batches is not None:
-            onnx_export.write(model, path.parent, "int8", batches, fused=False)
-        else:
-            graph = onnx_export.write_graph(model, fused=False)
-            if precision == "int8":
-                compress(graph)
-            onnx_export.save(graph, path)
+        graph = onnx_export.write_graph(model, fused=False)
+        if precision == "int8" and batches is None:
+            compress(graph)
+        onnx_export.save(graph, path)
         read = openvino.Core().read_model(path)
+        if batches is not None:
+            from keras_bert_impl.serving.openvino.calibration import quantized
+
+            read = quantized(read, batches, encoder_of(model).config)
         # OpenVINO halves the weights itself, since it knows where float32 is better.
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
