@@ -17,9 +17,9 @@ def in_one_graph(function: Callable) -> Callable:
     another graph the function is called as it is.
 
     Args:
-        function: takes nested structures of tensors and None as positional arguments and hashable settings
-            as keyword arguments, and returns a nested structure of tensors. It must not depend on
-            the shapes of its arguments, only on their ranks.
+        function: takes nested structures of tensors, or None, as positional arguments and hashable
+            settings as keyword arguments; returns a nested structure of tensors. It must not depend
+            on the shapes of its arguments, only on their ranks.
 
     Example:
         from keras_bert_impl.one_graph import in_one_graph

@@ -26,7 +26,8 @@ def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
     for layer in all_layers(model):
         kernel = getattr(layer, "kernel", None)
         is_matrix = isinstance(layer, keras.layers.Dense) and isinstance(kernel, keras.Variable)
-        if is_matrix and kernel.dtype != layer.compute_dtype:
+        # A quantized matrix is not in float32.
+        if is_matrix and kernel.dtype == "float32" and layer.compute_dtype != "float32":
             rounded = tf.Variable(tf.cast(kernel.value, layer.compute_dtype), trainable=False)
             stored[id(kernel)] = rounded
             values.add_update((kernel, rounded))

@@ -60,3 +60,15 @@ def test_float32_stays_as_it_is(tmp_path, ids_only):
     model = model_of("float32")
     export_saved_model(model.signatures(), tmp_path / "served", ids_only=ids_only)
     assert dtypes(tmp_path / "served") == {tf.float32: len(model.weights)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_quantized_matrices_stay_as_they_are(tmp_path, dtype):
+    model = model_of(dtype)
+    model.quantize("int8")
+    export_saved_model(model.signatures(), tmp_path / "served")
+    assert tf.bfloat16 not in dtypes(tmp_path / "served")
+    tolerance = 1e-5 if dtype == "float32" else 2**-7
+    np.testing.assert_allclose(
+        answers(tmp_path / "served"), model.predict(TEXTS, verbose=0), atol=tolerance
+    )

@@ -17,7 +17,7 @@ text=$data/text/enwiki-10m-words.txt
 rounds="--rounds 7"
 corpus="--text $text --tokenizer $model $rounds"
 embedders="embed embed-python"
-classifiers="ours ours-bf16 ours-onnx ours-onnx-int8 ours-litert ours-litert-int8 ours-openvino ours-openvino-bf16"
+classifiers="ours ours-bf16 ours-xla ours-onnx ours-onnx-int8 ours-litert ours-litert-int8 ours-openvino ours-openvino-bf16"
 classifiers+=" ours-openvino-int8 ours-openvino-calibrated nncf-int8 fused-onnx pytorch pytorch-compiled pytorch-bf16 keras-hub-exported"
 if [[ ${PEER_PYTHON:-} ]]; then
     embedders+=" embed-sentence-transformers embed-sentence-transformers-onnx embed-sentence-transformers-openvino --peer-python $PEER_PYTHON"

@@ -32,6 +32,8 @@ def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable
     else:
         import tensorflow as tf
 
-        run = tf.function(function, input_signature=signature, autograph=False)
+        traced = tf.function(function, input_signature=signature, autograph=False)
+        traced.get_concrete_function()  # traced by a call, several models look like retracing
+        run = traced
 
     return lambda *batch: keras.tree.map_structure(keras.ops.convert_to_numpy, run(*batch))
