@@ -3,7 +3,7 @@
 
     PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
 
-About three minutes on 2 cores. Bounds are generous, because a short run on a shared machine varies:
+About two minutes on 2 cores. Bounds are generous, because a short run on a shared machine varies:
 this finds a change that costs a fifth, not one that costs a twentieth. `run.sh` makes the tables.
 Ratios are of processor time, taken within a round.
 """
