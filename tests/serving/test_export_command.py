@@ -44,6 +44,17 @@ def test_the_status_of_a_check(signatures, monkeypatch, tmp_path, capsys, differ
     assert (f"the outputs of {path} differ from the model" in written.err) == bool(status)
 
 
+@pytest.mark.parametrize("difference, status", [(0.02, 0), (0.2, 1), (float("inf"), 1)])
+def test_a_check_in_bfloat16_allows_for_its_rounding(
+    monkeypatch, tmp_path, capsys, difference, status
+):
+    half = classifier(dtype="mixed_bfloat16").signatures()
+    monkeypatch.setattr("keras_bert_impl.tasks.runs.served.load_signatures", lambda *how: half)
+    monkeypatch.setattr(check, "largest_difference", lambda *what: difference)
+    assert main(["export", "--model", "bert-base-uncased", "--check", str(tmp_path)]) == status
+    assert ("by more than 0.1" in capsys.readouterr().err) == bool(status)
+
+
 def test_rejects_a_directory_without_a_saved_model(signatures, tmp_path, capsys):
     assert main(["export", "--model", "bert-base-uncased", "--check", str(tmp_path)]) == 2
     assert "it has no saved_model.pb" in capsys.readouterr().err

@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=FOLDER,
         metavar="DIR",
         help="run the exported SavedModel, or the one in DIR, in a process that has only "
-        "TensorFlow and TF-Text; exit with status 1 if outputs differ by more than 1e-5",
+        "TensorFlow and TF-Text; exit with status 1 if outputs differ by more than rounding does",
     )
     group.add_argument(
         "--ids-only",
@@ -162,11 +162,17 @@ def _score(arguments, model):
 
 
 def _check(signatures, path):
-    from keras_bert_impl.serving import TOLERANCE, largest_difference
+    from keras_bert_impl.serving.check import (
+        TOLERANCE,
+        TOLERANCE_OF_BFLOAT16,
+        largest_difference,
+    )
 
     with Progress("checking the SavedModel in another process"):
         difference = largest_difference(signatures, path)
     print(f"largest difference from the model: {difference:.1e}")
-    if not difference <= TOLERANCE:
-        say(f"keras-bert: the outputs of {path} differ from the model's.")
+    is_half = signatures.encoder.dtype_policy.compute_dtype != "float32"
+    tolerance = TOLERANCE_OF_BFLOAT16 if is_half else TOLERANCE
+    if not difference <= tolerance:
+        say(f"keras-bert: the outputs of {path} differ from the model's by more than {tolerance}.")
         sys.exit(1)
