@@ -44,16 +44,17 @@ def in_one_graph(function: Callable) -> Callable:
         if not tf.executing_eagerly():
             return function(*tensors, **settings)
         graph = graph_of(tuple(settings.items()))
-        graph.get_concrete_function(*tf.nest.map_structure(_of_any_shape, tensors))
+        graph.get_concrete_function(*tf.nest.map_structure(any_shape, tensors))
         return graph(*tensors)
 
     return call
 
 
-def _of_any_shape(tensor: Any) -> Any:
-    if tensor is None:
+def any_shape(value: Any) -> Any:
+    """Returns the spec of a tensor, an array or a spec, with its rank but any shape; None of None."""
+    if value is None:
         return None
-    spec = tf.type_spec_from_value(tensor)
+    spec = value if isinstance(value, tf.TypeSpec) else tf.type_spec_from_value(value)
     shape = [None] * spec.shape.rank
     if isinstance(spec, tf.RaggedTensorSpec):
         return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)

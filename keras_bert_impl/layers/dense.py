@@ -45,8 +45,8 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         is_float32 = self.compute_dtype == "float32"
-        is_exact = is_float32 or not _has_gradients
-        if training is False and is_exact and len(inputs.shape) > 2:
+        may_join = is_float32 or not _has_gradients
+        if training is False and may_join and len(inputs.shape) > 2:
             return self._joined(inputs)
         activation = in_training(self.activation) if training else self.activation
         if activation is self.activation and (is_float32 or self.bias is None):

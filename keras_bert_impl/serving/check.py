@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,15 @@ from keras_bert_impl.serving.warmup import example_strings
 
 BATCH_SIZES = (1, 8, 64)
 TOLERANCE = 1e-5
-# A logit of ten is rounded by up to 0.02, in each of some operations in a row.
-TOLERANCE_OF_BFLOAT16 = 0.1
+# In bfloat16 a logit of ten is rounded by up to 0.02, in each of some operations in a row.
+_TOLERANCE_IN_HALF = 0.1
 _SECONDS = 1800
+
+
+def tolerance_of(signatures: Signatures) -> float:
+    """Returns the largest difference that rounding explains, in the dtype of the computation."""
+    policy: Any = signatures.encoder.dtype_policy
+    return TOLERANCE if policy.compute_dtype == "float32" else _TOLERANCE_IN_HALF
 
 
 def largest_difference(

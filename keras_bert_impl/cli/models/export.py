@@ -162,17 +162,12 @@ def _score(arguments, model):
 
 
 def _check(signatures, path):
-    from keras_bert_impl.serving.check import (
-        TOLERANCE,
-        TOLERANCE_OF_BFLOAT16,
-        largest_difference,
-    )
+    from keras_bert_impl.serving.check import largest_difference, tolerance_of
 
     with Progress("checking the SavedModel in another process"):
         difference = largest_difference(signatures, path)
     print(f"largest difference from the model: {difference:.1e}")
-    is_half = signatures.encoder.dtype_policy.compute_dtype != "float32"
-    tolerance = TOLERANCE_OF_BFLOAT16 if is_half else TOLERANCE
+    tolerance = tolerance_of(signatures)
     if not difference <= tolerance:
         say(f"keras-bert: the outputs of {path} differ from the model's by more than {tolerance}.")
         sys.exit(1)

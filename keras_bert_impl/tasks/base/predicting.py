@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.one_graph import any_shape
 from keras_bert_impl.tasks.inputs import model_data, streams
 from keras_bert_impl.tasks.inputs.batching import takes_any_shape
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
@@ -95,7 +96,7 @@ def predict_list(
 
 def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
     """Predicts the features of one batch, TensorFlow's tensors, as Keras's `predict_on_batch`."""
-    trace_for_any_shape(model, (keras.tree.map_structure(tf.type_spec_from_value, features),))
+    trace_for_any_shape(model, (features,))
     of_backend = keras.tree.map_structure(
         lambda feature: keras.ops.convert_to_tensor(feature.numpy()), features
     )
@@ -114,27 +115,23 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
         Array, or a nest of them.
     """
     if model.outputs_function is None:
-        signature = keras.tree.map_structure(_of_any_shape, features)
+        signature = keras.tree.map_structure(any_shape, features)
         model.outputs_function = compiled(
             lambda features: model(features, training=False), model, [signature]
         )
     return model.outputs_function(features)
 
 
-def _of_any_shape(feature):
-    return tf.TensorSpec([None] * len(feature.shape), feature.dtype)
-
-
-def trace_for_any_shape(model: Any, spec: tuple) -> None:
+def trace_for_any_shape(model: Any, batch: tuple) -> None:
     """Traces the prediction of batches once, where Keras would trace it for the first shape, and
     again at the second.
 
     Args:
-        spec: `(features,)` as `tf.TensorSpec`s.
+        batch: `(features,)`, tensors or `tf.TensorSpec`s.
     """
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):
         return
     model.make_predict_function()
-    model.predict_function.get_concrete_function([keras.tree.map_structure(_of_any_shape, spec)])
+    model.predict_function.get_concrete_function([keras.tree.map_structure(any_shape, batch)])

@@ -165,7 +165,8 @@ class QuestionAnswerer(TaskModel):
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
                 raise InputError(
-                    f"text {position} must be a (question, context) tuple. Received: {pair!r:.60}"
+                    f"text {position} must be a (question, context) tuple: write [(question, context)]. "
+                    f"Received: {pair!r:.60}"
                 )
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
