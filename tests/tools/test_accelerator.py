@@ -110,3 +110,6 @@ def test_runs_without_tensorflow(tmp_path):
     lines = table("run", "--rounds", "2", "--peak-tflops", "1")
     assert [line.split(" | ")[2] for line in lines] == ["ours", "pytorch"]
     assert all(re.search(r"\d \(\d.*\) %", line) for line in lines)
+    systems = ["ours-forward", "transformers-forward"]
+    lines = table("run", "--rounds", "1", "--peak-tflops", "1", "--systems", *systems)
+    assert [line.split(" | ")[2] for line in lines] == systems

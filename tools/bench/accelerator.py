@@ -1,4 +1,4 @@
-"""Masked LM training on an accelerator: this package on JAX beside PyTorch.
+"""Masked LM training on an accelerator, and the encoder alone: this package on JAX beside PyTorch.
 
     PYTHONPATH=. python tools/bench/accelerator.py prepare --text wiki.txt --tokenizer vocabulary/ \\
         --out batches
@@ -7,7 +7,8 @@
 
 `prepare` needs TensorFlow. `run` and `analyze` need JAX, Keras and safetensors, `run` also PyTorch.
 All systems train on the same batches of packed rows in bfloat16; only real tokens count. Attention
-has no dropout, as in ModernBERT.
+has no dropout, as in ModernBERT. `--systems ours-forward transformers-forward` measure the encoder
+alone, without training.
 """
 
 import argparse
@@ -33,7 +34,7 @@ PEAKS = {
     "TPU v5": 197,
     "TPU v4": 275,
 }
-SYSTEMS = ("ours", "pytorch", "transformers")
+SYSTEMS = ("ours", "pytorch", "transformers", "ours-forward", "transformers-forward")
 _BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # 16,384 tokens, of the rows of each length
 
 
@@ -158,7 +159,8 @@ def _work(options):
     from keras_bert_impl import EncoderConfig
 
     config = EncoderConfig(**work["config"])
-    harness.serve(getattr(accelerator_systems, work["system"])(config, work["batches"]))
+    system = getattr(accelerator_systems, work["system"].replace("-", "_"))
+    harness.serve(system(config, work["batches"]))
 
 
 def _analyze(options):

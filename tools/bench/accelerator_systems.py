@@ -1,9 +1,10 @@
-"""The systems of accelerator.py: a training step of each library, as its users would write it.
+"""The systems of accelerator.py, written as users of each library would write them.
 
 A system is a function of (`EncoderConfig`, path of the batches) that returns the work to measure: a
 function that trains on every batch once and reports the real tokens, the last loss, the device and
 its peak memory. All compute in bfloat16 with float32 weights, and use dropout outside of attention,
-AdamW, and gradients clipped to a global norm of 1.
+AdamW, and gradients clipped to a global norm of 1. The systems whose name ends with `_forward` run
+the encoder on every batch instead, one after the other; weights of PyTorch are then bfloat16.
 """
 
 import numpy as np
@@ -49,17 +50,49 @@ def ours(config, path):
             inputs = {name: array[step] for name, array in features.items()}
             return inputs, {"masked_lm": labels[step]}, {"masked_lm": weights[step]}
 
-    model, data, device = _pretrainer(config), Batches(), jax.devices()[0]
-    rows, predictions = labels.shape[1:]
+    model, data = _pretrainer(config), Batches()
     flops = 3 * model.flops(features["token_ids"].shape[-1], weights.sum() / tokens)
 
     def work():
         loss = model.fit(data, shuffle=False, verbose=0).history["loss"][-1]
-        memory = (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
-        name = device.device_kind
-        return {"tokens": tokens, "loss": loss, "flops": flops, "device": name, "memory": memory}
+        return {"tokens": tokens, "loss": loss, "flops": flops} | _jax_device()
 
     return work
+
+
+def ours_forward(config, path):
+    """`Encoder` on JAX, compiled."""
+    import jax
+
+    from keras_bert_impl import Encoder
+    from keras_bert_impl.training.runs.flops import encoder_flops
+
+    features, _, _, tokens = _load(config, path)
+    encoder = Encoder(config, dtype="mixed_bfloat16")
+    groups = encoder.trainable_variables, encoder.non_trainable_variables
+    weights = tuple([variable.value for variable in group] for group in groups)
+    batches = [jax.device_put(ids) for ids in features["token_ids"]]
+    flops = encoder_flops(config, batches[0].shape[-1])
+
+    @jax.jit
+    def states(weights, ids):
+        outputs, _ = encoder.stateless_call(*weights, {"token_ids": ids})
+        return outputs["sequence_output"]
+
+    def work():
+        for ids in batches:
+            states(weights, ids).block_until_ready()
+        return {"tokens": tokens, "flops": flops} | _jax_device()
+
+    return work
+
+
+def _jax_device():
+    import jax
+
+    device = jax.devices()[0]
+    memory = (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
+    return {"device": device.device_kind, "memory": memory}
 
 
 def compiled_step(config, path):
@@ -104,12 +137,7 @@ def transformers(config, path):
     """`BertForMaskedLM` or `ModernBertForMaskedLM`, which do not separate the examples of a row."""
     import transformers as library
 
-    from keras_bert_impl.interop import huggingface_config
-
     features, labels, weights, tokens = _load(config, path)
-    given = dict(huggingface_config(config))
-    model_type = given.pop("model_type")
-    peer = library.AutoConfig.for_model(model_type, **given, attn_implementation="sdpa")
     per_token = np.full(features["token_ids"].shape, -100)
     slots = np.where(weights > 0, features["masked_positions"], 0)
     np.put_along_axis(per_token, slots, np.where(weights > 0, labels, -100), axis=-1)
@@ -118,14 +146,46 @@ def transformers(config, path):
         "attention_mask": np.minimum(features["example_ids"], 1),
         "labels": per_token,
     }
-    model = library.AutoModelForMaskedLM.from_config(peer)
+    model = library.AutoModelForMaskedLM.from_config(_transformers_config(config))
     return _train_pytorch(model, inputs, tokens, lambda outputs: outputs.loss)
+
+
+def transformers_forward(config, path):
+    """`BertModel` or `ModernBertModel`, compiled, its kernels started by CUDA graphs."""
+    import torch
+    import transformers as library
+
+    features, _, _, tokens = _load(config, path)
+    device = _torch_device()
+    model = library.AutoModel.from_config(_transformers_config(config))
+    forward = torch.compile(model.eval().to(device, torch.bfloat16), mode="reduce-overhead")
+    batches = torch.from_numpy(features["token_ids"]).long().to(device)
+
+    def work():
+        with torch.inference_mode():
+            for ids in batches:
+                forward(input_ids=ids)
+                if device == "cuda":
+                    torch.cuda.synchronize()
+        return {"tokens": tokens} | _torch_report(device)
+
+    return work
+
+
+def _transformers_config(config):
+    import transformers as library
+
+    from keras_bert_impl.interop import huggingface_config
+
+    given = dict(huggingface_config(config))
+    model_type = given.pop("model_type")
+    return library.AutoConfig.for_model(model_type, **given, attn_implementation="sdpa")
 
 
 def _train_pytorch(model, inputs, tokens, loss_of):
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = _torch_device()
     torch.set_float32_matmul_precision("high")
     model = model.train().to(device)
     optimizer = torch.optim.AdamW(
@@ -143,9 +203,20 @@ def _train_pytorch(model, inputs, tokens, loss_of):
             torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
             optimizer.step()
             optimizer.zero_grad()
-        on_gpu = device == "cuda"
-        name = torch.cuda.get_device_name() if on_gpu else "cpu"
-        memory = torch.cuda.max_memory_allocated() if on_gpu else 0
-        return {"tokens": tokens, "loss": loss.item(), "device": name, "memory": memory}
+        return {"tokens": tokens, "loss": loss.item()} | _torch_report(device)
 
     return work
+
+
+def _torch_device():
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _torch_report(device):
+    import torch
+
+    if device == "cpu":
+        return {"device": "cpu", "memory": 0}
+    return {"device": torch.cuda.get_device_name(), "memory": torch.cuda.max_memory_allocated()}
