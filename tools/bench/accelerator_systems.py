@@ -37,7 +37,6 @@ def _pretrainer(config):
 
 def ours(config, path):
     """`Pretrainer.fit` on JAX."""
-    import jax
     import keras
 
     features, labels, weights, tokens = _load(config, path)
