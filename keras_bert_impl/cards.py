@@ -117,9 +117,10 @@ def export_card(
 
 
 def _described(kind, config):
+    article = "An" if kind.strip("`")[0] in "AEIOU" else "A"
     return (
-        f"A {kind} on a {config.architecture} encoder with {config.num_layers} layers, hidden size "
-        f"{config.hidden_dim} and {config.num_parameters():,} parameters"
+        f"{article} {kind} on a {config.architecture} encoder with {config.num_layers} layers, "
+        f"hidden size {config.hidden_dim} and {config.num_parameters():,} parameters"
     )
 
 

@@ -21,12 +21,16 @@ from keras_bert_impl.interop import (
     write_keras_hub_preset,
     write_model_directory,
 )
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
+from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub, write_notes
 
+# Files of a model that are not written with every model.
+_KEPT = ("adapter_config.json", "model.safetensors.index.json")
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
 
@@ -75,6 +79,9 @@ def convert(
     tokenizer = read_tokenizer(model)
     if tokenizer is None:
         _log.warning("%s: there is no tokenizer to convert", model.path)
+    check_target(target, model)
+    if form != "huggingface" and read_sentence_settings(model.task_path):
+        _log.warning("%s: not converted: pooling and normalization of texts", model.path)
     with replace_directory(target) as temporary:
         if form == "keras_hub":
             theirs = tokenizer and to_keras_hub(tokenizer, config.architecture)
@@ -87,8 +94,20 @@ def convert(
                 tokenizer.save_pretrained(temporary)
         else:
             write_model(temporary, described, tensors, tokenizer)
-        _compare(tensors, open_model(temporary))
+            copy_sentence_settings(model, temporary, config)
+        _compare(tensors, config, open_model(temporary))
     return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def check_target(target: str | Path, model: ModelSource) -> None:
+    """Raises an `InputError` if a directory keeps files that do not describe this model."""
+    kept = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
+    found = [name for name in kept if (Path(target) / name).exists()]
+    if found:
+        raise InputError(
+            f"{target} already has {listed(found)}, which would describe another model than the "
+            "new files; give a new folder."
+        )
 
 
 def read_tokenizer(model: ModelSource) -> Tokenizer | None:
@@ -141,9 +160,12 @@ def _in_whole(variable, layers):
     return f"layer_{layers[int(found[1])]}/{variable[found.end() :]}"
 
 
-def _compare(tensors, written):
-    """Raises an `InputError` if a written tensor differs from the source."""
-    read_encoder_config(written)
+def _compare(tensors, config, written):
+    """Raises an `InputError` if a written tensor or setting differs from the source."""
+    again = read_encoder_config(written).to_dict()
+    for name, value in config.to_dict().items():
+        if again[name] != value:
+            raise InputError(f"this format cannot express {name}={value}; nothing was written.")
     for name, array in tensors.items():
         again = written.read(name)
         if again is None or not np.array_equal(array, again, equal_nan=True):

@@ -7,8 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.conversion.formats import read_tensors, read_tokenizer, write_model
+from keras_bert_impl.conversion.formats import (
+    check_target,
+    read_tensors,
+    read_tokenizer,
+    write_model,
+)
 from keras_bert_impl.interop import huggingface_config, open_model, read_encoder_config
+from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.settings import check
@@ -46,8 +52,10 @@ def student_of(
     ours, theirs = huggingface_config(smaller), huggingface_config(config)
     described = theirs | model.config | {k: v for k, v in ours.items() if theirs[k] != v}
     tensors, tokenizer = read_tensors(model, config, chosen), read_tokenizer(model)
+    check_target(directory, model)
     with replace_directory(directory) as temporary:
         write_model(temporary, described, tensors, tokenizer)
+        copy_sentence_settings(model, temporary, smaller)
     return chosen
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.conversion.formats import read_tensors, write_model
+from keras_bert_impl.conversion.formats import check_target, read_tensors, write_model
 from keras_bert_impl.interop import (
     all_tensors,
     huggingface_config,
     open_model,
     read_encoder_config,
 )
+from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.settings import PositiveInt, check
@@ -123,8 +124,10 @@ def _write(target, model, tokenizer, larger, old_ids):
             tensors[key] = _with_means(array, tokenizer.vocabulary_size, old_ids, size)
     described = model.config | huggingface_config(dataclasses.replace(config, vocabulary_size=size))
     described["architectures"] = model.config.get("architectures", described["architectures"])
+    check_target(target, model)
     with replace_directory(target) as temporary:
         write_model(temporary, described, tensors, larger)
+        copy_sentence_settings(model, temporary, config)
 
 
 def _with_means(array, first, old_ids, size):

@@ -81,8 +81,11 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
             raise InputError(f"{name} is a directory; revision is only for models on a hub.")
         return functools.partial(_recovered, path)
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
-        is_file = os.path.exists(path)
-        what = "is a file; give the directory it is in" if is_file else "does not exist"
+        what = (
+            "is a file; give the directory it is in" if os.path.exists(path) else "does not exist"
+        )
+        if os.path.isfile(path) and path.endswith(".keras"):
+            what = f"is a file of Keras: write keras.models.load_model({name!r})"
         raise InputError(f"{name!r} {what}.")
     if name in MODELS:
         return _hugging_face(MODELS[name].hub, revision)

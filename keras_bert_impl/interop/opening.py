@@ -50,7 +50,7 @@ def open_model(
     if not file.exists():
         if is_google_checkpoint(path):
             return ModelSource(path, *open_google_checkpoint(path, generator))
-        raise InputError(f"{encoder} has no config.json.")
+        raise InputError(f"{encoder} has no config.json.{_hint(encoder)}")
     config = read_json(file)
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
@@ -68,6 +68,15 @@ def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None 
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(array.view("uint8").data if array.ndim else array.tobytes())
     return digest.hexdigest()
+
+
+def _hint(path: Path) -> str:
+    """Returns what to give instead of a directory that is not a model's."""
+    if (path / "model" / "config.json").exists():
+        return f" It is a run: give {path / 'model'}."
+    if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
+        return " It is an export: give the run or the model that it was made from."
+    return ""
 
 
 def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:

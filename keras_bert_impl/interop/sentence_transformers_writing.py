@@ -5,11 +5,36 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.hub.contents import SENTENCE_ENCODER, SENTENCE_SETTINGS
 from keras_bert_impl.interop.directory import write_json, write_tensors
-from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, CONCATENATION, POOLINGS
+from keras_bert_impl.interop.sentence_transformers import (
+    ACTIVATIONS,
+    CONCATENATION,
+    POOLINGS,
+    read_projections,
+    read_sentence_settings,
+)
+from keras_bert_impl.interop.source import ModelSource
 
 _LIBRARY = "sentence_transformers.models."
+
+
+def copy_sentence_settings(source: ModelSource, directory: Path, config: EncoderConfig) -> None:
+    """Copies the pooling, normalization and prompts of a text embedder, if the source is one.
+
+    Args:
+        source: model that was opened.
+        directory: model directory to write into.
+        config: of the encoder in `directory`.
+    """
+    settings = read_sentence_settings(source.task_path)
+    if settings:
+        settings.setdefault("max_length", config.max_length)
+        projections = read_projections(source.task_path)
+        write_sentence_settings(
+            directory, settings, projections, config.num_layers, config.hidden_dim
+        )
 
 
 def write_sentence_settings(

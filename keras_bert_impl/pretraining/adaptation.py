@@ -9,8 +9,7 @@ from typing import Any
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
-from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
+from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.reading import read_json
@@ -121,13 +120,7 @@ def adapt(
             **dataclasses.asdict(run_settings),
         )
     remove_checkpoints(adapted.parent)
-    of_sentences = read_sentence_settings(source.task_path)
-    if of_sentences:  # pooling and normalization of a text embedder
-        of_sentences.setdefault("max_length", config.max_length)
-        projections = read_projections(source.task_path)
-        write_sentence_settings(
-            adapted, of_sentences, projections, config.num_layers, config.hidden_dim
-        )
+    copy_sentence_settings(source, adapted, config)
     return adapted
 
 

@@ -1,6 +1,7 @@
 """Settings of pre-training. Imports nothing heavy, so that command-line help is fast."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Sequence
 from typing import Annotated
@@ -27,6 +28,7 @@ TEXT_FORMATS = ("auto", "sentences", "wikiextractor", "jsonl", "files")  # for `
 RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # for `prepare`
 MaskSplit = tuple[Share, ...]
 MASK_UNITS = ("token", "word", "ngram", "span")
+_MASK_SETTINGS = ("mask_unit", "mask_rate", "mask_split", "max_predictions", "dupe_factor")
 RowLength = Annotated[int, Range(least=8)]  # tokens of a row of records
 # Objective of `prepare` -> the pre-training objectives that the records have labels for.
 RECORDS_OBJECTIVES = {
@@ -97,8 +99,8 @@ class PretrainSettings:
         max_predictions: Maximum predictions per example. None for no limit.
         dupe_factor: Number of static masks per row, used in turn. With records from
             `prepare --passes`, 1 does what BERT's script does. None for new masks in each epoch.
-        generator: Published name or `config.json` of the generator of `replaced_token`. None for a quarter of the model's width, or for the generator in a
-            model directory.
+        generator: Published name or `config.json` of the generator of `replaced_token`. None for a
+            quarter of the model's width, or for the generator in a model directory.
         accumulation_steps: Micro-batches per replica and step.
         remat: Recompute activations in the backward pass instead of keeping them. This is
             activation checkpointing, layer by layer.
@@ -179,6 +181,7 @@ class PretrainSettings:
         self._check_schedule()
         self._check_stages()
         self._check_teacher()
+        self._check_unused()
         check_mask_split(self.mask_split)
         if self.evaluate_every is not None and self.evaluate_every % self.report_every:
             raise InputError(
@@ -257,6 +260,36 @@ class PretrainSettings:
                 f"teacher is only for the objectives {' and '.join(DISTILLATIONS)}. "
                 f"Received: teacher={self.teacher}, objectives={list(self.objectives or ())}"
             )
+
+    def _check_unused(self):
+        """Raises `InputError` for settings that the others leave without effect."""
+        objectives = list(self.objectives or ())
+        if self.generator is not None and "replaced_token" not in objectives:
+            raise InputError(
+                "generator is only for the objective replaced_token; use that, or set "
+                f"generator=null. Received: generator={self.generator}, objectives={objectives}"
+            )
+        changed = [name for name in _MASK_SETTINGS if getattr(self, name) != _default(name)]
+        if changed and objectives and not set(objectives) & set(MASKED_OBJECTIVES):
+            raise InputError(
+                f"nothing is masked with objectives={objectives}; use one of "
+                f"{', '.join(MASKED_OBJECTIVES)}, or set {' '.join(map(_assigned, changed))}."
+            )
+        if self.long_records is None and self.long_part != _default("long_part"):
+            raise InputError(
+                "long_part is only with long_records; pass long_records=DIR, or set "
+                f"{_assigned('long_part')}. Received: long_part={self.long_part}"
+            )
+
+
+def _default(name):
+    return getattr(PretrainSettings, name)
+
+
+def _assigned(name):
+    """Returns `name=default` as written on the command line, such as `max_predictions=null`."""
+    value = json.dumps(_default(name), separators=(",", ":")).strip('"')
+    return f"{name}={value}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
 from keras_bert_impl.serving.inference import for_inference
 from keras_bert_impl.serving.signatures import Signatures
+from keras_bert_impl.serving.target import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
 from keras_bert_impl.serving.warmup import write_warmup
 
 
@@ -40,6 +41,10 @@ def export_saved_model(
         name: model name. Default: the name of the directory.
         run: run directory, whose scores and settings go into the model card.
 
+    Raises:
+        InputError: the directory has files of these names that no export has written, or the
+            backend of Keras is not TensorFlow.
+
     Example:
         from keras_bert_impl.serving import export_saved_model
         export_saved_model(classifier.signatures(), "exported")
@@ -51,6 +56,7 @@ def export_saved_model(
             "a SavedModel is written on the TensorFlow backend of Keras: call model.export(...), "
             "which starts a process with it, or set KERAS_BACKEND=tensorflow."
         )
+    check_target(directory, SAVED_MODEL_ENTRIES)
     name = name or Path(directory).absolute().name
     module = tf.Module()
     with for_inference(signatures.model) as variables:
@@ -62,7 +68,7 @@ def export_saved_model(
         extra = temporary / "assets.extra"
         extra.mkdir()
         write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
-        signatures.tokenizer.save_pretrained(extra / "tokenizer")
+        save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
         labels = getattr(signatures.model, "labels", None)
         if labels:
             text = json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n"

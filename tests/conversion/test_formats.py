@@ -1,5 +1,6 @@
 """Conversion between formats and back: bit-identical, with heads and tokenizer."""
 
+import dataclasses
 import json
 
 import keras_hub
@@ -12,12 +13,15 @@ import transformers
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.conversion.formats import convert
+from keras_bert_impl.conversion.students import student_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks import TextClassifier, TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.interop.google_models import unpacked
 from tests.interop.parity import random_original
 from tests.interop.test_architectures import CASES, original
+from tests.tasks import helpers
 
 WORDS = [f"word{number}" for number in range(48)]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -142,3 +146,45 @@ def test_rejects_bad_input(theirs, tmp_path, capsys, arguments, message):
     assert main(command) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "ours").exists()
+
+
+def test_to_google_and_back_keeps_a_head_s_kind_and_names(tmp_path):
+    model = helpers.classifier(problem_type="multi_label_classification", max_length=12)
+    model.save_pretrained(tmp_path / "theirs")
+    convert(tmp_path / "theirs", tmp_path / "google", "google")
+    convert(tmp_path / "google", tmp_path / "ours")
+    expected = model.predict(["good film", "bad"], verbose=0)
+    for name in ("google", "ours"):
+        again = TextClassifier.from_pretrained(tmp_path / name)
+        assert again.problem_type == model.problem_type and again.labels == model.labels
+        assert again.max_length == 12
+        np.testing.assert_allclose(again.predict(["good film", "bad"], verbose=0), expected)
+
+
+def test_refuses_a_setting_that_the_format_cannot_express(tmp_path):
+    config = dataclasses.replace(helpers.encoder().config, layer_norm_epsilon=1e-3)
+    Encoder(config).save_pretrained(tmp_path / "theirs")
+    with pytest.raises(InputError, match="cannot express layer_norm_epsilon=0.001"):
+        convert(tmp_path / "theirs", tmp_path / "google", "google")
+    assert not (tmp_path / "google").exists()
+
+
+def test_keeps_the_pooling_of_an_embedder(tmp_path, caplog):
+    model = TextEmbedder(helpers.encoder(), helpers.tokenizer(), pooling="cls", normalize=True)
+    model.save_pretrained(tmp_path / "theirs")
+    expected = model.encode(["good film", "bad"])
+    convert(tmp_path / "theirs", tmp_path / "ours")
+    convert(tmp_path / "theirs", tmp_path / "ours")  # once more, over its own files
+    student_of(tmp_path / "theirs", tmp_path / "student", model.encoder.config.num_layers)
+    for name in ("ours", "student"):
+        again = TextEmbedder.from_pretrained(tmp_path / name)
+        np.testing.assert_array_equal(again.encode(["good film", "bad"]), expected)
+    assert "not converted" not in caplog.text
+    convert(tmp_path / "theirs", tmp_path / "google", "google")
+    assert "not converted: pooling and normalization" in caplog.text
+
+
+def test_refuses_a_folder_with_files_of_another_model(theirs, tmp_path):
+    (tmp_path / "modules.json").write_text("[]")
+    with pytest.raises(InputError, match="already has 'modules.json', which would describe"):
+        convert(theirs, tmp_path)

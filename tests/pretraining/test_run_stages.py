@@ -100,14 +100,14 @@ def test_a_plan_has_every_step_and_row_once(seed):
     draw = np.random.default_rng(seed)
     total, every = int(draw.integers(20, 500)), int(draw.integers(1, 200))
     doublings = int(draw.integers(0, 4))
+    longer = {"long_records": "long", "long_part": float(draw.uniform(0.01, 0.5))}
     settings = PretrainSettings(
         total_steps=total,
         report_every=every,
         batch_size=16,
         first_batch_size=16 >> doublings,
         ramp_steps=int(draw.integers(doublings, total)) if doublings else 0,
-        long_records="long" if draw.random() < 0.5 else None,
-        long_part=float(draw.uniform(0.01, 0.5)),
+        **longer if draw.random() < 0.5 else {},
     )
     found = plan("short", settings)
     step, rows, ends = 0, {"short": 0, "long": 0}, set()

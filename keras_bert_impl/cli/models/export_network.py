@@ -69,6 +69,10 @@ def run(arguments: Namespace, model: Any) -> None:
     if arguments.calibrate:
         lines = read_lines(Path(arguments.calibrate))
         settings["calibration"] = [text for _, text in lines if text.strip()]
+    if not hasattr(model, "tokenizer"):  # an encoder
+        from keras_bert_impl.tasks.runs.served import tokenizer_of
+
+        settings["tokenizer"] = tokenizer_of(arguments.model)
     if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(points, examples=examples)

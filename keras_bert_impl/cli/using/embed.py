@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_dtype, positive_int, say
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE, PATH
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
@@ -69,6 +70,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="number of texts in a batch",
     )
     add_dtype(group)
+
+
+def check(arguments: Namespace) -> None:
+    """Checks the output, before TensorFlow is imported."""
+    if not arguments.out.endswith((".npy", ".parquet")):
+        raise InputError(f"{arguments.out}: the name must end in .npy or .parquet.")
 
 
 def run(arguments: Namespace) -> None:

@@ -82,7 +82,7 @@ def huggingface_settings(
     head = _head(model_type, tensors.header)
     if head == "classifier":
         settings["num_labels"] = _size(tensors, "classifier.weight", 0)[0]
-    settings["architectures"] = [LAYOUTS[model_type].classes[head]]
+    settings.setdefault("architectures", [LAYOUTS[model_type].classes[head]])
     return settings | {"model_type": model_type}
 
 

@@ -159,9 +159,11 @@ def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
     if kind.has_segments and not config.num_segments:
         lost.append("num_segments")
     if lost:
+        command = f", or add --activation {there['activation']} to keras-bert convert"
         raise InputError(
             f"KerasHub's {kind.backbone} does not support {_listed(lost, fields)}. To use "
-            f"{_listed(lost, there)} instead, pass it to Encoder.from_pretrained."
+            f"{_listed(lost, there)} instead, pass it to Encoder.from_pretrained"
+            f"{command if lost == ['activation'] else ''}."
         )
     return kind, arguments
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import suffix_of
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
@@ -23,6 +24,7 @@ _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is not text and would fill th
 _READ_AT_ONCE = 1 << 20  # bytes
 _DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
+_MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -68,8 +70,8 @@ def read_documents(
 
     `auto` detects the format from the first bytes of each file: `<doc` is `wikiextractor` and `{"`
     is `jsonl`. Any other file is `files` if found in a folder and `sentences` if named directly.
-    Files compressed with gzip, xz or bzip2 are decompressed. Folders are walked in sorted order,
-    without hidden files.
+    Tables, by their names `.csv` and `.tsv`, are refused. Files compressed with gzip, xz or bzip2
+    are decompressed. Folders are walked in sorted order, without hidden files.
 
     Args:
         paths: one or several files, folders (also on a bucket, `gs://bucket/corpus`) and
@@ -83,7 +85,8 @@ def read_documents(
     Raises:
         InputError: immediately for a path that does not exist. While iterating, with file and line,
             for a file that is binary, truncated or not UTF-8, a broken JSON line or a missing
-            field; and at the end if there was no text at all.
+            field; with the file for a table or JSON on several lines; and at the end if there was
+            no text at all.
 
     Example:
         from keras_bert_impl.pretraining import read_documents
@@ -144,25 +147,37 @@ def _files(name, format):
         return
     inside = _place(name).files_in(name)
     if inside is None:
-        yield name, _detect(name, "sentences") if format == "auto" else format
-        return
-    for path in sorted(inside):
-        if not any(part.startswith(".") for part in path.parts):
-            path = os.path.join(name, path)
-            yield path, _detect(path, "files") if format == "auto" else format
+        paths, otherwise = [name], "sentences"
+    else:
+        shown = [path for path in sorted(inside) if not any(p.startswith(".") for p in path.parts)]
+        paths, otherwise = [os.path.join(name, path) for path in shown], "files"
+    if format == "auto":
+        _refuse_tables(paths)
+    for path in paths:
+        yield path, _detect(path, otherwise) if format == "auto" else format
+
+
+def _refuse_tables(paths):
+    for path in paths:
+        if suffix_of(path) in (".csv", ".tsv"):
+            raise InputError(
+                f"{path} is a table; write its text column to a .jsonl or .txt file. If each of its "
+                "lines is a text, rename it to .txt, or give --format sentences to prepare or vocab."
+            )
 
 
 def _detect(path, otherwise):
     start = ""
     for _, line in _lines(path):
-        start += line.strip()
-        if start not in ("", "["):
+        start = f"{start}\n{line.strip()}".strip()
+        if start not in ("", "[", "{"):
             break
     if start.startswith("<doc"):
         return "wikiextractor"
-    if re.match(r'\[\s*\{\s*("|$)', start):
+    if _MANY_LINED_JSON.match(start):
+        found = "array" if start.startswith("[") else "object on several lines"
         raise InputError(
-            f"{path} is a JSON array; write one object per line (.jsonl), or pass the texts "
+            f"{path} is a JSON {found}; write one object per line (.jsonl), or pass the texts "
             "themselves."
         )
     return "jsonl" if re.match(r'\{\s*"', start) else otherwise

@@ -34,7 +34,8 @@ def export_litert(
         directory: written to a temporary folder and renamed.
         precision: `"fp32"`; `"fp16"`: 16-bit weights, 32-bit computation; or `"int8"`: 8-bit
             weights, with activation scales computed at run time.
-        **how: `texts`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
+        **how: `texts`, `measure`, `max_drop`, `run`, `tokenizer`; see `export_network`, also for
+            errors.
 
     Example:
         from keras_bert_impl.serving.litert import export_litert

@@ -16,6 +16,7 @@ def model_card(
     use: str,
     check: str,
     run: str | Path | None = None,
+    has_tokenizer: bool = True,
 ) -> str:
     """Returns the text of a model card, in Markdown.
 
@@ -25,11 +26,13 @@ def model_card(
         use: lines of Python that load the files.
         check: what the comparison with the model found.
         run: run directory, if there is one.
+        has_tokenizer: whether the folder has the tokenizer's files.
     """
+    made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
     sections = [
         "## Use",
-        "The inputs are token ids, `[batch, length]` of any size, which the tokenizer in this folder "
-        f"makes. In Python:\n\n```python\n{use}```",
+        f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
+        f"```python\n{use}```",
         "## Check",
         check,
     ]

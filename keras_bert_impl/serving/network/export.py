@@ -15,6 +15,8 @@ from keras_bert_impl.serving.check import check_drop
 from keras_bert_impl.serving.network.card import model_card
 from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.proof import answered_by, features_of, relative_difference
+from keras_bert_impl.serving.target import NETWORK_ENTRIES, check_target, save_tokenizer
+from keras_bert_impl.tokenizers import Tokenizer
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits, float16 has 11 and bfloat16 8, some of which are lost in the sums of a deep
@@ -70,6 +72,7 @@ def export_network(
     measure: Callable[[keras.Model], float] | None = None,
     max_drop: float | None = None,
     run: str | Path | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Report:
     """Writes the network of a model, with the tokenizer and `config.json` as in a model directory.
 
@@ -87,13 +90,16 @@ def export_network(
         measure: function of a task model that returns its score in points, higher is better.
         max_drop: maximum drop of the score in points.
         run: run directory, whose scores and settings go into the model card.
+        tokenizer: tokenizer of an encoder. Default: that of the model, if it has one.
 
     Raises:
-        InputError: a model that the format does not support, incompatible arguments, outputs that
+        InputError: a directory that is not an export, a model that the format does not support, incompatible arguments, outputs that
             differ too much from the model's, or a score that drops by more than `max_drop`.
     """
     _check(precision, file_format.precisions, calibration, measure, max_drop)
+    check_target(directory, NETWORK_ENTRIES)
     network = network_of(model)
+    tokenizer = tokenizer or getattr(model, "tokenizer", None)
     with replace_directory(directory) as temporary:
         file_format.write(model, temporary, precision, _batches(model, calibration))
         session = file_format.session(temporary, encoder_of(model).config)
@@ -103,7 +109,7 @@ def export_network(
         if measure is not None:
             before, after = _measure(session, model, measure, max_drop)
         size = sum(file.stat().st_size for file in temporary.iterdir())
-        _write_more(model, temporary)
+        _write_more(model, tokenizer, temporary)
         report = Report(difference, before, after, size)
         card = model_card(
             model,
@@ -112,6 +118,7 @@ def export_network(
             file_format.use,
             _check_in_words(report),
             run,
+            has_tokenizer=tokenizer is not None,
         )
         save_card(card, temporary, directory)
     return report
@@ -166,14 +173,14 @@ def _check_in_words(report):
     return text
 
 
-def _write_more(model, directory):
+def _write_more(model, tokenizer, directory):
     if hasattr(model, "file_config"):
         content = model.file_config()
     else:
         content = huggingface_config(encoder_of(model).config, getattr(model, "head", None))
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     (directory / "config.json").write_text(text, encoding="utf-8")
-    if hasattr(model, "tokenizer"):
-        model.tokenizer.save_pretrained(directory)
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, model, directory)
     if hasattr(model, "save_more"):
         model.save_more(directory)

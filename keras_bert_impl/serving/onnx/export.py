@@ -36,7 +36,8 @@ def export_onnx(
             multiplied in 8 bits. With `calibration`, only standard operators are used; without,
             activation scales are computed at run time.
         fused: whether to use operators of ONNX Runtime; see `write_graph`.
-        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
+        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`, `tokenizer`; see
+            `export_network`, also for errors.
 
     Example:
         from keras_bert_impl.serving.onnx import export_onnx

@@ -44,7 +44,8 @@ def export_openvino(
             16-bit weights; or `"int8"`: 8-bit weights of dense layers and embeddings. With
             `calibration`, NNCF also quantizes the activations of matrix products to 8 bits, with
             scales computed from the texts.
-        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`; see `export_network`, also for errors.
+        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`, `tokenizer`; see
+            `export_network`, also for errors.
 
     Example:
         from keras_bert_impl.serving.openvino import export_openvino

@@ -246,7 +246,7 @@ class ModelServer:
         too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise ApiError("Compressed requests are not supported.", status=415)
-        if int(request.headers.get("content-length", 0)) > limit:
+        if (length := int(request.headers.get("content-length", 0))) > 16 * limit:
             raise too_large
         parts: list[bytes] = []
         size = 0
@@ -254,6 +254,8 @@ class ModelServer:
         async def read():
             nonlocal size
             async for part in request.stream():
+                if length > limit:  # not kept: many clients read no answer before all is sent
+                    continue
                 parts.append(part)
                 size += len(part)
                 self._held += len(part)
@@ -261,6 +263,8 @@ class ModelServer:
                     raise too_large
                 if self._held > 16 * limit:
                     raise ApiError("The server is busy: it holds too many bytes.", "UNAVAILABLE")
+            if length > limit:
+                raise too_large
 
         try:
             await asyncio.wait_for(read(), self.limits.client_seconds)
@@ -312,9 +316,7 @@ class _Metrics:
         )
         self.queue = prometheus.Gauge("queue_length", "Requests that wait.", **to_all)
         version = prometheus.Gauge("model_version", "Version that is served.", ["model"], **to_all)
-        version.labels(versions.name).set_function(
-            lambda: versions.current.version if versions.current else 0
-        )
+        version.labels(versions.name).set_function(lambda: getattr(versions.current, "version", 0))
 
     def count(self, method: str, status: int | str, seconds: float) -> None:
         """Counts an answered request: its HTTP status, or its code of gRPC."""

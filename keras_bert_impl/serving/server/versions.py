@@ -39,8 +39,19 @@ class Folder:
         if not self.versions():
             raise InputError(
                 f"{path} has no SavedModel: neither {_GRAPH} nor a numbered folder with one, "
-                f"such as {path}/1/{_GRAPH}. `keras-bert export --out {path}` writes it."
+                f"such as {path}/1/{_GRAPH}. {self._hint()}"
             )
+
+    def _hint(self):
+        """Returns the command that writes a folder to serve, or the folder that was meant."""
+        inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
+        if inside:
+            return f"Do you mean {inside[0].parent}?"
+        if (self.path / "model").is_dir():
+            model, out = self.path, f"models/{self.path.name}"
+        else:
+            model, out = "RUN", self.path
+        return f"`keras-bert export --model {model} --out {out}` writes it."
 
     def versions(self) -> list[tuple[int, Path]]:
         """Returns (number, SavedModel) of each version, newest first."""

@@ -19,6 +19,7 @@ from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
 
+_OTHER_SUFFIXES = {".onnx": "onnx", ".tflite": "litert", ".xml": "openvino"}
 _REQUEST, _WEIGHTS = "request.json", "model.weights.h5"
 _BAD_INPUT = 2  # exit status after an `InputError`
 
@@ -36,6 +37,12 @@ def export_model(
     """
     if format != SAVED_MODEL and ids_only:
         raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
+    suffix = Path(filepath).suffix
+    if format == SAVED_MODEL and suffix in _OTHER_SUFFIXES:
+        raise InputError(
+            f"{filepath} would be a SavedModel: write export({os.fspath(filepath)!r}, "
+            f"format={_OTHER_SUFFIXES[suffix]!r})."
+        )
     unknown = [name for name in settings if name not in model.signature_settings]
     if format == SAVED_MODEL and unknown:
         raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(unknown)}.")

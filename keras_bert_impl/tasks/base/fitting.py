@@ -74,6 +74,7 @@ def fit_arguments(
         InputError: an argument is invalid.
     """
     callbacks = _checked_callbacks(callbacks, model.optimizer)
+    check_frozen_layers(model)
     first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
     validation_steps = sizes.validation_steps
     if is_batched(x):
@@ -144,6 +145,21 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
                 "schedule. Write compile(optimizer=AdamW(3e-5)), with a constant rate, first."
             )
     return callbacks
+
+
+def check_frozen_layers(model: Any) -> None:
+    """Raises if training would not follow a change of `trainable`, since its graph is traced.
+
+    With the default optimizer, `fit` compiles the model again.
+    """
+    if model.uses_default_optimizer:
+        return
+    if model.train_function is None:
+        model.note_trained_variables()
+    elif model.trains_other_variables:
+        raise InputError(
+            "layers were frozen or unfrozen after training: call compile(...) again before fit."
+        )
 
 
 def _restart_schedule(model, steps, epochs):

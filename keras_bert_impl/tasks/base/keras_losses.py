@@ -7,17 +7,20 @@ Shape legend: ... = batch, followed by a second dimension for words or spans.
 """
 
 import dataclasses
-import difflib
-import functools
 import inspect
-import re
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.loss_arguments import (
+    as_loss,
+    as_metric,
+    parts,
+    snake_case,
+    valid_name,
+)
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 
 _NUMBERS = {  # expect class indices as labels
@@ -41,6 +44,10 @@ _BINARY = _SIGMOID_LOSSES | set(
 )
 _ONE_HOT = {"categorical_accuracy", "categorical_hinge", "top_k_categorical_accuracy"}
 _ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | _ONE_HOT
+_MEANS = set(  # over all classes
+    "mean_squared_error mean_absolute_error mean_absolute_percentage_error "
+    "mean_squared_logarithmic_error huber log_cosh poisson".split()
+)
 _BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
 _OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
@@ -137,18 +144,19 @@ class TaskLoss(keras.losses.Loss):
     """
 
     def __init__(self, loss: Any, outputs: Outputs) -> None:
-        loss = _as_loss(loss, outputs)
+        loss = as_loss(loss, outputs.problem_type == MULTI)
         name = _keras_name(loss)
         _check(name, outputs, "loss")
         if name in _SIGMOID_LOSSES and outputs.problem_type == SINGLE and not outputs.is_binary:
             raise _refusal(name, outputs, "loss")
+        _check_ignores_padding(loss, name, outputs)
         stable = _SIGMOID_LOSSES if outputs.problem_type == MULTI else _SOFTMAX_LOSSES
         if outputs.is_binary:
             stable = stable | _SIGMOID_LOSSES
         if name in stable and _is_of_keras(type(loss)):
             # Same value, but with a gradient where the probability of a class rounds to 0 or 1.
             loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
-        super().__init__(name=loss.name, reduction=loss.reduction)
+        super().__init__(name=valid_name(loss.name), reduction=loss.reduction)
         self._loss = loss
         self._view = _view(loss, name, outputs)
 
@@ -174,7 +182,7 @@ class TaskMetric(keras.metrics.Metric):
     """
 
     def __init__(self, metric: Any, outputs: Outputs) -> None:
-        metric = _as_metric(metric, outputs)
+        metric = as_metric(metric, lambda: _default_accuracy(outputs))
         name = _keras_name(metric)
         _check(name, outputs, "metric")
         super().__init__(name=metric.name, dtype=metric.dtype)
@@ -207,55 +215,7 @@ def as_list(metrics: Any) -> list:
     return [metric for given in metrics for metric in as_list(given)]
 
 
-# === What a user gives ===
-
-
-def _as_loss(loss, outputs):
-    """Converts anything that `compile` accepts as a loss to a `keras.losses.Loss`."""
-    if isinstance(loss, (list, tuple)) and len(loss) == 1:
-        loss = loss[0]
-    if isinstance(loss, (dict, list, tuple)):
-        raise InputError("the model has one output: pass one loss.")
-    if isinstance(loss, str):
-        if loss.lower() in ("crossentropy", "ce"):
-            is_binary = outputs.problem_type == MULTI
-            loss = "binary_crossentropy" if is_binary else "sparse_categorical_crossentropy"
-        loss = _named(keras.losses, loss, "loss")
-    if inspect.isclass(loss):
-        loss = loss()
-    if isinstance(loss, keras.losses.Loss):
-        return loss
-    if not callable(loss):
-        raise InputError(f"loss must be a name, a function or a keras.losses.Loss, not {loss!r}.")
-    function, settings = _parts(loss)
-    own_class = _class_of(keras.losses, function)
-    return own_class(**settings) if own_class else _FunctionLoss(loss)
-
-
-def _as_metric(metric, outputs):
-    """Converts anything that `compile` accepts as a metric to a `keras.metrics.Metric`."""
-    name = None
-    if isinstance(metric, str):
-        name = metric
-        is_accuracy = name in ("accuracy", "acc")
-        metric = (
-            _default_accuracy(outputs) if is_accuracy else _named(keras.metrics, name, "metric")
-        )
-    if inspect.isclass(metric):
-        metric = metric()
-    if not isinstance(metric, keras.metrics.Metric):
-        if not callable(metric):
-            raise InputError(
-                f"a metric must be a name, a function or a keras.metrics.Metric, not {metric!r}."
-            )
-        function, settings = _parts(metric)
-        own_class = _class_of(keras.metrics, function)
-        label = getattr(function, "__name__", type(function).__name__)
-        metric = own_class(**settings) if own_class else _FunctionMetric(metric, name=label)
-        name = name or label
-    if name is not None:
-        metric.name = name
-    return metric
+# === What it expects ===
 
 
 def _default_accuracy(outputs):
@@ -264,56 +224,6 @@ def _default_accuracy(outputs):
     if outputs.problem_type == MULTI:
         return keras.metrics.BinaryAccuracy()
     return keras.metrics.SparseCategoricalAccuracy()
-
-
-class _FunctionLoss(keras.losses.Loss):
-    """Per-example loss computed by a function of labels and predictions."""
-
-    def __init__(self, function: Callable) -> None:
-        super().__init__(name=getattr(_parts(function)[0], "__name__", "loss"))
-        self.function = function
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        return self.function(y_true, y_pred)
-
-
-class _FunctionMetric(keras.metrics.MeanMetricWrapper):
-    """Mean of a function of labels and predictions."""
-
-    def __init__(self, function: Callable, name: str) -> None:
-        super().__init__(function, name=name)
-        self.function = function
-
-
-def _named(module, name, what):
-    """Looks up a Keras loss or metric by name."""
-    classes = {_snake(key): value for key, value in vars(module).items() if inspect.isclass(value)}
-    try:
-        return classes.get(name) or module.get(name)
-    except ValueError as error:
-        close = difflib.get_close_matches(name.lower(), classes, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"there is no {what} {name!r}.{hint}") from error
-
-
-def _parts(function):
-    """Splits a `functools.partial` into (function, settings); else returns (function, {})."""
-    if isinstance(function, functools.partial) and not function.args:
-        return function.func, function.keywords
-    return function, {}
-
-
-def _class_of(module, function):
-    """Returns the Keras class that corresponds to a Keras function, or None."""
-    name = getattr(function, "__name__", "")
-    if getattr(module, name, None) is not function:
-        return None
-    return next(
-        (c for k, c in vars(module).items() if _snake(k) == name and c is not function), None
-    )
-
-
-# === What it expects ===
 
 
 def _view(given, name, outputs):
@@ -338,7 +248,7 @@ def _keras_name(given):
     """Returns the Keras name of a loss or metric, such as `"auc"`; None for a user-defined one."""
     for cls in type(given).__mro__:
         if _is_of_keras(cls):
-            name = _snake(cls.__name__)
+            name = snake_case(cls.__name__)
             return None if name in _BASES else name
     return None
 
@@ -350,7 +260,7 @@ def _is_of_keras(cls):
 def _takes_logits(given):
     function = getattr(given, "function", None)
     if function is not None:
-        function, settings = _parts(function)
+        function, settings = parts(function)
         if "from_logits" in settings:
             return bool(settings["from_logits"])
         if getattr(function, "from_logits", False):
@@ -369,11 +279,30 @@ def _check(name, outputs, what):
         raise _refusal(name, outputs, what)
 
 
+def _check_ignores_padding(loss, name, outputs):
+    """Raises for a loss over all classes if their number differs between the rows of a batch."""
+    if outputs.num_classes is not None or outputs.problem_type != SINGLE:
+        return
+    smooths = bool(getattr(loss, "label_smoothing", 0) or _settings(loss).get("label_smoothing"))
+    if smooths or name in _MEANS:
+        what = f"the loss {name!r}" + (" with label smoothing" if smooths else "")
+        line = _WRITE[SINGLE][0]
+        raise InputError(
+            f"{what} would count the padding of a batch as wrong answers: write compile({line})."
+        )
+
+
+def _settings(loss):
+    return loss.get_config() if _is_of_keras(type(loss)) else {}
+
+
 def _refusal(name, outputs, what):
     line = _WRITE[outputs.problem_type][what == "metric"]
+    more = " For two classes, give the model num_classes=2."
     return InputError(
         f"the {what} {name!r} does not fit this model, whose problem_type is "
         f"{outputs.problem_type!r}: write compile({line})."
+        f"{more if outputs.problem_type == REGRESSION else ''}"
     )
 
 
@@ -393,7 +322,3 @@ def _rows(values, logits):
     if len(values.shape) < len(logits.shape):
         return ops.reshape(values, (-1,))
     return ops.reshape(values, (-1, values.shape[-1] or ops.shape(values)[-1]))
-
-
-def _snake(name):
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.fitting import FitSizes, fit_arguments
+from keras_bert_impl.tasks.base.fitting import FitSizes, check_frozen_layers, fit_arguments
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.predicting import predict, predict_list, trace_for_any_shape
@@ -231,7 +231,6 @@ class RawTextTrainer(ReplicatedTrainer):
                 **kwargs,
             )
         self._compiled.arguments = given
-        self._compiled.variables = [id(variable) for variable in self.trainable_variables]
 
     def compile_if_needed(self) -> None:
         """Compiles the model with the task's defaults if the user has not compiled it."""
@@ -242,11 +241,6 @@ class RawTextTrainer(ReplicatedTrainer):
     def uses_default_optimizer(self) -> bool:
         """Whether `compile` was given no optimizer."""
         return self.compile_arguments().get("optimizer") is None
-
-    @property
-    def trains_other_variables(self) -> bool:
-        """Whether layers were frozen or unfrozen since `compile`."""
-        return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
 
     def fit(
         self,
@@ -369,6 +363,7 @@ class RawTextTrainer(ReplicatedTrainer):
                 "write compile(optimizer=AdamW(3e-5)) first."
             )
         self._check_objective()
+        check_frozen_layers(self)
         x, y, sample_weight = model_data.one_batch(self, x, y, sample_weight)
         if class_weight is not None:
             factors = self.class_factors(class_weight, np.asarray(y))

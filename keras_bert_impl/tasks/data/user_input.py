@@ -169,7 +169,8 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     Raises:
         InputError: the table has other columns too, so the text columns must be named.
     """
-    if isinstance(x, list) and x and all(isinstance(row, dict) for row in x):
+    are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
+    if are_rows:
         x = _columns_of(x)
     _check_is_no_row(x)
     columns = column_names(x)
@@ -190,7 +191,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
         if len(columns) > 1:
             others += [name for name in columns if name not in others and not _names_texts(name)]
         if others or len(columns) > most:
-            raise InputError(_which(x, columns, others, most))
+            raise InputError(_which(x, columns, others, most, are_rows))
     if isinstance(x, dict) and all(isinstance(x[name], (str, bytes)) for name in chosen):
         texts = tuple(x[name] for name in chosen)  # one row
     else:
@@ -265,14 +266,15 @@ def _holds_texts(column):
     return isinstance(first, (str, bytes))
 
 
-def _which(x, columns, others, most):
+def _which(x, columns, others, most, are_rows):
     """Returns the error message if it is not clear which columns contain the texts."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]
     texts += [name for name in able if name in others]
-    one = f"x[{texts[0]!r}]"
-    pair = f"(x[{texts[0]!r}], x[{texts[min(1, len(texts) - 1)]!r}])"
+    column = "[row[{!r}] for row in x]" if are_rows else "x[{!r}]"
+    one = column.format(texts[0])
+    pair = f"({one}, {column.format(texts[min(1, len(texts) - 1)])})"
     line = one if len(texts) < 2 or most < 2 else f"{one}, or for pairs {pair}"
     return (
         f"it is not clear which columns contain the texts: {listed(columns)}. Pass {line}; labels "

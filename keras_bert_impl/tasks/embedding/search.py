@@ -47,6 +47,13 @@ def search(
     Example:
         rows, scores = search(embedder, ["how to mend a bicycle"], embedder.encode(texts))
     """
+    if isinstance(vectors, (list, tuple)):
+        if not len(vectors) or any(isinstance(vector, str) for vector in vectors):
+            raise InputError(
+                "vectors must be those of texts: write search(embedder, queries, "
+                "embedder.encode(texts))."
+            )
+        vectors = np.asarray(vectors, "float32")
     if vectors.ndim != 2 or vectors.shape[1] != embedder.dim:
         raise InputError(
             f"vectors must be [texts, {embedder.dim}] for this model. Received: shape "
@@ -127,7 +134,10 @@ def read_vectors(path: str | Path) -> np.ndarray:
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} cannot be read as a .npy file of vectors: {error}.") from error
+        raise InputError(
+            f"{path} is not a whole .npy file of vectors: `keras-bert embed --out vectors.npy` "
+            "writes one."
+        ) from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise InputError(f"{path} must hold float vectors [texts, dim].")
     return vectors

@@ -102,7 +102,10 @@ class TextVectors(_Mixin):
         def cosines(pairs):
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             if vectors.ndim != 3 or vectors.shape[1] != 2:
-                raise InputError("similarities() takes (first, second) tuples.")
+                raise InputError(
+                    "the similarity is of two texts: give (first, second) tuples, or on the command "
+                    "line --pair COLUMN. For vectors of texts use encode, or keras-bert embed."
+                )
             return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
 
         return in_blocks(cosines, self.as_texts(pairs))

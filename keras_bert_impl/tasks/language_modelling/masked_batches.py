@@ -56,6 +56,9 @@ class RowMasks:
 
         data = tf.data.Dataset.zip((numbers, dataset))
         data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        count = dataset.cardinality()
+        if count >= 0:  # which the numbers hide
+            data = data.apply(tf.data.experimental.assert_cardinality(count))
         return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
     def __call__(

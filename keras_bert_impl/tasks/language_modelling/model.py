@@ -289,7 +289,7 @@ class MaskedLM(TaskModel):
         if word in self._ids_of_tokens:
             return self._ids_of_tokens[word]
         ids = self.tokenizer.tokenize([word])[0].numpy()
-        if len(ids) != 1:
+        if len(ids) != 1 or ids[0] == self.tokenizer.unk_id:
             tokens = [self.tokenizer.id_to_token(int(i)) for i in ids]
             raise InputError(
                 f"the candidate {word!r} must be a single token. Its tokens are "

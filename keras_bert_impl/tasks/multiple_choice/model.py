@@ -153,6 +153,10 @@ class MultipleChoice(TaskModel):
         Args:
             examples: see `predict`; or a single (prompt, endings) pair, for a single int.
         """
+        if isinstance(examples, str):
+            raise InputError("examples must be (prompt, endings): write choose((prompt, endings)).")
+        if isinstance(examples, dict) and isinstance(examples.get(self.text_columns[0]), str):
+            examples = tuple(examples[name] for name in self.text_columns)
         scores = self.predict(examples, batch_size=batch_size, verbose=verbose)
         check_scores(scores, "example")
         numbers = [int(row.argmax()) for row in scores]
@@ -189,6 +193,8 @@ class MultipleChoice(TaskModel):
             ) from error
         if numbers.ndim == 2 and count:
             return numbers_of_one_hot(numbers, "labels")
+        if numbers.dtype.kind == "f" and (numbers == np.floor(numbers)).all():
+            numbers = numbers.astype("int64")
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise InputError(
                 "labels must be the numbers of the correct endings, from 0. Received: "

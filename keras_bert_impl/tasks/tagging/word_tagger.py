@@ -30,7 +30,6 @@ from keras_bert_impl.tasks.data.labels import (
     tensors_to_read,
     with_labels,
 )
-from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.inputs.words import Words, as_words
@@ -149,7 +148,7 @@ class WordTagger(TaskModel):
             return self._names(self._label_numbers(answers))
 
         labels = self._in_blocks(names, texts, batch_size, verbose)
-        return labels[0] if is_one_text(texts) else labels
+        return labels[0] if isinstance(texts, (str, bytes)) else labels
 
     def entities(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
         """Returns each `Entity` of each text, in order; works with any label scheme.
@@ -166,7 +165,7 @@ class WordTagger(TaskModel):
             others = misfits(self.labels) or self.labels
             raise InputError(f"label {others[0]!r} is not an entity label. Use tag() instead.")
         entities = self.annotate(texts, batch_size, verbose)[1]
-        return entities[0] if is_one_text(texts) else entities
+        return entities[0] if isinstance(texts, (str, bytes)) else entities
 
     def annotate(
         self, texts: list, batch_size: int | None = None, verbose: int | str = 0

@@ -90,9 +90,10 @@ class TextLabels:
                 [number_of(label, i, places) for i, label in enumerate(labels)], "int32"
             )
         numbers = _numeric(labels, "a class number or a label name")
-        self._check_are_no_names(numbers)
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
+        if numbers.ndim == 1:
+            self._check_are_no_names()
         if numbers.ndim == 2 and numbers.shape[1] == self.num_classes:
             return self._distributions(numbers.astype("float32"), allow_soft)
         wrong = (numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= self.num_classes)
@@ -106,10 +107,9 @@ class TextLabels:
             )
         return numbers.astype("int32")
 
-    def _check_are_no_names(self, numbers):
-        """Raises if integer labels are ambiguous because label names are numerals."""
-        own = [str(number) for number in range(self.num_classes)]
-        if numbers.ndim != 1 or self.labels == own or not all(map(_is_numeral, self.labels)):
+    def _check_are_no_names(self):
+        """Raises if labels that are numbers may mean the name of another class."""
+        if all(_as_number(name) in (None, place) for place, name in enumerate(self.labels)):
             return
         raise InputError(
             f"the labels of this model are {listed(self.labels)}, and numbers may be such names or "
@@ -181,6 +181,7 @@ class TextLabels:
             check_labels(tf.reduce_any(matches, axis=1), labels, message)
             return tf.argmax(matches, axis=1, output_type=tf.int32)
         if labels.shape.rank != 2:
+            self._check_are_no_names()
             return class_numbers(labels, self.num_classes)
         check_width(labels, self.num_classes, "one-hot rows")
         labels = tf.cast(labels, tf.float32)
@@ -201,8 +202,15 @@ def _is_list_of_names(row):
     return is_list and all(isinstance(name, (str, bytes)) for name in row)
 
 
-def _is_numeral(label):
-    return label.removeprefix("-").isdecimal()
+def _as_number(name):
+    """Returns the number or bool that a label name stands for as a float, None for other names."""
+    if name.lower() in ("true", "false"):
+        return float(name.lower() == "true")
+    try:
+        number = float(name)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None
 
 
 def _is_number(label):

@@ -120,6 +120,8 @@ class TextClassifier(TaskModel):
                 f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
                 f"Received: problem_type={problem_type!r}"
             )
+        if problem_type == SINGLE and len(labels) == 1:
+            raise InputError("a model of one class has nothing to choose: give num_classes=2.")
         head = sequence_head(
             encoder, len(labels), head_dropout, name="classifier", pools_tokens=pooling is not None
         )

@@ -122,10 +122,20 @@ class ReplicatedTrainer(_Step):
         del given["self"]
         # In a namespace, where Keras does not look for metrics of the model.
         self._compiled = SimpleNamespace(arguments=given | options._asdict(), lost=None)
+        self.note_trained_variables()
 
     def compile_arguments(self) -> dict[str, Any]:
         """Returns the arguments that the model was compiled with, to compile it again."""
         return self._compiled.arguments
+
+    @property
+    def trains_other_variables(self) -> bool:
+        """Whether layers were frozen or unfrozen since `note_trained_variables`."""
+        return self._compiled.variables != [id(variable) for variable in self.trainable_variables]
+
+    def note_trained_variables(self) -> None:
+        """Notes which variables training changes; called by `compile`."""
+        self._compiled.variables = [id(variable) for variable in self.trainable_variables]
 
     def get_compile_config(self) -> dict[str, Any]:
         """Returns the `compile` arguments to save in a `.keras` file; called by Keras.

@@ -251,3 +251,33 @@ def test_rejects_a_json_array(tmp_path, content):
     with pytest.raises(InputError, match="is a JSON array; write one object per line"):
         texts(write(tmp_path / "corpus.json", content))
     assert texts(write(tmp_path / "other", "[Music] {a}")) == [["[Music] {a}"]]
+
+
+@pytest.mark.parametrize("content", ['{\n"text": "a"\n}', ' {\n\n  "text": "a",\n "id": 3}\n'])
+def test_rejects_a_json_object_on_several_lines(tmp_path, content):
+    path = write(tmp_path / "corpus.json", content)
+    for given in (path, tmp_path):
+        with pytest.raises(InputError, match=f"{path} is a JSON object on .*one object per line"):
+            texts(given)
+    assert texts(write(tmp_path / "other", "{\nA brace.\n}")) == [["{", "A brace.", "}"]]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.TSV", "a.csv.gz", "a.tsv.xz", "a.csv.bz2"])
+def test_rejects_a_table(tmp_path, name):
+    opener = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get((tmp_path / name).suffix)
+    with (opener or open)(tmp_path / name, "wt", encoding="utf-8") as file:
+        file.write("id,text,label\n1,One.,pos\n")
+    for given in (tmp_path / name, tmp_path):
+        with pytest.raises(InputError, match=f"{tmp_path / name} is a table; .*--format sentences"):
+            texts(given)
+    assert texts(tmp_path / name, format="sentences") == [["id,text,label", "1,One.,pos"]]
+
+
+def test_rejects_a_table_in_a_folder_before_reading_it(tmp_path):
+    write(tmp_path / "a.txt", "One.")
+    write(tmp_path / ".hidden.csv", "id,text")
+    assert texts(tmp_path) == [["One."]]
+    path = write(tmp_path / "z.csv", "id,text\n1,Two.\n")
+    with pytest.raises(InputError, match=f"{path} is a table"):
+        next(read_documents(tmp_path))
+    assert texts(tmp_path, format="files") == [["One."], ["id,text 1,Two."]]

@@ -6,6 +6,8 @@ import os
 import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,13 @@ def test_large_bodies(small):
     assert small.predict(b" " * 9_000 + GOOD)[0] == 200
     status, answer = small.predict(b" " * 10_000 + GOOD)
     assert status == 413 and answer == {"error": "The request is larger than 10000 bytes."}
-    # Answered before anything is sent.
+    # Clients that read no answer before they have sent all, such as `urllib`, get one, too.
+    sent = urllib.request.Request(
+        f"http://127.0.0.1:{small.port}{path}", b" " * 150_000, method="POST"
+    )
+    with pytest.raises(urllib.error.HTTPError, match="413"):
+        urllib.request.urlopen(sent, timeout=5)
+    # Much larger ones are answered before anything is sent.
     assert b" 413 " in small.raw(head(path, "Content-Length: 999999999999"), timeout=3)
     chunks = b"1000\r\n" + b" " * 0x1000 + b"\r\n"
     assert b" 413 " in small.raw(head(path, "Transfer-Encoding: chunked") + chunks * 4, timeout=3)

@@ -737,3 +737,27 @@ def test_rejects_training_after_losing_the_objective(tmp_path):
         other.fit(TEXTS, LABELS, verbose=0)
     other.compile(AdamW(1e-3), objective=RDrop(other, 1.0))
     other.fit(TEXTS, LABELS, verbose=0)
+
+
+def test_a_lambda_is_a_loss_and_leaves_no_name_scope_open():
+    model = classifier()
+    model.compile("adam", lambda y, p: keras.ops.mean(p, -1), [lambda y, p: p[:, 0]])
+    history = model.fit(TEXTS, LABELS, verbose=0).history
+    assert set(history) == {"loss", "lambda"}
+    assert keras.layers.Dense(2)(np.ones((1, 2))).shape == (1, 2)
+    assert classifier().weights[0].path.startswith("embeddings/")
+
+
+def test_layers_frozen_after_training_need_compile():
+    model = classifier()
+    model.compile("adam")
+    model.encoder.trainable = False  # before training: followed
+    model.fit(TEXTS, LABELS, verbose=0)
+    model.encoder.trainable = True
+    with pytest.raises(InputError, match="frozen or unfrozen after training: call compile"):
+        model.fit(TEXTS, LABELS, verbose=0)
+    before = model.encoder.get_weights()[0]
+    model.compile("adam")
+    model.fit(TEXTS, LABELS, verbose=0)
+    assert not np.array_equal(model.encoder.get_weights()[0], before)
+    copy.deepcopy(model).fit(TEXTS, LABELS, verbose=0)

@@ -392,3 +392,10 @@ def test_exact_match_and_token_f1_of_answers():
     assert value(SpanF1(), labels, logits) == pytest.approx((1 + 0 + 0.5 + 0) / 4)
     accuracy = TaskMetric("accuracy", Outputs())
     assert value(accuracy, labels, logits) == np.mean(labels == found)
+
+
+@pytest.mark.parametrize("loss", ["mse", losses.CategoricalCrossentropy(label_smoothing=0.1)])
+def test_rejects_losses_over_a_batch_s_padding(loss):
+    with pytest.raises(InputError, match="would count the padding of a batch as wrong answers"):
+        TaskLoss(loss, Outputs(num_classes=None))
+    TaskLoss(loss, Outputs(num_classes=3))

@@ -192,7 +192,7 @@ def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     file = tmp_path / "objects.npy"
     np.save(file, np.array([{}], dtype=object), allow_pickle=True)
     for name in (file, tmp_path / "missing.npy", folder / "vectors.jsonl"):
-        with pytest.raises(InputError, match="cannot be read as a .npy file"):
+        with pytest.raises(InputError, match="is not a whole .npy file"):
             read_vectors(name)
     np.save(file, np.zeros(3))
     with pytest.raises(InputError, match="must hold float vectors"):
@@ -202,3 +202,14 @@ def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     (tmp_path / "objects.jsonl").write_text('{"path": 1}\n')
     with pytest.raises(InputError, match="line 1: expected an object with path, line and text"):
         read_places(file, [0], 1)
+
+
+def test_search_takes_lists_of_vectors_but_no_texts():
+    embedder = TextEmbedder(encoder(), tokenizer())
+    texts = ["good film", "bad film"]
+    vectors = embedder.encode(texts)
+    rows, _ = search(embedder, texts, list(vectors), k=1)
+    assert rows[:, 0].tolist() == [0, 1]
+    for wrong in (texts, []):
+        with pytest.raises(InputError, match="write search"):
+            search(embedder, texts, wrong)

@@ -249,3 +249,14 @@ def test_trains_on_generators_of_texts(directory):
         verbose=0,
     ).history
     assert len(history["loss"]) == 2 and np.isfinite(history["val_loss"]).all()
+
+
+def test_evaluate_knows_the_number_of_batches(directory, recwarn):
+    model = MaskedLM.from_pretrained(directory)
+    model.evaluate(["good film"] * 6, batch_size=4, verbose=0)
+    assert not [one for one in recwarn if "ran out of data" in str(one.message)]
+
+
+def test_rejects_a_candidate_that_is_no_token(directory):
+    with pytest.raises(InputError, match="must be a single token. Its tokens are '.UNK.'"):
+        MaskedLM.from_pretrained(directory).fill(["a [MASK]"], candidates=["\N{ROBOT FACE}"])

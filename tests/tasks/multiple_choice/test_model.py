@@ -302,3 +302,12 @@ def test_transformers_and_ours_load_each_other(architecture, tmp_path):
     assert np.abs(logits - expected).max() < 1e-5
     again = MultipleChoice.from_pretrained(tmp_path / "theirs")
     np.testing.assert_array_equal(helpers.weights(again), helpers.weights(model))
+
+
+def test_chooses_for_one_row_by_name(model):
+    endings = ["good", "bad"]
+    expected = model.choose(("film", endings))
+    assert model.choose({"prompt": "film", "endings": endings}) == expected
+    with pytest.raises(InputError, match="write choose"):
+        model.choose("film", endings)
+    assert model.encode_labels([0.0, 1.0], 2).tolist() == [0, 1]

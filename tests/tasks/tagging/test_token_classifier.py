@@ -16,6 +16,7 @@ from keras_bert_impl.tasks.tagging.entities import find_entities
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.helpers import mirrored, randomize
+from tests.tasks import helpers
 from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
 
 LABELS = ["O", "B-X", "I-X"]
@@ -453,3 +454,10 @@ def test_labels_in_another_order_are_permuted(tmp_path):
     assert turned.tag(texts) == model.tag(texts)
     for ours, theirs in zip(turned.predict(texts, verbose=0), model.predict(texts, verbose=0)):
         np.testing.assert_allclose(ours, theirs[:, [2, 0, 1]], atol=1e-5)
+
+
+def test_a_tuple_of_texts_is_several_texts():
+    model = TokenClassifier(encoder(), helpers.tokenizer(), labels=["O", "B-X"])
+    texts = "good film", "bad"
+    assert model.tag(texts) == model.tag(list(texts)) and len(model.tag(texts)) == 2
+    assert model.entities(texts) == model.entities(list(texts))

@@ -397,3 +397,31 @@ def test_pairs_for_a_model_with_one_segment():
     copy = type(model).from_config(model.get_config())
     copy.set_weights(model.get_weights())
     np.testing.assert_allclose(copy.predict(pairs, verbose=0), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers", "expected"),
+    [
+        (("True", "False"), [True, False], None),
+        (("False", "True"), [True, False], [1, 0]),
+        (("1.0", "0.0"), [1.0, 0.0], None),
+        (("1", "0", "unknown"), [1, 0], None),
+        (("1", "2"), [1, 0], None),
+        (("0", "1"), [1, 0], [1, 0]),
+        (("nan", "inf"), [1, 0], [1, 0]),
+    ],
+)
+def test_numbers_that_may_be_names_of_other_classes(labels, numbers, expected):
+    model = classifier(labels=list(labels))
+    ways = (
+        lambda: model.encode_labels(numbers, 2),
+        lambda: model.encode_labels(np.array(numbers)[:, np.newaxis], 2),
+        lambda: model.label_tensor(tf.constant(numbers)),
+        lambda: model.label_tensor(tf.constant(numbers)[:, tf.newaxis]),
+    )
+    for way in ways:
+        if expected is None:
+            with pytest.raises(InputError, match="may be such names or class numbers: pass names"):
+                way()
+        else:
+            assert np.asarray(way()).tolist() == expected

@@ -1,0 +1,59 @@
+"""The folder that an export is written to, and the tokenizer's files in it."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tokenizers import Tokenizer
+
+SAVED_MODEL_ENTRIES = ("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
+NETWORK_ENTRIES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+_EXPORTS = {"saved_model.pb", "model.onnx", "model.tflite", "model.xml"}
+_MODELS = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"}
+
+
+def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
+    """Checks that an export replaces only files of an earlier export.
+
+    Args:
+        directory: the folder to write; need not exist.
+        entries: names that the export writes.
+
+    Raises:
+        InputError: the folder has one of them and is not an export, or is a model's directory.
+    """
+    if not os.fspath(directory):
+        raise InputError("the name of the folder to write is empty.")
+    path = Path(directory)
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    taken = sorted(names & set(entries))
+    if taken and (names & _MODELS or not names & _EXPORTS):
+        raise InputError(
+            f"{path} already has {listed(taken)}, which no export has written; give a new folder."
+        )
+
+
+def save_tokenizer(tokenizer: Tokenizer, model: Any, directory: Path) -> None:
+    """Writes a tokenizer's files for clients, which other libraries truncate as the model does.
+
+    Args:
+        model: `TaskModel` or `Encoder`. A model that reads long texts in windows or without their
+            middle does not truncate; only its number of tokens is written.
+    """
+    tokenizer.save_pretrained(directory)
+    max_length = getattr(model, "max_length", None) or model.config.max_length
+    _set(directory / "tokenizer_config.json", "model_max_length", max_length)
+    settings, way = getattr(model, "settings", ()), getattr(model, "long_texts", None)
+    if "doc_stride" not in settings and getattr(way, "way", "truncate") == "truncate":
+        how = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
+        _set(directory / "tokenizer.json", "truncation", how | {"max_length": max_length})
+
+
+def _set(path, key, value):
+    """Sets an entry of a JSON file; a tokenizer of a kind without this file has none."""
+    if path.exists():
+        content = json.loads(path.read_text(encoding="utf-8")) | {key: value}
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        path.write_text(text, encoding="utf-8", newline="\n")
