@@ -34,9 +34,16 @@ def text_row(model: Any, text: Any) -> TextRow:
     """Tokenizes a text or pair to the first row that a model would see.
 
     Raises:
-        InputError: the text has no words.
+        InputError: the text has no words, or is a list of texts.
     """
-    texts = model.as_texts([text])
+    try:
+        texts = model.as_texts([text])
+    except InputError as error:
+        if not isinstance(text, list):
+            raise
+        raise InputError(
+            "attribute takes one text: for several write [attribute(model, text) for text in texts]."
+        ) from error
     rows, _ = model.rows(texts)
     features = {
         name: np.asarray(value) for name, value in rows.features(tf.constant([0], "int64")).items()

@@ -157,6 +157,7 @@ def test_an_answer_attributes_its_start_and_end():
         ({"method": "lime"}, "method must be integrated_gradients or occlusion"),
         ({"steps": 0}, "steps"),
         ({"text": 3}, "text 0"),
+        ({"text": ["bad", "good"]}, "attribute takes one text: for several write"),
     ],
 )
 def test_bad_input(classifier, arguments, message):

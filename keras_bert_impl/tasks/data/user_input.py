@@ -1,5 +1,6 @@
 """Converts user input to a list of texts: arrays, tables, columns, single texts."""
 
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -132,7 +133,8 @@ def values(x: Any, pairs: bool = False) -> list:
     if hasattr(x, "numpy"):
         return values(x.numpy(), pairs)
     if isinstance(x, (str, bytes, dict, set, frozenset)) or not hasattr(x, "__len__"):
-        raise InputError(f"expected a list. Received: {type(x).__name__} {x!r:.60}")
+        call = f"; call it, {x.__name__}()" if inspect.isfunction(x) else ""
+        raise InputError(f"expected a list. Received: {type(x).__name__} {x!r:.60}{call}")
     return list(x)
 
 

@@ -88,11 +88,16 @@ def test_accepts_texts_in_any_form(given, expected):
     assert user_input.as_list(given) == expected
 
 
+def label_generator():
+    yield 0
+
+
 @pytest.mark.parametrize(
     "given, message",
     [
         (None, "expected a list"),
         (5, "expected a list"),
+        (label_generator, r"expected a list.*; call it, label_generator\(\)"),
         ({"a", "b"}, "expected a list.*set"),
         ((text for text in TEXTS), r"generator.*may be endless"),
         (itertools.cycle(TEXTS), "may be endless"),
