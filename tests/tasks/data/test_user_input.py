@@ -111,7 +111,10 @@ def label_generator():
         ),
         ([("a", None)], "text 0: a segment is missing"),
         ([("a", "b", "c")], "text 0 is a tuple of length 3"),
-        ([{"text": "a", "label": "x"}], r"columns contain the texts: 'text', 'label'.*x\['text'\]"),
+        (
+            [{"text": "a", "label": "x"}],
+            r"columns contain the texts: 'text', 'label'.*\[row\['text'\] for row in x\]",
+        ),
         ([{"text": "a"}, {"texts": "b"}], "row 1 has 'texts', but row 0 has 'text'"),
         (["a", {"text": "b"}], "text 1 is a dict with keys 'text'"),
         (Frame(review=TEXTS, kind=["x", "y", "z"]), r"\(x\['review'\], x\['kind'\]\)"),
