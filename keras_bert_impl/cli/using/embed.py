@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_dtype(group)
 
 
-def check(arguments: Namespace) -> None:
+def check_files(arguments: Namespace) -> None:
     """Checks the output, before TensorFlow is imported."""
     if not arguments.out.endswith((".npy", ".parquet")):
         raise InputError(f"{arguments.out}: the name must end in .npy or .parquet.")

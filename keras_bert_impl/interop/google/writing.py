@@ -17,8 +17,8 @@ _KEYS = """
     intermediate_size max_position_embeddings num_attention_heads num_hidden_layers type_vocab_size
     vocab_size
 """.split()
-# Of a head. Google's code keeps keys that it does not know; ours reads them back.
-_HEAD_KEYS = """
+# Of a model with labels. Google's code keeps keys that it does not know; ours reads them back.
+_LABEL_KEYS = """
     architectures classifier_dropout id2label keras_bert_impl label2id num_labels problem_type
 """.split()
 _ALBERT_KEYS = ["embedding_size", "inner_group_num", "num_hidden_groups"]
@@ -87,7 +87,11 @@ def _google_name(name, model_type):
 def _settings(config, model_type):
     if config.get("is_decoder"):
         raise InputError(f"{model_type}_config.json cannot express causal attention.")
-    keys = _KEYS + _HEAD_KEYS + (_ALBERT_KEYS if model_type == "albert" else [])
+    keys = (
+        _KEYS
+        + (_LABEL_KEYS if "id2label" in config else [])
+        + (_ALBERT_KEYS if model_type == "albert" else [])
+    )
     settings = {key: config[key] for key in keys if key in config}
     if model_type == "bert":
         return settings

@@ -81,7 +81,7 @@ class MaskedLM(TaskModel):
         model = MaskedLM.from_pretrained("path/to/model")
         model.fit(texts, epochs=3)
         model.fill(["Paris is the [MASK] of France."], top_k=3)
-        model.fill(["Paris is [MASK]."], candidates=["big", "small"])
+        model.fill(["The film was [MASK]."], candidates=["good", "bad"])
     """
 
     network = MaskedLMNetwork

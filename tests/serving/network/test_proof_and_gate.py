@@ -15,7 +15,7 @@ def exported(directory, error=0.0, **how):
     model = helpers.classifier()
 
     def write(model, directory, precision, batches):
-        (directory / "model").write_bytes(b"network")
+        (directory / "model.onnx").write_bytes(b"network")
 
     def session(directory, config):
         def outputs(features):

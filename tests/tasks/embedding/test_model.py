@@ -299,7 +299,9 @@ def test_rejects_unsuitable_examples(model, loss, x, y, message):
 def test_encode_rejects_groups(model):
     with pytest.raises(InputError, match="encode.. takes single texts"):
         model.encode(PAIRS)
-    with pytest.raises(InputError, match="similarities.. takes .first, second. tuples"):
+    with pytest.raises(
+        InputError, match="the similarity is of two texts: give .first, second. tuples"
+    ):
         model.similarities(TEXTS)
 
 
