@@ -5,6 +5,7 @@ import json
 import pytest
 import tokenizers
 
+from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.target import (
     NETWORK_ENTRIES,
@@ -79,3 +80,14 @@ def test_clients_truncate_where_the_model_does(arguments, expected, tmp_path):
         assert pair == model.tokenizer([("good film", LONG)], 16)["token_ids"][0].numpy().tolist()
     again = type(model.tokenizer).from_pretrained(tmp_path)
     assert again.get_config() == model.tokenizer.get_config()
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_an_exported_encoder_has_its_tokenizer(has_tokenizer, tmp_path):
+    model = helpers.classifier(max_length=16)
+    (model if has_tokenizer else model.encoder).save_pretrained(tmp_path / "model")
+    out = tmp_path / "out"
+    command = ["export", "--model", str(tmp_path / "model"), "--as", "encoder", "--out", str(out)]
+    assert main([*command, "--format", "onnx"]) == 0
+    assert (out / "tokenizer.json").exists() == has_tokenizer
+    assert ("tokenizer in this folder" in (out / "README.md").read_text()) == has_tokenizer

@@ -70,9 +70,11 @@ def run(arguments: Namespace, model: Any) -> None:
         lines = read_lines(Path(arguments.calibrate))
         settings["calibration"] = [text for _, text in lines if text.strip()]
     if not hasattr(model, "tokenizer"):  # an encoder
-        from keras_bert_impl.tasks.runs.served import tokenizer_of
+        from keras_bert_impl.conversion.formats import read_tokenizer
+        from keras_bert_impl.interop import open_model
+        from keras_bert_impl.tasks.runs.run import model_directory
 
-        settings["tokenizer"] = tokenizer_of(arguments.model)
+        settings["tokenizer"] = read_tokenizer(open_model(model_directory(arguments.model)))
     if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(points, examples=examples)

@@ -87,11 +87,11 @@ def _google_name(name, model_type):
 def _settings(config, model_type):
     if config.get("is_decoder"):
         raise InputError(f"{model_type}_config.json cannot express causal attention.")
-    keys = (
-        _KEYS
-        + (_LABEL_KEYS if "id2label" in config else [])
-        + (_ALBERT_KEYS if model_type == "albert" else [])
-    )
+    keys = [*_KEYS]
+    if "id2label" in config:
+        keys += _LABEL_KEYS
+    if model_type == "albert":
+        keys += _ALBERT_KEYS
     settings = {key: config[key] for key in keys if key in config}
     if model_type == "bert":
         return settings

@@ -93,8 +93,9 @@ def export_network(
         tokenizer: tokenizer of an encoder. Default: that of the model, if it has one.
 
     Raises:
-        InputError: a directory that is not an export, a model that the format does not support, incompatible arguments, outputs that
-            differ too much from the model's, or a score that drops by more than `max_drop`.
+        InputError: a directory with files that no export has written, a model that the format does
+            not support, incompatible arguments, outputs that differ too much from the model's, or a
+            score that drops by more than `max_drop`.
     """
     _check(precision, file_format.precisions, calibration, measure, max_drop)
     check_target(directory, NETWORK_ENTRIES)

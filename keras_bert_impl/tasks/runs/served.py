@@ -46,10 +46,5 @@ def load_signatures(
     """Loads the serving signatures of a model; for arguments see `load_model`."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
-        return EncoderSignatures(model, tokenizer_of(name_or_path))
+        return EncoderSignatures(model, Tokenizer.from_pretrained(model_directory(name_or_path)))
     return model.signatures()
-
-
-def tokenizer_of(name_or_path: str | Path) -> Tokenizer:
-    """Loads the tokenizer of a run directory, a model directory or a name."""
-    return Tokenizer.from_pretrained(model_directory(name_or_path))
