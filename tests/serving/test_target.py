@@ -6,7 +6,9 @@ import pytest
 import tokenizers
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.interop import open_model
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.server.versions import Folder
 from keras_bert_impl.serving.target import (
     NETWORK_ENTRIES,
     SAVED_MODEL_ENTRIES,
@@ -91,3 +93,22 @@ def test_an_exported_encoder_has_its_tokenizer(has_tokenizer, tmp_path):
     assert main([*command, "--format", "onnx"]) == 0
     assert (out / "tokenizer.json").exists() == has_tokenizer
     assert ("tokenizer in this folder" in (out / "README.md").read_text()) == has_tokenizer
+
+
+def test_a_name_of_another_format_is_no_saved_model(tmp_path):
+    with pytest.raises(InputError, match=r"write export\('.*m.onnx', format='onnx'\)"):
+        helpers.classifier().export(str(tmp_path / "m.onnx"))
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_hints_for_folders_that_hold_something_else(tmp_path):
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    (tmp_path / "run" / "model" / "config.json").write_text("{}")
+    (tmp_path / "models" / "reviews" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "reviews" / "1" / "saved_model.pb").write_bytes(b"")
+    for folder, hint in (("run", "keras-bert export --model .*run --out"), ("models", "reviews")):
+        with pytest.raises(InputError, match=hint):
+            Folder(tmp_path / folder)
+    for folder, hint in (("run", "is a run: give .*model"), ("models/reviews", "is an export")):
+        with pytest.raises(InputError, match=hint):
+            open_model(tmp_path / folder)
