@@ -285,7 +285,7 @@ def _check_ignores_padding(loss, name, outputs):
         return
     smooths = bool(getattr(loss, "label_smoothing", 0) or _settings(loss).get("label_smoothing"))
     if smooths or name in _MEANS:
-        what = f"the loss {name!r}" + (" with label smoothing" if smooths else "")
+        what = f"the loss {loss.name!r}" + (" with label smoothing" if smooths else "")
         line = _WRITE[SINGLE][0]
         raise InputError(
             f"{what} would count the padding of a batch as wrong answers: write compile({line})."

@@ -54,7 +54,7 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
             )
         function, settings = parts(metric)
         own_class = _class_of(keras.metrics, function)
-        label = valid_name(getattr(function, "__name__", type(function).__name__))
+        label = getattr(function, "__name__", type(function).__name__).strip("<>")  # of a lambda
         metric = own_class(**settings) if own_class else _FunctionMetric(metric, name=label)
         name = name or label
     if name is not None:
@@ -112,12 +112,12 @@ def _class_of(module, function):
 
 
 def valid_name(name: str) -> str:
-    """Returns a name without the characters that TensorFlow refuses, such as those of `<lambda>`.
+    """Returns the name of a loss without characters that TensorFlow refuses, as in `<lambda>`.
 
     TensorFlow refuses them inside Keras's name scope, which then stays open: every variable that
     the process creates later has the wrong path.
     """
-    return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "function"
+    return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "loss"
 
 
 def snake_case(name: str) -> str:

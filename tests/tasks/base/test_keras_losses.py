@@ -399,3 +399,13 @@ def test_rejects_losses_over_a_batch_s_padding(loss):
     with pytest.raises(InputError, match="would count the padding of a batch as wrong answers"):
         TaskLoss(loss, Outputs(num_classes=None))
     TaskLoss(loss, Outputs(num_classes=3))
+
+
+def test_a_function_s_name_is_kept_for_a_metric_and_made_valid_for_a_loss():
+    def function(labels, predictions):
+        return ops.mean(predictions, -1)
+
+    for name, of_loss, of_metric in (("<lambda>", "lambda", "lambda"), ("größe", "gre", "größe")):
+        function.__name__ = name
+        assert TaskLoss(function, Outputs(num_classes=2)).name == of_loss
+        assert TaskMetric(function, Outputs(num_classes=2)).name == of_metric
