@@ -149,7 +149,8 @@ _WORDS = {str: "a string", bool: "True or False", dict: "a dict", type(None): "N
 
 @functools.cache
 def _hints(settings_class):
-    return typing.get_type_hints(settings_class, include_extras=True)
+    hints = typing.get_type_hints(settings_class, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
 
 
 def _alternatives(annotation):

@@ -86,6 +86,9 @@ def main(arguments: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: nothing is printed
+            setattr(sys, name, open(os.devnull, "w"))
     if not debug:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).

@@ -189,6 +189,7 @@ def _read_recipe(name, settings_class, recipes):
 def _typed(settings_class, key, value, where):
     """Converts `value` to the field's type, or raises an `InputError` that names key and type."""
     hints = typing.get_type_hints(settings_class)
+    hints = {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
     if key not in hints:
         raise InputError(f"{where}: there is no setting {key!r}; {_setting_hint(key, hints)}")
     for kind in _alternatives(hints[key]):

@@ -43,11 +43,7 @@ def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderC
     document = Document(config, source)
     layout = LAYOUTS[document.text("model_type", "bert", choices=LAYOUTS)]
     _check_classes(document, layout)
-    for key, value in layout.fixed.items():
-        if document.get(key, value) != value:
-            raise InputError(
-                f"{source}: {key} is {shown(document[key])}; only {value!r} is supported."
-            )
+    _check_fixed(document, layout.fixed)
     stated = layout.stated(document)
     try:
         fields = layout.to_fields(layout.silent | stated)
@@ -55,6 +51,15 @@ def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderC
         return EncoderConfig(architecture=layout.architecture, **fields)
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
+
+
+def _check_fixed(config, fixed):
+    """Rejects a document that states another value than the supported one."""
+    for key, value in fixed.items():
+        if config.get(key, value) != value:
+            raise InputError(
+                f"{config.source}: {key} is {shown(config[key])}; only {value!r} is supported."
+            )
 
 
 def _check_classes(config, layout):
@@ -77,11 +82,14 @@ def _activation(name, layout):
     return ACTIVATIONS[name]
 
 
-def read_encoder_config(directory: ModelSource, with_adapter: bool = False) -> EncoderConfig:
+def read_encoder_config(
+    directory: ModelSource, with_adapter: bool = False, head: str | None = None
+) -> EncoderConfig:
     """Reads the `EncoderConfig` of a model directory.
 
     Args:
         with_adapter: Whether to allow an adapter, whose weights the caller then reads too.
+        head: The head that the caller reads too, whose settings are checked.
 
     Raises:
         InputError: see `encoder_config`; the model has an adapter that is not allowed; or
@@ -91,6 +99,8 @@ def read_encoder_config(directory: ModelSource, with_adapter: bool = False) -> E
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
     directory.prefix = layout.prefix
+    if has_head(directory, config, head):
+        _check_fixed(directory.config, layout.fixed_in_heads.get(head, {}))
     unknown = set(directory.config) - _OTHER_KEYS - {*layout.keys.values(), *layout.fixed}
     if unknown:
         _log.warning(

@@ -36,7 +36,13 @@ TASK_TYPES = {
     "question_answerer": "QUESTION_ANS",
 }
 # Settings that change the computation but not the tensor names.
-_OFF = ("use_dora", "lora_bias", "use_qalora", "layer_replication", "trainable_token_indices")
+_OFF = """
+    use_dora lora_bias use_qalora layer_replication trainable_token_indices target_parameters
+    alora_invocation_tokens use_bdlora arrow_config kasa_config velora_config monteclora_config
+""".split()
+# Initializations that leave the base model's weights as they are; others, such as PiSSA, subtract
+# their product from them when `peft` attaches the adapter.
+_INITIALIZATIONS = (True, False, None, "gaussian", "eva", "orthogonal")
 _A = ".lora_A.weight"
 # Regular expressions that match fast: names, with groups, digits and `.*` between them.
 _PATTERN = re.compile(
@@ -110,6 +116,12 @@ def from_peft(
     for name in _OFF:
         if settings.get(name):
             raise settings.error(name, "absent, null or false; nothing else is supported")
+    if settings.get("init_lora_weights") not in _INITIALIZATIONS:
+        raise settings.error(
+            "init_lora_weights",
+            "an initialization that keeps the base model's weights; save with peft's "
+            "save_pretrained(..., path_initial_model_for_weight_conversion=...)",
+        )
     prefix = tensor_prefix(config)
     names = {name.removeprefix(_ROOT).removeprefix(prefix): name for name in tensors}
     rest = _without_copies({short: tensors[name] for short, name in names.items()})

@@ -84,11 +84,14 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}. Copy or compress it again.") from error
     except UnicodeError as error:
-        raise InputError(f"{path} does not match its byte order mark: {error}.") from error
+        name = "standard input" if str(path) == STANDARD_INPUT else path
+        raise InputError(f"{name} does not match its byte order mark: {error}.") from error
 
 
 def _opened(path, stack):
     if str(path) == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input is closed; give the path of a file.")
         buffer = getattr(sys.stdin, "buffer", None)
         return buffer or io.BytesIO(sys.stdin.read().encode("utf-8"))
     file = stack.enter_context(open(path, "rb"))

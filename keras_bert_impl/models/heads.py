@@ -20,6 +20,8 @@ _SEQUENCE_TRANSFORMS = {
     "distilbert": "relu",
 }
 _WITH_POOLER = ("bert", "albert")
+# Their masked LM heads have GELU, whatever the encoder's activation, in `transformers`.
+_GELU_IN_MASKED_LM = ("electra", "modernbert", "roberta", "xlm-roberta", "camembert", "longformer")
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "longformer")
 
 
@@ -31,9 +33,7 @@ def masked_lm_head(
     `factored` is that of `MaskedLMHead`.
     """
     config = encoder.config
-    # ELECTRA generators were trained with GELU, whatever the encoder's activation.
-    always_gelu = config.architecture in ("electra", "modernbert")
-    activation = "gelu" if always_gelu else config.activation
+    activation = "gelu" if config.architecture in _GELU_IN_MASKED_LM else config.activation
     return MaskedLMHead(
         encoder.embeddings,
         activation=None if config.architecture == "flaubert" else activation,

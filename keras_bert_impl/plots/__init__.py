@@ -1,4 +1,4 @@
-"""Figures as PNG files, drawn with matplotlib (`pip install keras-bert-impl[plots]`)."""
+"""Figures as PNG files, drawn with matplotlib (`pip install 'keras-bert-impl[plots]'`)."""
 
 from keras_bert_impl.plots.attention import attention_map
 from keras_bert_impl.plots.curves import learning_curves

@@ -28,7 +28,7 @@ def new_figure(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("figures need matplotlib: pip install keras-bert-impl[plots]") from error
+        raise InputError("figures need matplotlib: pip install 'keras-bert-impl[plots]'") from error
     # Not pyplot, which would keep every figure alive and open a window on a desktop.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

@@ -107,6 +107,8 @@ def _pretrainer(settings, names, tokenizer):
         return Pretrainer.from_pretrained(path, objectives, dtype=settings.dtype, **overrides)
     else:
         config = _shape(settings.model, tokenizer, overrides)
+    if not any(objective.uses_pooler for objective in objectives):
+        config = dataclasses.replace(config, use_pooler=False)  # it would be saved untrained
     return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
 
 

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -114,6 +115,9 @@ def pretrain(
             _LOG.warning(
                 "mask_unit=word masks single tokens: no token of the vocabulary continues a word"
             )
+    for folder in manifests:
+        if os.path.realpath(folder) == os.path.realpath(output_directory):
+            raise InputError(f"{output_directory} holds the records; name another folder.")
     # Only now, so that a rejected run leaves no files.
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None

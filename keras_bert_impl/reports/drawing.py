@@ -127,7 +127,7 @@ class Drawing:
             from matplotlib.figure import Figure
         except ImportError as error:
             raise InputError(
-                "PNG pictures need matplotlib: pip install keras-bert-impl[plots]"
+                "PNG pictures need matplotlib: pip install 'keras-bert-impl[plots]'"
             ) from error
         figure = Figure(figsize=(self.width / 100, self.height / 100))
         FigureCanvasAgg(figure)

@@ -37,6 +37,12 @@ def test_the_overview_names_every_command(arguments, capsys):
     assert out.count("\n") < 40 and max(map(len, out.splitlines())) <= 100
 
 
+def test_closed_streams_are_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli.main(["--help"]) == 0
+
+
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
 def test_help_fits_a_screen(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")

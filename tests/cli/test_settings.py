@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import typing
 
 import pytest
 import yaml
@@ -131,3 +132,12 @@ def test_written_settings_are_a_recipe(tmp_path):
     assert resolve("--recipe", str(recipe)) == settings
     names = [field.name for field in dataclasses.fields(Settings)]
     assert list(yaml.safe_load(recipe.read_text())) == names
+
+
+def test_only_fields_are_settings():
+    @dataclasses.dataclass(frozen=True)
+    class WithAConstant(Settings):
+        constant: typing.ClassVar[int] = 1
+
+    with pytest.raises(InputError, match="there is no setting 'constant'"):
+        resolve("constant=2", settings_class=WithAConstant)

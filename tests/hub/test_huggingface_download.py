@@ -92,9 +92,18 @@ def test_second_load_requests_only_the_branch(hub):
 
 def test_a_loaded_model_is_not_hashed_again(hub, monkeypatch):
     hub.add("owner/model", FILES)
+    hashed, checksum_of = [], huggingface.cache.checksum_of
+
+    def counted(*arguments):
+        hashed.append(arguments)
+        return checksum_of(*arguments)
+
+    monkeypatch.setattr(huggingface.cache, "checksum_of", counted)
     local_directory("hf://owner/model")
-    monkeypatch.setattr(huggingface.cache, "checksum_of", None)
+    assert hashed
+    hashed.clear()
     local_directory("hf://owner/model")
+    assert not hashed
 
 
 def test_pinned_commit_stays_when_the_branch_moves(hub):

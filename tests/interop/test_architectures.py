@@ -13,6 +13,7 @@ from keras_bert_impl.interop import (
     read_encoder_config,
 )
 from keras_bert_impl.interop.layouts import LAYOUTS
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models import heads
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights
@@ -43,6 +44,7 @@ MODERN |= dict.fromkeys(("sep_token_id", "eos_token_id"), 2)
 CASES = {
     "bert": ("bert", BERT),
     "roberta": ("roberta", BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}),
+    "roberta relu": ("roberta", BERT | {"type_vocab_size": 1, "hidden_act": "relu"}),
     "xlm-roberta": ("xlm-roberta", BERT | {"type_vocab_size": 1}),
     "camembert": ("camembert", BERT | {"type_vocab_size": 1}),
     "albert": ("albert", BERT | {"embedding_size": 16}),
@@ -131,6 +133,23 @@ def test_round_trip_is_exact(case, tmp_path):
     assert theirs.keys() == ours.keys()
     for name in theirs:
         assert torch.equal(theirs[name], ours[name]), name
+
+
+@pytest.mark.parametrize(
+    ("case", "head", "message"),
+    [
+        ("flaubert", "classifier", "summary_activation is 'tanh'; only None is supported"),
+        ("electra", "multiple_choice", "summary_activation is 'tanh'; only 'gelu' is supported"),
+    ],
+)
+def test_rejects_settings_of_the_head_that_is_loaded(case, head, message, tmp_path):
+    model = original(case, head)
+    model.config.summary_activation = "tanh"
+    model.save_pretrained(tmp_path)
+    source = open_model(tmp_path)
+    read_encoder_config(source)  # the encoder does not have it
+    with pytest.raises(InputError, match=message):
+        read_encoder_config(source, head=head)
 
 
 # Classes with two heads are tested below; the last one in tests/pretraining.

@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 
+import numpy as np
 import pytest
 import safetensors.numpy
 import torch
@@ -137,7 +138,8 @@ def test_rejects_links_out_of_the_directory(original, tmp_path, name):
 def test_safetensors_come_first(original, tmp_path):
     original.save_pretrained(tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04.")
-    Encoder.from_pretrained(tmp_path)
+    loaded = Encoder.from_pretrained(tmp_path).embeddings.weights[0]
+    np.testing.assert_array_equal(loaded, original.embeddings.word_embeddings.weight.detach())
 
 
 def test_rejects_duplicate_tensors(tmp_path):

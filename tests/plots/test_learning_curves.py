@@ -72,5 +72,5 @@ def test_missing_log_is_named(tmp_path):
 
 def test_missing_matplotlib_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r"pip install keras-bert-impl\[plots\]"):
+    with pytest.raises(InputError, match=r"pip install 'keras-bert-impl\[plots\]'"):
         learning_curves(REPORTS, tmp_path / "curves.png")

@@ -153,6 +153,8 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
     broken.write_text("{")
     refused("broken.json, line 1, is not valid JSON", model=str(broken))
     refused("other settings .learning_rate was 0.01", run=run, learning_rate=1e-3)
+    with pytest.raises(InputError, match="holds the records; name another folder"):
+        pretrain(records_directory, records_directory, **settings)
     with pytest.raises(InputError, match="holds a run"):
         pretrain(records_directory, run, resume=False, **settings)
     other = tmp_path / "other-model"

@@ -58,7 +58,7 @@ def test_png_has_the_size_of_the_drawing(tmp_path):
 
 def test_png_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r"pip install keras-bert-impl\[plots\]"):
+    with pytest.raises(InputError, match=r"pip install 'keras-bert-impl\[plots\]'"):
         curve().save_png(tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
 

@@ -143,6 +143,8 @@ def test_rejects_an_adapter_that_is_its_own_base(tmp_path):
     "settings, message",
     [
         ({"use_dora": True}, "use_dora must be absent, null or false"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights must be an initialization that keeps"),
+        ({"init_lora_weights": "olora"}, "path_initial_model_for_weight_conversion"),
     ],
 )
 def test_rejects_lora_variants(bert, tmp_path, settings, message):

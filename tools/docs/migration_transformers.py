@@ -16,7 +16,11 @@ _CLASSES = [
     Row("TFBertForPreTraining", ("Pretrainer",)),
     Row("BertConfig", ("EncoderConfig",)),
     Row("AutoTokenizer", ("Tokenizer",)),
-    Row("pipeline('text-classification')", ("TextClassifier.classify",)),
+    Row(
+        "pipeline('text-classification')",
+        ("TextClassifier.classify",),
+        "for one label without a `problem_type` the value of the network, where `pipeline` takes its sigmoid",
+    ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
     Row("pipeline('fill-mask')", ("MaskedLM.fill",)),

@@ -100,7 +100,7 @@ def run(arguments: Namespace) -> None:
             count += len(block)
             if progress is not None:
                 progress.update(count)
-        if out and not count:
+        if not count:
             raise InputError(f"{source} has no texts.")
     if out:
         say(f"wrote {count:,} predictions to {out}")

@@ -92,6 +92,7 @@ class BertLayout:
         silent: Values of fields that `config.json` does not state, where they differ from the
             defaults of `EncoderConfig`.
         fixed: Keys that change the computation -> the only supported value.
+        fixed_in_heads: Head -> the same for keys that only this head reads.
         dropout_key: Key of `config.json` for the dropout rate before the classifier.
         decoder: Output matrix of the masked LM head.
         block: Layer of a block -> module in a checkpoint, with `{}` for the number of the block.
@@ -121,6 +122,7 @@ class BertLayout:
     read = READ
     silent: dict[str, Any] = {}
     fixed: dict[str, Any] = {"position_embedding_type": "absolute", "add_cross_attention": False}
+    fixed_in_heads: dict[str, dict[str, Any]] = {}
     dropout_key = "classifier_dropout"
     decoder = "cls.predictions.decoder"
     token_embeddings = "embeddings.word_embeddings.weight"
@@ -253,6 +255,13 @@ class ElectraLayout(BertLayout):
     keys = BertLayout.keys | {"embedding_dim": "embedding_size"}
     silent = {"embedding_dim": 128, "use_pooler": False}
     projection = "embeddings_project"
+    fixed_in_heads = {
+        "multiple_choice": {
+            "summary_type": "first",
+            "summary_use_proj": True,
+            "summary_activation": "gelu",
+        }
+    }
     classes = task_classes("Electra", left_to_right="ForCausalLM", replaced_token="ForPreTraining")
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,15 @@ class FlaubertLayout(BertLayout):
         "output": "ffns.{}.lin2",
         "output_layer_norm": "layer_norm2.{}",
     }
+    fixed_in_heads = dict.fromkeys(
+        ("classifier", "multiple_choice"),
+        {
+            "summary_type": "first",
+            "summary_use_proj": True,
+            "summary_activation": None,
+            "summary_proj_to_labels": True,
+        },
+    )
     pooler = None
     dropout_key = "summary_first_dropout"
     classes = task_classes(

@@ -46,7 +46,7 @@ def write(
     One worker holds 16 bytes per document; each of the others holds a few blocks or a shard.
 
     Args:
-        tokenizer: not used; the workers read the copy in `directory`.
+        tokenizer: as in the writer without Beam; here the workers read the copy in `directory`.
         directory: on a file system shared by all workers, or a str on a bucket, like
             `corpus.paths`.
         dealing: arguments of `Dealer`.

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,15 +24,22 @@ from keras_bert_impl.pretraining.examples import draws, records
 from keras_bert_impl.tokenizers import Tokenizer
 
 
-def place_of(output_directory: str | Path) -> Path:
+def place_of(output_directory: str | Path, settings: dict[str, Any]) -> Path:
     """Returns the absolute path of the local folder in which the records are made.
 
     It is `output_directory` itself or, for a bucket, a temporary folder that the same command finds
-    again. Raises `InputError` if it holds other files, or if the bucket is not writable.
+    again.
+
+    Args:
+        settings: those of the new records, which may replace records with the same settings.
+
+    Raises:
+        InputError: the folder holds other files or records with other settings, or the bucket is
+            not writable.
     """
     if not is_remote(output_directory):
         place = absolute(output_directory)
-        _check_replaceable(place)
+        _check_replaceable(place, settings)
         return place
     try:
         tf.io.gfile.makedirs(output_directory)  # fail now if the bucket is not writable
@@ -80,8 +88,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
         remote_files.upload(Path(copy), str(directory))
 
 
-def _check_replaceable(directory):
-    """Checks that a folder to be replaced holds records and not other files."""
+def _check_replaceable(directory, settings):
+    """Checks that a folder to be replaced holds records with these settings and nothing else."""
     recover(directory)
     own = f".{directory.name}."  # files of interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
@@ -89,6 +97,13 @@ def _check_replaceable(directory):
             raise InputError(
                 f"{directory} exists and holds other files; name a new or empty folder."
             )
+        before = records.read_manifest(directory)["settings"]
+        for name, value in settings.items():
+            if before.get(name, value) != value:
+                raise InputError(
+                    f"{directory} holds records with {name}={before[name]}, not {value}; name "
+                    "another folder, or remove that one."
+                )
 
 
 def _remove_other_shards(directory):

@@ -36,6 +36,7 @@ from keras_bert_impl.pretraining.examples.manifest import SPLITS, checked_manife
 from keras_bert_impl.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
+ROWS_ARE_MISSING = "rows are missing"  # says the graph that reads a shard
 _ROWS_AT_ONCE = 256
 PER_EXAMPLE = ("example_lengths", "first_lengths", "pair_labels")
 
@@ -346,6 +347,14 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError):
+    except (
+        tf.errors.DataLossError,
+        tf.errors.InvalidArgumentError,
+        tf.errors.NotFoundError,
+    ) as error:
         check_shards(directory)
+        if ROWS_ARE_MISSING in str(error):  # of shards that are whole: those of another `prepare`
+            raise InputError(
+                f"the records in {directory} were replaced while they were read; start again."
+            ) from error
         raise

@@ -233,6 +233,10 @@ class _Shards:
         dataset = tf.data.TFRecordDataset(files, compression_type="GZIP", buffer_size=1 << 20)
         serialized = dataset.batch(rows).get_single_element()
         with tf.control_dependencies(
-            [tf.debugging.assert_equal(tf.size(serialized, tf.int64), rows, "rows are missing")]
+            [
+                tf.debugging.assert_equal(
+                    tf.size(serialized, tf.int64), rows, records.ROWS_ARE_MISSING
+                )
+            ]
         ):
             return tf.identity(serialized)

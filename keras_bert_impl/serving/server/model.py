@@ -162,6 +162,7 @@ def _api_error(error):
 def _sentence(message):
     """Returns what a message of TensorFlow says, without nodes and traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
+    lines = [line for line in lines if "experimental_io_device" not in line] or lines  # a hint
     text = re.sub(r"^\s*\(\d+\) [A-Z_]+:\s*", "", lines[-1]).split(" [Op:")[0]
     return text[:500].strip()
 

@@ -78,6 +78,7 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
         (directory / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         # The accelerator belongs to this process.
         environment = os.environ | {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"}
+        # Without a time limit: a large model may take long, and Ctrl-C ends both processes.
         ended = subprocess.run(
             [sys.executable, "-m", __name__, str(directory)],
             env=environment,

@@ -238,7 +238,8 @@ def _view(given, name, outputs):
     if name in _NUMBERS:
         return _View(outputs, "numbers", predictions)
     by_class = ("class_id", "multi_label", "top_k")
-    names_class = any(getattr(given, key, None) not in (None, False) for key in by_class)
+    chosen = [getattr(given, key, None) for key in by_class]
+    names_class = any(value is not None and value is not False for value in chosen)  # 0 is a class
     if outputs.is_binary and name in _BINARY and not names_class:
         return _View(outputs, "positive", "positive_logit" if takes_logits else "positive")
     return _View(outputs, "given" if name is None else "one_hot", predictions)

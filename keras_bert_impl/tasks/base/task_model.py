@@ -253,7 +253,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         if isinstance(dtype, str):
             check("dtype", dtype, DType)
         source = open_model(name_or_path, base=base)
-        config = read_encoder_config(source, with_adapter=True)
+        config = read_encoder_config(source, with_adapter=True, head=cls.head)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
         if adapter is not None:
             if config.adapter is not None:

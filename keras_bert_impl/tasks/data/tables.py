@@ -303,7 +303,10 @@ def _ends_in_quotes(line, is_open, before):
 
 def _csv_row(columns, delimiter, lines):
     try:
-        return _row(columns, csv_cells(lines, delimiter))
+        cells = csv_cells(lines, delimiter)
+        if len(cells) > 1 and [cell.strip() for cell in cells] == columns:
+            raise InputError("the row repeats the header; if files were joined, remove it.")
+        return _row(columns, cells)
     except InputError as error:
         if len(lines) == 1:
             raise

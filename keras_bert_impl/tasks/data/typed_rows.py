@@ -47,6 +47,8 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             continue
         if name == layout.label and isinstance(value, bool):
             value = str(value).lower()  # as written in JSON and CSV
+        if name == layout.label and isinstance(value, float) and value.is_integer():
+            value = int(value)  # 1 and 1.0 are the same number
         if value is None or value != value:  # missing values in Arrow and pandas
             raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):

@@ -1,4 +1,4 @@
-"""Signatures of question answering: the search of `decode` in the graph of the network."""
+"""Signatures of question answering: the search of `answer_spans` in the graph of the network."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_bert_impl.serving.padding import window_features
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
 from keras_bert_impl.serving.words import TextReader
-from keras_bert_impl.tasks.question_answering.decode import (
+from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
     candidate_spans,
     lowest_nulls,

@@ -130,10 +130,10 @@ class JaxStep(_Mixin):
         variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
         with _values(sum(variables, []), sum(map(list, state), [])) as scope:
             y_pred = self._forward(x, training=False)
-            loss = self.loss_share(x, y, y_pred, sample_weight, self.loss_totals(*batch))
-            self.compute_metrics(x, y, y_pred, sample_weight)
+            loss = self._share(x, y, y_pred, sample_weight, self.loss_totals(*batch))
+            self._update_metrics(x, y, y_pred, sample_weight)
             self._track_loss(loss, batch)
-            logs = self.get_metrics_result()
+            logs = self._check_logs(self.get_metrics_result())
         logs = {name: logs[name] for name in logs if name not in _TRAINING_ALONE}
         return logs, tuple(_now(scope, part) for part in variables)
 
@@ -160,7 +160,7 @@ class JaxStep(_Mixin):
 
     def _accumulate(self, trainable, others, of_metrics, batch, totals, seed):
         """Returns (loss, gradients, non-trainable values, metric values)."""
-        share_and_gradients = jax.value_and_grad(self._share, has_aux=True)
+        share_and_gradients = jax.value_and_grad(self._share_and_state, has_aux=True)
 
         def add(sums, rows, index):
             loss, gradients, others, of_metrics = sums
@@ -169,7 +169,7 @@ class JaxStep(_Mixin):
             )
             x, y, sample_weight = rows
             with _values(self.metrics_variables, of_metrics) as metrics:
-                self.compute_metrics(x, y, y_pred, sample_weight)
+                self._update_metrics(x, y, y_pred, sample_weight)
             gradients = [a + b for a, b in zip(gradients, more)]
             of_metrics = _now(metrics, self.metrics_variables)
             return loss + share, gradients, others, of_metrics
@@ -187,7 +187,7 @@ class JaxStep(_Mixin):
         """
         key = [id(variable) for variable in self.trainable_variables]
         if self._connected is None or self._connected[0] != key:
-            gradients = jax.grad(lambda *given: self._share(*given)[0])
+            gradients = jax.grad(lambda *given: self._share_and_state(*given)[0])
             is_zero = are_always_zero(gradients, *arguments)
             self._connected = key, [not zero for zero in is_zero]
         return self._connected[1]
@@ -203,12 +203,13 @@ class JaxStep(_Mixin):
             optimizer.apply(gradients, own)
         return _now(scope, own), _now(scope, optimizer.variables)
 
-    def _share(self, trainable, others, batch, totals, seed):
+    def _share_and_state(self, trainable, others, batch, totals, seed):
         """Returns (this micro-batch's share of the loss, (predictions, non-trainable values))."""
         x, y, sample_weight = batch
         with self._training_scope(trainable, others, seed) as scope:
             y_pred = self._forward(x, training=True)
-            share = self._trained_for().loss_share(x, y, y_pred, sample_weight, totals)
+            share_of = self._share if self._objective is None else self._objective.loss_share
+            share = share_of(x, y, y_pred, sample_weight, totals)
         return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
 
     @contextlib.contextmanager
@@ -231,7 +232,7 @@ class JaxStep(_Mixin):
                 )
                 is_fine = ops.logical_and(ops.isfinite(loss), has_norm)
                 self._highest_loss.update_state(ops.where(is_fine, loss, float("inf")))
-            logs = self.get_metrics_result()
+            logs = self._check_logs(self.get_metrics_result())
         return logs, _now(metrics, self.metrics_variables)
 
 

@@ -162,8 +162,8 @@ class TensorFlowStep(_Mixin):
 
         def evaluate():
             y_pred = self._forward(x, training=False)
-            self.compute_metrics(x, y, y_pred, sample_weight)
-            return tf.cast(self.loss_share(x, y, y_pred, sample_weight, totals), tf.float32)
+            self._update_metrics(x, y, y_pred, sample_weight)
+            return tf.cast(self._share(x, y, y_pred, sample_weight, totals), tf.float32)
 
         share = unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
         loss = _sum_over_replicas(share)
@@ -242,11 +242,12 @@ class TensorFlowStep(_Mixin):
         with dropout_seed_scope(seed), recomputation(self._remat):
             with tf.GradientTape() as tape:
                 y_pred = self._forward(x, training=True)
-                share = self._trained_for().loss_share(x, y, y_pred, sample_weight, totals)
+                share_of = self._share if self._objective is None else self._objective.loss_share
+                share = share_of(x, y, y_pred, sample_weight, totals)
                 loss = tf.cast(share, tf.float32)
                 scaled_loss = self.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled_loss, self.trainable_variables)
-        self.compute_metrics(x, y, y_pred, sample_weight)
+        self._update_metrics(x, y, y_pred, sample_weight)
         return loss, [None if g is None else _dense_float32(g) for g in gradients]
 
     def _function_of_steps(self, step, results, left, watch=None):
@@ -262,14 +263,14 @@ class TensorFlowStep(_Mixin):
             # At the end of the data the graph fails at the iterator. Operations that do not need
             # the data, such as counting the step, must not have run by then.
             with tf.control_dependencies(_tensors(data)):
-                step(data)
+                self._compiled.logged.update(step(data) or ())
 
         def run(data):
             strategy.run(step_after_data, args=(data,))
 
         def run_batch(data):
             run(data)
-            return tf.constant(1), results()
+            return tf.constant(1), self._check_logs(results())
 
         def run_steps(iterator, most):
             def one(count, _):
@@ -285,7 +286,7 @@ class TensorFlowStep(_Mixin):
                 (tf.constant(0), tf.constant(True)),
                 parallel_iterations=1,
             )
-            return count, results()
+            return count, self._check_logs(results())
 
         if self.steps_per_execution == 1:
 

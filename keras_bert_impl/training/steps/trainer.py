@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.settings import PositiveInt, check
 
 _Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
@@ -102,7 +102,7 @@ class ReplicatedTrainer(_Step):
         model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
     """
 
-    _compiled = SimpleNamespace(arguments={}, lost=None)
+    _compiled = SimpleNamespace(arguments={}, lost=None, logged=set())
 
     def compile(
         self,
@@ -116,12 +116,15 @@ class ReplicatedTrainer(_Step):
     ) -> None:
         """Configures training as in Keras, with the additional arguments above."""
         accumulation_steps = check("accumulation_steps", accumulation_steps, PositiveInt)
+        self._check_own_loss(accumulation_steps, objective)
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
         self._compile(options, *args, **kwargs)
         given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
         del given["self"]
         # In a namespace, where Keras does not look for metrics of the model.
-        self._compiled = SimpleNamespace(arguments=given | options._asdict(), lost=None)
+        self._compiled = SimpleNamespace(
+            arguments=given | options._asdict(), lost=None, logged=set()
+        )
         self.note_trained_variables()
 
     def compile_arguments(self) -> dict[str, Any]:
@@ -221,9 +224,50 @@ class ReplicatedTrainer(_Step):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        """Returns the loss of a single batch. To change the loss, override `loss_share`."""
+        """Returns the loss of a single batch.
+
+        A subclass may override it, as in Keras, if its whole batch is computed at once. To change
+        the loss on several replicas, with accumulation or an objective, override `loss_share`.
+        """
         totals = self.loss_totals(x, y, sample_weight)
         return self.loss_share(x, y, y_pred, sample_weight, totals)
+
+    # === For the steps of the backends ===
+
+    @property
+    def _has_own_loss(self):
+        return type(self).compute_loss is not ReplicatedTrainer.compute_loss
+
+    def _check_own_loss(self, accumulation_steps, objective):
+        strategy = getattr(self, "distribute_strategy", None)
+        replicas = getattr(strategy, "num_replicas_in_sync", 1)
+        if self._has_own_loss and (accumulation_steps * replicas > 1 or objective is not None):
+            raise InputError(
+                f"{type(self).__name__} overrides compute_loss, which needs the whole batch at "
+                "once: override loss_share(x, y, y_pred, sample_weight, totals) instead, for "
+                "several replicas, accumulation_steps or an objective."
+            )
+
+    def _share(self, x, y, y_pred, sample_weight, totals):
+        """Returns `loss_share`, or what the `compute_loss` of a subclass returns."""
+        if self._has_own_loss:
+            return self.compute_loss(x, y, y_pred, sample_weight)
+        return self.loss_share(x, y, y_pred, sample_weight, totals)
+
+    def _update_metrics(self, x, y, y_pred, sample_weight):
+        logs = self.compute_metrics(x, y, y_pred, sample_weight)
+        self._compiled.logged.update(logs or ())
+
+    def _check_logs(self, logs):
+        """Returns `logs` if they have all that a subclass returned from its steps."""
+        missing = self._compiled.logged - {*logs, "loss"}
+        if missing:
+            raise InputError(
+                f"{type(self).__name__} returns {listed(missing)} from train_step, test_step or "
+                "compute_metrics, but logs are the results of metrics: create a keras.metrics."
+                "Metric of this name in __init__ and update it there."
+            )
+        return logs
 
 
 def num_examples(batch: Any) -> Any:

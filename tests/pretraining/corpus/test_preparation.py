@@ -377,7 +377,7 @@ def test_full_disk_keeps_the_old_records(tmp_path, write_corpus, tokenizer, monk
 
     monkeypatch.setattr(tf.io, "TFRecordWriter", FullDisk)
     with pytest.raises(InputError, match="cannot write .*records: No space left on device"):
-        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, seed=1)
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1)
     assert (tmp_path / "records" / "manifest.json").read_bytes() == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["corpus.txt", "records"]
 
@@ -548,3 +548,11 @@ def test_rejects_an_empty_held_out_split_before_building(
         corpus, tmp_path / "records", tokenizer, held_out=0.05, objective="mlm", num_workers=1
     )
     assert manifest["splits"]["held_out"]["documents"] == 1
+
+
+def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokenizer):
+    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=32)
+    before = (tmp_path / "records/manifest.json").read_bytes()
+    with pytest.raises(InputError, match="holds records with length=32, not 64; name another fol"):
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=64)
+    assert (tmp_path / "records/manifest.json").read_bytes() == before

@@ -761,3 +761,42 @@ def test_layers_frozen_after_training_need_compile():
     model.fit(TEXTS, LABELS, verbose=0)
     assert not np.array_equal(model.encoder.get_weights()[0], before)
     copy.deepcopy(model).fit(TEXTS, LABELS, verbose=0)
+
+
+# === Subclasses ===
+
+
+class SevenTimes(type(classifier())):
+    def compute_loss(self, *arguments, **keywords):
+        return 7.0 * super().compute_loss(*arguments, **keywords)
+
+
+class MoreLogs(type(classifier())):
+    def compute_metrics(self, *arguments):
+        return super().compute_metrics(*arguments) | {"extra": 1.0}
+
+
+def of_class(kind):
+    return kind(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
+
+
+def test_the_compute_loss_of_a_subclass_is_trained_and_evaluated():
+    plain, own = of_class(type(classifier())), of_class(SevenTimes)
+    found = []
+    for model in (plain, own):
+        model.compile(keras.optimizers.SGD(0.0), metrics=[])
+        history = model.fit(TEXTS, LABELS, verbose=0).history
+        found.append((history["loss"][0], model.evaluate(TEXTS, LABELS, verbose=0)))
+    np.testing.assert_allclose(found[1], np.multiply(found[0], 7), rtol=1e-5)  # float32 sums
+    own.compile(keras.optimizers.SGD(1e-3), metrics=[])
+    plain.compile(keras.optimizers.SGD(7e-3), metrics=[])
+    for model in (plain, own):
+        model.fit(TEXTS[:8], LABELS[:8], verbose=0, shuffle=False)
+    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
+
+
+def test_what_a_subclass_cannot_change_is_refused():
+    with pytest.raises(InputError, match="SevenTimes overrides compute_loss, which needs the who"):
+        of_class(SevenTimes).compile(accumulation_steps=2)
+    with pytest.raises(InputError, match="MoreLogs returns 'extra' from train_step, test_step or"):
+        of_class(MoreLogs).fit(TEXTS, LABELS, verbose=0)

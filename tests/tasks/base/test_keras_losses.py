@@ -409,3 +409,14 @@ def test_a_function_s_name_is_kept_for_a_metric_and_made_valid_for_a_loss():
         function.__name__ = name
         assert TaskLoss(function, Outputs(num_classes=2)).name == of_loss
         assert TaskMetric(function, Outputs(num_classes=2)).name == of_metric
+
+
+@pytest.mark.parametrize("class_id", [0, 1])
+@pytest.mark.parametrize("kind", [metrics.Precision, metrics.Recall])
+def test_metrics_of_one_of_two_classes(kind, class_id):
+    logits, labels = logits_and_labels(2)
+    metric = TaskMetric(kind(class_id=class_id), Outputs(SINGLE, 2))
+    metric.update_state(labels, logits)
+    scores = sklearn.metrics.precision_recall_fscore_support(labels, logits.argmax(axis=1))
+    expected = scores[kind is metrics.Recall][class_id]
+    np.testing.assert_allclose(metric.result(), expected, rtol=1e-6)  # float32

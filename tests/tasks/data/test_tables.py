@@ -424,3 +424,18 @@ def test_rejects_numbers_with_thousands_of_digits(tmp_path):
     with pytest.raises(InputError, match=r"line 2: .*a number with too many digits"):
         read_table(path, "t")
     assert read_table(path, "t", skip_bad_rows=True).texts == ["good"]
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.csv.gz"])
+def test_rejects_a_repeated_header(tmp_path, name):
+    path = tmp_path / name
+    data = b"text,label\ngood film,pos\ntext,label\nbad film,neg\n"
+    path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(InputError, match="line 3: the row repeats the header"):
+        read_table(path, "text", label="label")
+
+
+def test_one_and_one_point_zero_are_one_label_in_json(tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps({"t": "a", "l": one}) + "\n" for one in (1, 1.0, 0.5)))
+    assert read_table(path, "t", label="l").labels == ["1", "1", "0.5"]

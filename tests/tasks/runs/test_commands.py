@@ -179,6 +179,14 @@ def test_predict_reads_tables_by_their_suffix(predicted, tmp_path):
         assert "--text COLUMN" in error
 
 
+def test_predict_rejects_an_empty_file(folder, tmp_path, capsys):
+    (tmp_path / "empty.txt").touch()
+    for more in ([], ["--out", str(tmp_path / "answers.csv")]):
+        arguments = ["--model", str(folder / "run"), "--input", str(tmp_path / "empty.txt")]
+        assert main(["predict", *arguments, *more]) == 2
+        assert "empty.txt has no texts." in capsys.readouterr().err
+
+
 def test_standard_input_splits_lines_like_files(predicted, monkeypatch, tmp_path):
     content = "good\u2028film\nbad\x0bplot\x85joy\r\n\nawful".encode()
     (tmp_path / "a.txt").write_bytes(content)

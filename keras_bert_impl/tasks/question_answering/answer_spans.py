@@ -1,0 +1,239 @@
+"""Search for answers among the logits of windows, in any graph.
+
+Shape legend: rows = windows of all questions; length = tokens of a row, padding included; best =
+starts, or ends, tried in a window; spans = candidate answers of all rows.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert_impl.characters import SPACE
+from keras_bert_impl.serving.words import Texts
+from keras_bert_impl.tokenizers.unicode.places import places_of
+
+
+def candidate_spans(
+    logits: tf.Tensor,
+    tokens: tf.Tensor,
+    can_start: tf.Tensor,
+    num_best: int,
+    max_answer_length: int,
+) -> dict[str, tf.Tensor]:
+    """Combines the highest starts with the highest ends of each window.
+
+    Args:
+        logits: float32 [rows, 2, length].
+        tokens: int32 [rows, length]. The number of each position's token in its context; -1
+            elsewhere, where no answer ends.
+        can_start: bool [rows, length]. Where an answer may start.
+        num_best: number of starts, and of ends, that are combined.
+        max_answer_length: tokens of the longest span.
+
+    Returns:
+        dict: `is_span`, bool [rows, best, best], of pairs of a start and an end; their tokens
+        `first` and `last`, int32, and logits `start` and `end`, float32, [rows, best]; and
+        `null`, float32 [rows, 2], the logits of `[CLS]`.
+    """
+    best = tf.minimum(num_best, tf.shape(tokens)[1])
+    lowest = tf.constant(float("-inf"))
+    starts, start_columns = tf.math.top_k(tf.where(can_start, logits[:, 0], lowest), best)
+    ends, end_columns = tf.math.top_k(tf.where(tokens >= 0, logits[:, 1], lowest), best)
+    first = tf.gather(tokens, start_columns, batch_dims=1)
+    last = tf.gather(tokens, end_columns, batch_dims=1)
+    before = last[:, tf.newaxis, :] - first[:, :, tf.newaxis]  # [rows, best, best]
+    is_span = (before >= 0) & (before < max_answer_length)
+    is_span &= tf.math.is_finite(starts)[:, :, tf.newaxis]
+    is_span &= tf.math.is_finite(ends)[:, tf.newaxis, :]
+    return {
+        "is_span": is_span,
+        "first": first,
+        "last": last,
+        "start": starts,
+        "end": ends,
+        "null": logits[:, :, 0],
+    }
+
+
+class Spans(NamedTuple):
+    """Parts of contexts, [spans] each.
+
+    Attributes:
+        starts, ends: int32. Positions among the characters of all contexts.
+        start_logits, end_logits: float64.
+        texts: int64. Numbers of the contexts.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    start_logits: tf.Tensor
+    end_logits: tf.Tensor
+    texts: tf.Tensor
+
+    @property
+    def scores(self) -> tf.Tensor:
+        """float64 [spans]."""
+        return self.start_logits + self.end_logits
+
+    def at(self, numbers: tf.Tensor) -> "Spans":
+        """Returns the spans with these numbers."""
+        return Spans(*(tf.gather(values, numbers) for values in self))
+
+
+def ranked_spans(
+    candidates: dict[str, tf.Tensor],
+    texts_of_rows: tf.Tensor,
+    token_starts: tf.RaggedTensor,
+    token_ends: tf.RaggedTensor,
+    contexts: Texts,
+    num_best: int,
+) -> Spans:
+    """Ranks the spans of each context whose texts differ.
+
+    White space around a span does not belong to it; a span of nothing else is left out.
+
+    Args:
+        candidates: from `candidate_spans`.
+        texts_of_rows: int64 [rows], the context of each window.
+        token_starts, token_ends: int32 ragged [contexts, (tokens)], in characters.
+        num_best: spans of a context.
+
+    Returns:
+        `Spans`, those of a context together, best first; of equal ones the earlier window's.
+    """
+    spans = _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts)
+    spans = spans.at(tf.argsort(spans.scores, direction="DESCENDING", stable=True))
+    spans = spans.at(tf.argsort(spans.texts, stable=True))
+    return _distinct(_stripped(spans, contexts), contexts, num_best)
+
+
+def _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts):
+    rows, i, j = tf.unstack(tf.where(candidates["is_span"]), num=3, axis=1)
+    starts, ends = tf.stack([rows, i], axis=1), tf.stack([rows, j], axis=1)
+    texts = tf.gather(texts_of_rows, rows)
+    base = tf.gather(token_starts.row_splits, texts)
+    first, last = (
+        base + tf.cast(tf.gather_nd(candidates[name], at), tf.int64)
+        for name, at in (("first", starts), ("last", ends))
+    )
+    shift = tf.gather(contexts.starts, texts)
+    return Spans(
+        tf.gather(token_starts.values, first) + shift,
+        tf.gather(token_ends.values, last) + shift,
+        tf.cast(tf.gather_nd(candidates["start"], starts), tf.float64),
+        tf.cast(tf.gather_nd(candidates["end"], ends), tf.float64),
+        texts,
+    )
+
+
+def _stripped(spans, contexts):
+    solid = places_of(tf.not_equal(contexts.kinds, SPACE))
+    first = tf.searchsorted(solid, spans.starts)
+    last = tf.searchsorted(solid, spans.ends) - 1
+    kept = tf.where(first <= last)[:, 0]
+    starts, ends = (tf.gather(solid, tf.gather(number, kept)) for number in (first, last))
+    return spans.at(kept)._replace(starts=starts, ends=ends + 1)
+
+
+def _distinct(spans, contexts, count):
+    """Returns the first `count` spans of each context whose texts differ."""
+    keys = tf.strings.join(
+        [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
+    )
+    found, number = tf.unique(keys)
+    first = tf.math.unsorted_segment_min(tf.range(tf.size(keys)), number, tf.size(found))
+    spans = spans.at(first)
+    rank = tf.range(tf.size(spans.texts)) - tf.searchsorted(spans.texts, spans.texts)
+    return spans.at(tf.where(rank < count)[:, 0])
+
+
+def lowest_nulls(
+    candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
+) -> tf.Tensor:
+    """Returns the logits of `[CLS]`, in the window of each text where their sum is lowest.
+
+    Args:
+        candidates: from `candidate_spans`.
+        texts_of_rows: int64 [rows]. The text of each window.
+        num_texts: every text has a window.
+
+    Returns:
+        float64 [num_texts, 2].
+    """
+    nulls = tf.cast(candidates["null"], tf.float64)
+    totals = tf.reduce_sum(nulls, axis=1)
+    lowest = tf.math.unsorted_segment_min(totals, texts_of_rows, num_texts)
+    rows = tf.range(tf.size(totals))
+    is_lowest = tf.equal(totals, tf.gather(lowest, texts_of_rows))
+    rows = tf.where(is_lowest, rows, tf.size(totals))
+    return tf.gather(nulls, tf.math.unsorted_segment_min(rows, texts_of_rows, num_texts))
+
+
+def answer_table(
+    spans: Spans,
+    contexts: Texts,
+    num_texts: int | tf.Tensor,
+    num_best: int,
+    nulls: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
+    """Returns the answers of each context, padded to one number.
+
+    Args:
+        spans: `Spans`, ranked.
+        num_best: answers of a context.
+        nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer: "" is then
+            among the answers, after equal ones; if it is not among the best, after them.
+
+    Returns:
+        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers]: `answers`,
+        string, `starts` and `ends`, int32, in characters of the context, `scores`, float64, a
+        softmax over the answers, and `start_logits` and `end_logits`, float64.
+    """
+    flat = {
+        "answers": contexts.strings(spans.starts, spans.ends),
+        "starts": contexts.in_texts(spans.starts, spans.texts),
+        "ends": contexts.in_texts(spans.ends, spans.texts),
+        "start_logits": spans.start_logits,
+        "end_logits": spans.end_logits,
+    }
+    rows = {
+        name: tf.RaggedTensor.from_value_rowids(
+            values, spans.texts, tf.cast(num_texts, tf.int64), validate=False
+        )
+        for name, values in flat.items()
+    }
+    counts = tf.cast(rows["starts"].row_lengths(), tf.int32)
+    table = {name: row.to_tensor(shape=[None, num_best]) for name, row in rows.items()}
+    if nulls is None:
+        counts = tf.maximum(counts, 1)  # "", if there is nothing else
+    else:
+        table, counts = _with_null(table, counts, nulls, num_best)
+    is_answer = tf.sequence_mask(counts, table["starts"].shape[1])
+    totals = table["start_logits"] + table["end_logits"]
+    scores = tf.nn.softmax(tf.where(is_answer, totals, -float("inf")))
+    return {"num_answers": counts, **table, "scores": scores}
+
+
+def _with_null(table, counts, nulls, num_best):
+    """Inserts the null answer among the answers; see `answer_table`.
+
+    Returns:
+        (dict of tensors [texts, num_best + 1], counts).
+    """
+    columns = tf.range(num_best)
+    total = tf.reduce_sum(nulls, axis=1)[:, tf.newaxis]
+    is_before = table["start_logits"] + table["end_logits"] >= total
+    is_before &= columns < counts[:, tf.newaxis]
+    at = tf.reduce_sum(tf.cast(is_before, tf.int32), axis=1)[:, tf.newaxis]  # [texts, 1]
+    columns = tf.range(num_best + 1)[tf.newaxis]
+    source = tf.where(columns < at, columns, columns - 1)
+    source = tf.where(tf.equal(columns, at), num_best, source)  # [texts, num_best + 1]
+    logits = {"start_logits": nulls[:, 0], "end_logits": nulls[:, 1]}
+    nothing = {"answers": "", "starts": 0, "ends": 0}
+    made = {}
+    for name, values in table.items():
+        null = logits[name] if name in logits else tf.fill(tf.shape(total)[:1], nothing[name])
+        values = tf.concat([values, tf.cast(null, values.dtype)[:, tf.newaxis]], axis=1)
+        made[name] = tf.gather(values, source, batch_dims=1)
+    is_among = at[:, 0] < num_best
+    return made, tf.where(is_among, tf.minimum(counts + 1, num_best), num_best + 1)
