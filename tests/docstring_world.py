@@ -45,7 +45,7 @@ def classifier(**arguments):
 def write_files(root):
     """Writes every file and folder that the examples read."""
     _write_texts(root)
-    _write_labelled(root)
+    _write_labeled(root)
     _write_models(root)
     k.prepare(root / "corpus.txt", root / "records", tokenizer(), length=32, num_workers=1)
 
@@ -79,7 +79,7 @@ class _MyText(tfds.core.GeneratorBasedBuilder):
         raise NotImplementedError
 
 
-def _write_labelled(root):
+def _write_labeled(root):
     def write(path, *rows, separator="\t"):
         path = root / path
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ def add_examples(
     parser: argparse.ArgumentParser,
     is_training: bool,
     is_scored: bool = True,
-    title: str = "labelled examples",
+    title: str = "labeled examples",
 ) -> None:
     """Adds the arguments of labeled examples to a command.
 

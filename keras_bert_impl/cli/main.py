@@ -31,8 +31,8 @@ GROUPS = {
     "prepare and train": {
         "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
         "prepare": ("training.prepare", "turn text into records for pre-training"),
-        "augment": ("training.augment", "augment labelled texts by replacing words"),
-        "finetune": ("training.finetune", "fine-tune a model on labelled texts"),
+        "augment": ("training.augment", "augment labeled texts by replacing words"),
+        "finetune": ("training.finetune", "fine-tune a model on labeled texts"),
         "pretrain": ("training.pretrain", "pre-train an encoder on prepared records"),
         "recipes": ("training.recipes", "list published pre-training recipes"),
         "adapt": (
@@ -47,7 +47,7 @@ GROUPS = {
     },
     "use": {
         "predict": ("using.predict", "predict with a fine-tuned model"),
-        "evaluate": ("using.evaluate", "score a fine-tuned model on labelled texts"),
+        "evaluate": ("using.evaluate", "score a fine-tuned model on labeled texts"),
         "report": ("using.report", "write a page about a run, or one that compares several"),
         "look": ("using.look", "write a page about what a model does with a text"),
         "drift": ("using.drift", "compare served texts with those of the training set"),

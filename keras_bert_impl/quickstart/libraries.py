@@ -76,7 +76,7 @@ def library_passages(
     return [one for items in found.values() for one in _spread(items, most_per_library)]
 
 
-def write_labelled(passages: Iterable[Passage], path: str | Path) -> None:
+def write_labeled(passages: Iterable[Passage], path: str | Path) -> None:
     """Writes a labeled dataset as a tab-separated file with the header line `text`, `label`."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("text\tlabel\n")

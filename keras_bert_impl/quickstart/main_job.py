@@ -101,14 +101,14 @@ class MainJob:
         with replace_directory(self.path("text")) as temporary:
             corpus.write_sentences(training, temporary / "corpus.txt")
             for file, passages in (("train.tsv", training), ("dev.tsv", held_out)):
-                labelled = libraries.library_passages(passages, names, most)
-                libraries.write_labelled(labelled, temporary / file)
+                labeled = libraries.library_passages(passages, names, most)
+                libraries.write_labeled(labeled, temporary / file)
         words = sum(len(passage.text.split()) for passage in training)
         self.say(f"{len(training):,} documents, {words:,} words")
 
     def show_first_result(self) -> None:
         """Says what the baseline, a linear model, makes of held-out texts: seconds, not minutes."""
-        dev, predictions = self.labelled("dev"), self._baseline
+        dev, predictions = self.labeled("dev"), self._baseline
         score = baselines.accuracy(predictions, dev.labels)
         self.say("first result: which library does a passage document?")
         for row in (0, len(dev) // 2):
@@ -219,7 +219,7 @@ class MainJob:
 
     def finetune(self) -> dict[str, float]:
         """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines."""
-        train, dev = self.labelled("train"), self.labelled("dev")
+        train, dev = self.labeled("train"), self.labeled("dev")
         scores = {
             "majority": baselines.majority(train.labels, dev.labels),
             "tfidf_logistic_regression": baselines.accuracy(self._baseline, dev.labels),
@@ -245,8 +245,8 @@ class MainJob:
     @functools.cached_property
     def _baseline(self):
         """The baseline's predictions of the texts of `dev`."""
-        train = self.labelled("train")
-        return baselines.tfidf_predictions(train.texts, train.labels, self.labelled("dev").texts)
+        train = self.labeled("train")
+        return baselines.tfidf_predictions(train.texts, train.labels, self.labeled("dev").texts)
 
     def export(self) -> None:
         """Writes the SavedModel of the fine-tuned classifier."""
@@ -263,7 +263,7 @@ class MainJob:
         )
         return json.loads(answer.stdout.splitlines()[-1])
 
-    def labelled(self, part: str) -> Examples:
+    def labeled(self, part: str) -> Examples:
         """Returns the `Examples` of `"train"` or `"dev"`."""
         return read_table(self.path(f"text/{part}.tsv"), text="text", label="label")
 

@@ -56,7 +56,7 @@ def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
 
 def answer_lines(job: MainJob, count: int = 4) -> list[str]:
     """Shows held-out texts, the exported model's predictions and the true labels."""
-    dev = job.labelled("dev")
+    dev = job.labeled("dev")
     rows = [place * len(dev) // count for place in range(count)]
     texts = [dev.texts[row] for row in rows]
     answer = job.ask(texts)
@@ -98,5 +98,5 @@ def draw(job: MainJob, scores: dict[str, dict[str, float]]) -> tuple[Path, Path]
 
 def _sentences(job):
     """Yields the first sentence of each held-out text."""
-    for text in job.labelled("dev").texts:
+    for text in job.labeled("dev").texts:
         yield re.split(r"(?<=[.!?]) ", text)[0]

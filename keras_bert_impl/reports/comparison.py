@@ -31,7 +31,7 @@ def write_comparison(
         run_directories: two or more runs, or a set of runs, which stands for all of its runs; the
             first is the one that others are compared with, of a set the best.
         path: the page.
-        examples: labelled texts (`Examples`) that all runs have predictions for.
+        examples: labeled texts (`Examples`) that all runs have predictions for.
         pictures: folder for the pictures; see `write_report`.
 
     Returns:
@@ -52,7 +52,7 @@ def write_comparison(
         raise InputError("a comparison needs at least two run directories, or a set of runs.")
     if examples is not None and type(examples) is not Examples:
         raise InputError(
-            f"runs are compared on labelled texts, not on {type(examples).__name__}: leave out the "
+            f"runs are compared on labeled texts, not on {type(examples).__name__}: leave out the "
             "examples to compare scores and curves."
         )
     runs = _with_different_names([read_run(directory) for directory in directories])

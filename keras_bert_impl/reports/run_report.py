@@ -53,7 +53,7 @@ def write_report(
     Args:
         run_directory: of `finetune` or `pretrain`.
         model: the model of the run, as `load_tuned` returns it.
-        examples: the labelled examples of the run's scores. Its predictions are read from the run,
+        examples: the labeled examples of the run's scores. Its predictions are read from the run,
             or computed by `model` if there are none. For a `MaskedLM`, a list of texts to mask.
         path: the page. Default: `report.html` in the run.
         pictures: folder for each picture as SVG, and as PNG if matplotlib is installed.

@@ -17,7 +17,7 @@ class Subject(NamedTuple):
     """A run with what the caller has of it.
 
     Attributes:
-        examples: labelled examples that the model is scored on, or None.
+        examples: labeled examples that the model is scored on, or None.
         model: the model of the run, or None.
     """
 

@@ -66,7 +66,7 @@ def task_of_model(model: TaskModel) -> type[Task]:
 
 
 def task_of(train: Any, dev: Any) -> Task:
-    """Creates the task for two sets of labelled examples.
+    """Creates the task for two sets of labeled examples.
 
     Raises:
         InputError: the sets belong to different tasks, or one has no labels.
@@ -74,11 +74,11 @@ def task_of(train: Any, dev: Any) -> Task:
     if type(train) is not type(dev):
         raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
     for examples in (train, dev):
-        _check_labelled(examples)
+        _check_labeled(examples)
     return _task_of_examples(train)(train, dev)
 
 
-def _check_labelled(examples):
+def _check_labeled(examples):
     needs_labels = _task_of_examples(examples).needs_labels
     if not len(examples) or (needs_labels and not examples.has_labels):
         raise InputError(f"{examples.source} has no labeled texts.")
@@ -92,12 +92,12 @@ def _task_of_examples(examples):
 
 
 def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dict[str, float]:
-    """Scores a model on labelled examples of its task; see `Task.score`.
+    """Scores a model on labeled examples of its task; see `Task.score`.
 
     Raises:
         InputError: the examples belong to another task, or have no labels or unknown ones.
     """
-    _check_labelled(examples)
+    _check_labeled(examples)
     task = _task_of_examples(examples)
     if not isinstance(model, task.model_classes):
         raise InputError(

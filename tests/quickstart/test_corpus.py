@@ -16,7 +16,7 @@ from keras_bert_impl.quickstart.docstrings import file_documents, installed_file
 from keras_bert_impl.quickstart.libraries import (
     largest_libraries,
     library_passages,
-    write_labelled,
+    write_labeled,
 )
 from keras_bert_impl.quickstart.prose import prose_sentences
 
@@ -227,8 +227,8 @@ def test_names_are_removed():
         passage("scikit-learn", "sklearn.y", text),
         passage("numpy", "numpy.z", text),
     ]
-    labelled = library_passages(passages, ["tensorflow", "scikit-learn", "numpy"])
-    joined = " ".join(p.text for p in labelled if p.library == "numpy").replace("\n", " ")
+    labeled = library_passages(passages, ["tensorflow", "scikit-learn", "numpy"])
+    joined = " ".join(p.text for p in labeled if p.library == "numpy").replace("\n", " ")
     assert joined == (
         "Graphs run function in the python package of Text. "
         "The estimators and arrays are alike in this. "
@@ -243,18 +243,18 @@ def test_libraries_are_ranked_capped_and_spread():
         for number in range(count)
     ]
     assert largest_libraries(passages, 2) == ["large", "middle"]
-    labelled = library_passages(passages, ["large", "middle"], most_per_library=4)
-    assert [p.library for p in labelled] == ["large"] * 4 + ["middle"] * 4
-    assert [p.module for p in labelled[:4]] == [f"large.m{number}" for number in (0, 10, 20, 30)]
+    labeled = library_passages(passages, ["large", "middle"], most_per_library=4)
+    assert [p.library for p in labeled] == ["large"] * 4 + ["middle"] * 4
+    assert [p.module for p in labeled[:4]] == [f"large.m{number}" for number in (0, 10, 20, 30)]
     with pytest.raises(InputError, match="at least two"):
         largest_libraries(passages[:2])
 
 
-def test_labelled_passages_are_short(tmp_path):
+def test_labeled_passages_are_short(tmp_path):
     sentence = "This sentence of ten words stands here again and again."
-    labelled = library_passages([passage("a", "m", "\n".join([sentence] * 20))], ["a", "b"])
-    assert [len(p.sentences) for p in labelled] == [6, 6, 6, 2]  # 60 words make six sentences
-    write_labelled(labelled, tmp_path / "labelled.tsv")
-    header, *rows = (tmp_path / "labelled.tsv").read_text().splitlines()
+    labeled = library_passages([passage("a", "m", "\n".join([sentence] * 20))], ["a", "b"])
+    assert [len(p.sentences) for p in labeled] == [6, 6, 6, 2]  # 60 words make six sentences
+    write_labeled(labeled, tmp_path / "labeled.tsv")
+    header, *rows = (tmp_path / "labeled.tsv").read_text().splitlines()
     assert header == "text\tlabel"
     assert rows[3] == f"{sentence} {sentence}\ta"

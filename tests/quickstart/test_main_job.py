@@ -46,7 +46,7 @@ def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     assert f"{scores['classification']['pretrained']:.1%}" in lines
     assert len(show.fill_mask_lines(job, count=2)) == 4
 
-    dev = job.labelled("dev")
+    dev = job.labeled("dev")
     answer = job.ask(dev.texts[:3])
     assert not answer["has_imported_keras_bert_impl"]
     assert len(answer["labels"]) == 3 and set(answer["labels"]) <= {"numpy", "keras"}

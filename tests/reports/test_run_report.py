@@ -213,5 +213,5 @@ def test_what_cannot_be_compared(run, copy, dev, tmp_path):
     (copy / "predictions.tsv").unlink()
     with pytest.raises(InputError, match="has no predictions.tsv"):
         write_comparison([run, copy], tmp_path / "c.html", dev)
-    with pytest.raises(InputError, match="labelled texts, not on list"):
+    with pytest.raises(InputError, match="labeled texts, not on list"):
         write_comparison([run, copy], tmp_path / "c.html", ["a"])

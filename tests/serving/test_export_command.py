@@ -23,7 +23,7 @@ def signatures(monkeypatch):
         (["--out", "a", "--check", "b"], "give --out to export, or --check DIR"),
         (["--out", "a", "--check", "--ids-only"], "--check sends strings"),
         (["--check"], "give --out to export, or --check DIR"),
-        (["--out", "a", "--max-drop", "1"], "--max-drop needs labelled examples"),
+        (["--out", "a", "--max-drop", "1"], "--max-drop needs labeled examples"),
         (["--check", "a", "--xla", "1x8"], "--xla needs --out"),
         (["--check", "a", "--whole-batches"], "--whole-batches needs --out"),
         (["--out", "a", "--format", "onnx", "--whole-batches"], "needs --format saved_model"),

@@ -125,9 +125,9 @@ def memory(
     def step(trained, features, labels, weights):
         def loss(trained):
             outputs, _ = pretrainer.stateless_call(trained, fixed, features, training=True)
-            labelled = {"masked_lm": labels}, {"masked_lm": weights}
-            totals = pretrainer.loss_totals(features, *labelled)
-            return pretrainer.loss_share(features, labelled[0], outputs, labelled[1], totals)
+            labeled = {"masked_lm": labels}, {"masked_lm": weights}
+            totals = pretrainer.loss_totals(features, *labeled)
+            return pretrainer.loss_share(features, labeled[0], outputs, labeled[1], totals)
 
         with dropout_seed(jnp.zeros(2, "uint32")), recomputation(remat):
             return jax.value_and_grad(loss)(trained)

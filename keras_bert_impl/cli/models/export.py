@@ -81,7 +81,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="write nothing if the exported model scores more than this many points below the "
         "model in float32 on the examples",
     )
-    title = Rare("labelled examples to score the exported model on")
+    title = Rare("labeled examples to score the exported model on")
     add_examples(parser, is_training=False, title=title)
 
 
@@ -90,7 +90,7 @@ def check(arguments: Namespace) -> None:
     check_examples(arguments)
     export_network.check(arguments)
     if arguments.max_drop is not None and not export_network.has_examples(arguments):
-        raise InputError("--max-drop needs labelled examples: --dev FILE, or --task with --data.")
+        raise InputError("--max-drop needs labeled examples: --dev FILE, or --task with --data.")
     _buckets(arguments.xla)
     if arguments.format != "saved_model":
         for name in ("ids_only", "check", "dtype", "xla", "whole_batches"):

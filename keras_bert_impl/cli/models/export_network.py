@@ -56,7 +56,7 @@ def check(arguments: Namespace) -> None:
 
 
 def has_examples(arguments: Namespace) -> bool:
-    """Returns whether the arguments name labelled examples."""
+    """Returns whether the arguments name labeled examples."""
     return bool(arguments.dev or arguments.task)
 
 

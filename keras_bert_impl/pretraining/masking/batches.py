@@ -107,20 +107,20 @@ class Batcher:
             self._tokenizer.segment_of_second,
         )
         features = {name: rows[name] for name in ENCODER_FEATURES}
-        labelled: dict[str, tuple] = {}  # objective -> (labels, whether each is used)
+        labeled: dict[str, tuple] = {}  # objective -> (labels, whether each is used)
         if self._objectives & set(MASKED_OBJECTIVES):
-            self._mask(rows, epochs, features, labelled)
+            self._mask(rows, epochs, features, labeled)
         for name in self._objectives & _OF_PAIRS:
             is_example = rows["example_lengths"] > 0
             features["cls_positions"] = tf.where(is_example, rows["starts"], 0)
-            labelled[name] = rows["pair_labels"], is_example
+            labeled[name] = rows["pair_labels"], is_example
         if "left_to_right" in self._objectives:
-            labelled["left_to_right"] = _next_tokens(rows)
-        labels = {name: ids for name, (ids, _) in labelled.items()}
-        weights = {name: tf.cast(there, tf.float32) for name, (_, there) in labelled.items()}
+            labeled["left_to_right"] = _next_tokens(rows)
+        labels = {name: ids for name, (ids, _) in labeled.items()}
+        weights = {name: tf.cast(there, tf.float32) for name, (_, there) in labeled.items()}
         return features, labels, weights
 
-    def _mask(self, rows, epochs, features, labelled):
+    def _mask(self, rows, epochs, features, labeled):
         is_word_start = None
         if self._masking["masking"].unit != "token":
             is_word_start = self._tokenizer.word_starts(rows["token_ids"])
@@ -128,9 +128,9 @@ class Batcher:
         features |= {"token_ids": masked.token_ids, "masked_positions": masked.positions}
         hidden = masked.ids, masked.weights
         if self._objectives & {"masked_lm", "replaced_token", "distillation"}:
-            labelled["masked_lm"] = hidden
+            labeled["masked_lm"] = hidden
         if "span_boundary" in self._objectives:
-            labelled["span_boundary"] = hidden
+            labeled["span_boundary"] = hidden
             features |= {"span_starts": masked.span_starts, "span_ends": masked.span_ends}
         if "replaced_token" in self._objectives:
             features["replacement_draws"] = masked.draws

@@ -133,7 +133,7 @@ def _check(precision, precisions, calibration, measure, max_drop):
     if calibration is not None and (precision != "int8" or not calibration):
         raise InputError("calibration needs precision int8, and at least one text.")
     if max_drop is not None and measure is None:
-        raise InputError("max_drop needs labelled examples to score the model on.")
+        raise InputError("max_drop needs labeled examples to score the model on.")
 
 
 def _batches(model, texts):

@@ -14,7 +14,7 @@ class Task:
     from outside this package with `tasks.registry.register_task`.
 
     Args:
-        train, dev: labelled examples of type `example_class`.
+        train, dev: labeled examples of type `example_class`.
 
     Raises:
         InputError: the labels cannot be learned, or only one of the two sets has them.
@@ -23,7 +23,7 @@ class Task:
         name: value of `--task` on the command line; None for the task used for a table when
             `--task` is not given.
         model_classes: `TaskModel` classes that the task trains; the first is the default.
-        example_class: class of its labelled examples; None if `finetune` does not take them.
+        example_class: class of its labeled examples; None if `finetune` does not take them.
         architectures: suffixes of the class names in the `config.json` of other libraries.
         settings: names of the `FinetuneSettings` fields that only some tasks have.
         losses: allowed values of the setting `loss`.
@@ -66,7 +66,7 @@ class Task:
 
         Args:
             model: instance of one of `model_classes`.
-            examples: labelled examples.
+            examples: labeled examples.
             directory: existing folder to write the predictions to; None to write none.
 
         Returns:
@@ -82,7 +82,7 @@ class Task:
 
         Args:
             model: instance of one of `model_classes`.
-            dev: labelled examples.
+            dev: labeled examples.
             directory: run directory that `model` was loaded from, where the selected settings
                 are saved; None to write nothing.
         """
@@ -102,7 +102,7 @@ class Task:
 
     @classmethod
     def read(cls, source: Any, split: str) -> Any:
-        """Reads labelled examples.
+        """Reads labeled examples.
 
         Args:
             source: `tasks.data.source.ExampleSource`, the files and columns to read.

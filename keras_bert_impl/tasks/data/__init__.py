@@ -1,1 +1,1 @@
-"""Labelled examples, and readers of tables, GLUE and TensorFlow Datasets."""
+"""Labeled examples, and readers of tables, GLUE and TensorFlow Datasets."""

@@ -1,4 +1,4 @@
-"""Labelled texts, with the file and line that each one came from."""
+"""Labeled texts, with the file and line that each one came from."""
 
 import csv
 import dataclasses
@@ -29,8 +29,8 @@ def places_of(names: Iterable[str]) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-class LabelledExamples:
-    """Base class of the labelled examples of all tasks.
+class LabeledExamples:
+    """Base class of the labeled examples of all tasks.
 
     A subclass is a frozen dataclass. `labels` is None for unlabeled examples, `source` the name of
     the data in messages, `skipped` the location and reason of each skipped row, `read_with` the
@@ -58,7 +58,7 @@ class LabelledExamples:
 
 
 @dataclasses.dataclass(frozen=True)
-class Examples(LabelledExamples):
+class Examples(LabeledExamples):
     """Texts with their labels.
 
     Args:
@@ -70,7 +70,7 @@ class Examples(LabelledExamples):
         source: the file.
         lines: the line that each text ended on.
         skipped: location and reason for each skipped row.
-        read_with: how a file was read; see `LabelledExamples`.
+        read_with: how a file was read; see `LabeledExamples`.
     """
 
     texts: list

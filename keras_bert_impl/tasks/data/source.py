@@ -1,4 +1,4 @@
-"""`ExampleSource`: the files and columns of labelled examples, as a command names them."""
+"""`ExampleSource`: the files and columns of labeled examples, as a command names them."""
 
 import dataclasses
 from typing import Any
@@ -10,7 +10,7 @@ MULTILINGUAL = ("xnli", "paws_x")
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSource:
-    """The files of labelled examples, their columns and options.
+    """The files of labeled examples, their columns and options.
 
     Args:
         train, dev: path of a file, or with `tfds` the name of a split.

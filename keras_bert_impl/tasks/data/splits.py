@@ -1,4 +1,4 @@
-"""Splits labelled examples into a training set and a held-out set."""
+"""Splits labeled examples into a training set and a held-out set."""
 
 import dataclasses
 from typing import TypeVar
@@ -6,15 +6,15 @@ from typing import TypeVar
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import LabelledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 
-AnyExamples = TypeVar("AnyExamples", bound=LabelledExamples)
+AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
 _OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
 _PARTS = 10  # parts of the label range; the same share of each is held out
 
 
 def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
-    """Splits labelled examples into a training set and a development set.
+    """Splits labeled examples into a training set and a development set.
 
     The split is stratified: the same share of each class, or combination of several labels, is
     held out, to within one example, and at least one example is kept. Numeric labels are stratified

@@ -1,4 +1,4 @@
-"""Readers of tables of labelled text: CSV, TSV, JSON, Arrow and Parquet."""
+"""Readers of tables of labeled text: CSV, TSV, JSON, Arrow and Parquet."""
 
 import csv
 import dataclasses

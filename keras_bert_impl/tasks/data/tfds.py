@@ -1,4 +1,4 @@
-"""Reader of labelled texts from TensorFlow Datasets."""
+"""Reader of labeled texts from TensorFlow Datasets."""
 
 import functools
 import os

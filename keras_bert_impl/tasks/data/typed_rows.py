@@ -1,4 +1,4 @@
-"""Readers of labelled tables with typed cells: JSON, Arrow and Parquet."""
+"""Readers of labeled tables with typed cells: JSON, Arrow and Parquet."""
 
 import codecs
 import contextlib

@@ -71,7 +71,7 @@ def read_choices(
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
-        found = usable(functools.partial(_labelled, path), found, skipped)
+        found = usable(functools.partial(_labeled, path), found, skipped)
     warn_of_skipped(path, skipped)
     if not found:
         raise InputError(f"{path} has no rows that can be used.")
@@ -86,7 +86,7 @@ def read_choices(
     )
 
 
-def _labelled(path, row):
+def _labeled(path, row):
     if row[-1] is None:
         raise InputError(f"{path}, line {row[0]}: the answer is missing, but other rows have one.")
     return row

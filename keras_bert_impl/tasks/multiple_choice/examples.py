@@ -9,13 +9,13 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.data.examples import LabelledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceExamples(LabelledExamples):
+class ChoiceExamples(LabeledExamples):
     """Prompts with candidate endings and the number of the correct one.
 
     Args:
@@ -24,7 +24,7 @@ class ChoiceExamples(LabelledExamples):
         source: file name.
         lines: list of int, last line of each example; None if not from a file.
         skipped: tuple of str: location and reason for each skipped row.
-        read_with: how a file was read; see `LabelledExamples`.
+        read_with: how a file was read; see `LabeledExamples`.
     """
 
     texts: list

@@ -10,13 +10,13 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.examples import LabelledExamples, usable, warn_of_skipped
+from keras_bert_impl.tasks.data.examples import LabeledExamples, usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # characters; the length of a long novel
 
 
 @dataclasses.dataclass(frozen=True)
-class QuestionExamples(LabelledExamples):
+class QuestionExamples(LabeledExamples):
     """Questions about contexts, with their answers.
 
     Attributes:
@@ -28,7 +28,7 @@ class QuestionExamples(LabelledExamples):
         titles: list of str, article of each context.
         source: file name.
         skipped: tuple of str: location and reason for each skipped question.
-        read_with: how a file was read; see `LabelledExamples`.
+        read_with: how a file was read; see `LabeledExamples`.
     """
 
     ids: list

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.examples import Examples, LabelledExamples
+from keras_bert_impl.tasks.data.examples import Examples, LabeledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
@@ -77,7 +77,7 @@ class DataSummary:
         return [f"warning: {warning}" for warning in self.warnings]
 
 
-def summarize(model: TaskModel, train: LabelledExamples, dev: LabelledExamples) -> DataSummary:
+def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) -> DataSummary:
     """Counts labels, measures texts in tokens and looks for what may spoil a run.
 
     Args:

@@ -1,11 +1,11 @@
-"""Evaluation of a fine-tuned model on labelled examples."""
+"""Evaluation of a fine-tuned model on labeled examples."""
 
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.examples import LabelledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import score, score_more
 from keras_bert_impl.tasks.runs.run import load_tuned
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
@@ -13,9 +13,9 @@ from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 
 def evaluate(
     model: TaskModel | str | Path,
-    examples: LabelledExamples,
+    examples: LabeledExamples,
     output_directory: str | Path | None = None,
-    more: dict[str, LabelledExamples] | None = None,
+    more: dict[str, LabeledExamples] | None = None,
 ) -> dict[str, float]:
     """Scores a fine-tuned model by the metrics of its task, as `finetune` scores the saved model.
 
@@ -23,7 +23,7 @@ def evaluate(
 
     Args:
         model: a model, or a run or model directory; see `load_tuned`.
-        examples: labelled examples; see `finetune`. Their labels are matched by name to those of
+        examples: labeled examples; see `finetune`. Their labels are matched by name to those of
             the model.
         output_directory: directory for `scores.json` and the predictions; None to write nothing.
         more: name -> further examples; see `more_dev` of `finetune`.

@@ -1,4 +1,4 @@
-"""Labelled texts in memory, for `finetune`."""
+"""Labeled texts in memory, for `finetune`."""
 
 from pathlib import Path
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Examples, LabelledExamples
+from keras_bert_impl.tasks.data.examples import Examples, LabeledExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
-def as_examples(data: Any, name: str) -> LabelledExamples:
-    """Converts the data arguments of `finetune` to labelled examples.
+def as_examples(data: Any, name: str) -> LabeledExamples:
+    """Converts the data arguments of `finetune` to labeled examples.
 
     Args:
         data: examples, which are returned unchanged; or a tuple (texts, labels). Texts are a list
@@ -23,7 +23,7 @@ def as_examples(data: Any, name: str) -> LabelledExamples:
         InputError: texts and labels differ in number, or `data` has another form.
     """
     if not isinstance(data, tuple):
-        if not isinstance(data, LabelledExamples):
+        if not isinstance(data, LabeledExamples):
             raise InputError(
                 f"{name} must be examples from a reader such as read_table, or (texts, labels). "
                 f"Received: {data!r:.60}"
@@ -52,7 +52,7 @@ def as_examples(data: Any, name: str) -> LabelledExamples:
 
 
 def read_options(
-    train: LabelledExamples, dev: LabelledExamples, task: str | None
+    train: LabeledExamples, dev: LabeledExamples, task: str | None
 ) -> dict[str, Any] | None:
     """Returns the options with which `keras-bert` reads the examples of a run again.
 

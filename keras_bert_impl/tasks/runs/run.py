@@ -1,4 +1,4 @@
-"""A resumable fine-tuning run: takes labelled examples and writes a run directory."""
+"""A resumable fine-tuning run: takes labeled examples and writes a run directory."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.reports.finished import describe_run
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.examples import LabelledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
 from keras_bert_impl.tasks.runs.data_summary import summarize
@@ -49,14 +49,14 @@ from keras_bert_impl.tuning.choice import count_parameters
 @reports_lost_workers
 def finetune(
     model: str | Path,
-    train: LabelledExamples | tuple,
-    dev: LabelledExamples | tuple,
+    train: LabeledExamples | tuple,
+    dev: LabeledExamples | tuple,
     output_directory: str | Path,
     strategy: Any = "auto",
     resume: bool = True,
     callbacks: Iterable[keras.callbacks.Callback] = (),
     verbose: int | str = "auto",
-    more_dev: dict[str, LabelledExamples | tuple] | None = None,
+    more_dev: dict[str, LabeledExamples | tuple] | None = None,
     keep_checkpoints: bool = False,
     read_with: dict[str, Any] | None = None,
     **settings: Any,
@@ -216,7 +216,7 @@ def load_embedder(
 
 
 def task_with(
-    settings: FinetuneSettings, train: LabelledExamples, dev: LabelledExamples
+    settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> tuple[Task, dict[str, Any]]:
     """Returns the task of a run and the task-specific settings that are set.
 
@@ -383,7 +383,7 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
 
 
 def made_of(
-    settings: FinetuneSettings, train: LabelledExamples, dev: LabelledExamples
+    settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> dict[str, dict[str, Any]]:
     """Describes the inputs of a fine-tuning run, for its `RunDirectory`."""
     read: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from typing import Any
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tasks.data.examples import LabelledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.runs.held_examples import as_examples
 from keras_bert_impl.tasks.runs.run import finetune, made_of, task_with
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
@@ -26,15 +26,15 @@ from keras_bert_impl.training.strategy import num_workers
 
 def finetune_set(
     model: str | Path,
-    train: LabelledExamples | tuple,
-    dev: LabelledExamples | tuple,
+    train: LabeledExamples | tuple,
+    dev: LabeledExamples | tuple,
     output_directory: str | Path,
     grid: dict[str, list],
     strategy: Any = "auto",
     resume: bool = True,
     callbacks: Iterable = (),
     verbose: int | str = "auto",
-    more_dev: dict[str, LabelledExamples | tuple] | None = None,
+    more_dev: dict[str, LabeledExamples | tuple] | None = None,
     keep_checkpoints: bool = False,
     read_with: dict[str, Any] | None = None,
     say: Callable[[str], Any] = lambda text: None,

@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.examples import LabelledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.runs.best_epoch import KEY, BestEpoch
@@ -15,7 +15,7 @@ from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_c
 
 
 def best_epoch(
-    settings: FinetuneSettings, task: Task, model: TaskModel, dev: LabelledExamples, start: int
+    settings: FinetuneSettings, task: Task, model: TaskModel, dev: LabeledExamples, start: int
 ) -> BestEpoch | None:
     """Returns the `BestEpoch` of a run by the first of the scores on `dev`; None without `keep_best`.
 

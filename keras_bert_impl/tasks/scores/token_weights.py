@@ -52,7 +52,7 @@ def token_weights(y: Any, sample_weight: Any) -> Any:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TokenAccuracy(keras.metrics.Mean):
-    """Fraction of labelled tokens whose label has the highest logit."""
+    """Fraction of labeled tokens whose label has the highest logit."""
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         hits = ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), y_true.dtype), y_true)

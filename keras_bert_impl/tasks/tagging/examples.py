@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.data.examples import LabelledExamples, content_hash, places_of
+from keras_bert_impl.tasks.data.examples import LabeledExamples, content_hash, places_of
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import entity_scores
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggedExamples(LabelledExamples):
+class TaggedExamples(LabeledExamples):
     """Sentences as lists of words, with a label for each word.
 
     Args:
@@ -28,7 +28,7 @@ class TaggedExamples(LabelledExamples):
         source: file name.
         lines: lines of the words of each sentence; None if not from a file.
         skipped: location and reason for each skipped sentence.
-        read_with: how a file was read; see `LabelledExamples`.
+        read_with: how a file was read; see `LabeledExamples`.
     """
 
     texts: list[list[str]]

@@ -15,7 +15,7 @@ ROWS = [
     {"text": "d\u00fcll", "other": "y", "label": 0, "score": 2.5},
     {"text": " ", "other": "z", "label": 1, "score": 1.0},
     {"text": b"\xe9t\xe9", "other": "v", "label": 0, "score": 1.0},
-    {"text": "unlabelled", "other": "w", "label": -1, "score": np.nan},
+    {"text": "unlabeled", "other": "w", "label": -1, "score": np.nan},
 ]
 
 
