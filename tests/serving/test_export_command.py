@@ -110,3 +110,9 @@ def test_ids_only(signatures, tmp_path):
     assert main(command) == 0
     found = tf.saved_model.load(str(tmp_path / "reviews" / "1")).signatures
     assert set(found) == {"serving_default", "ids", "hub_ids"}
+
+
+def test_a_run_is_no_folder_for_exports(tmp_path, capsys):
+    (tmp_path / "recipe.yaml").touch()
+    assert main(["export", "--model", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "is a run; name another folder for its exports." in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import re
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from keras_bert_impl.cli.common import add_tuned_model, say
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
@@ -92,6 +93,8 @@ def check(arguments: Namespace) -> None:
     if arguments.max_drop is not None and not export_network.has_examples(arguments):
         raise InputError("--max-drop needs labeled examples: --dev FILE, or --task with --data.")
     _buckets(arguments.xla)
+    if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
+        raise InputError(f"{arguments.out} is a run; name another folder for its exports.")
     if arguments.format != "saved_model":
         for name in ("ids_only", "check", "dtype", "xla", "whole_batches"):
             if getattr(arguments, name):
