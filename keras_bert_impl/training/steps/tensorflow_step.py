@@ -263,7 +263,7 @@ class TensorFlowStep(_Mixin):
             # At the end of the data the graph fails at the iterator. Operations that do not need
             # the data, such as counting the step, must not have run by then.
             with tf.control_dependencies(_tensors(data)):
-                self._compiled.logged.update(step(data) or ())
+                self._note_logs(step(data))
 
         def run(data):
             strategy.run(step_after_data, args=(data,))

@@ -255,8 +255,12 @@ class ReplicatedTrainer(_Step):
         return self.loss_share(x, y, y_pred, sample_weight, totals)
 
     def _update_metrics(self, x, y, y_pred, sample_weight):
-        logs = self.compute_metrics(x, y, y_pred, sample_weight)
-        self._compiled.logged.update(logs or ())
+        self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))
+
+    def _note_logs(self, logs):
+        """Notes the names that a step returned; those of a dict within, as Keras shows them."""
+        for name, value in (logs or {}).items():
+            self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):
         """Returns `logs` if they have all that a subclass returned from its steps."""

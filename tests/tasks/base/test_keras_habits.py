@@ -772,8 +772,25 @@ class SevenTimes(type(classifier())):
 
 
 class MoreLogs(type(classifier())):
-    def compute_metrics(self, *arguments):
-        return super().compute_metrics(*arguments) | {"extra": 1.0}
+    def compute_metrics(self, *arguments, **keywords):
+        return super().compute_metrics(*arguments, **keywords) | {"extra": 1.0}
+
+
+class OfTheGuide(type(classifier())):
+    """The step of Keras's guide to custom training."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=y_pred, x=x)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, y_pred)
+        return {metric.name: metric.result() for metric in self.metrics}
 
 
 def of_class(kind):
@@ -800,3 +817,15 @@ def test_what_a_subclass_cannot_change_is_refused():
         of_class(SevenTimes).compile(accumulation_steps=2)
     with pytest.raises(InputError, match="MoreLogs returns 'extra' from train_step, test_step or"):
         of_class(MoreLogs).fit(TEXTS, LABELS, verbose=0)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow")
+def test_the_step_of_the_guide():
+    plain, own = of_class(type(classifier())), of_class(OfTheGuide)
+    found = []
+    for model in (plain, own):
+        model.compile(keras.optimizers.SGD(1e-2), metrics=["accuracy"])
+        found.append(model.fit(TEXTS, LABELS, verbose=0, shuffle=False).history)
+    assert found[0].keys() == found[1].keys() == {"loss", "accuracy"}
+    np.testing.assert_allclose(found[1]["loss"], found[0]["loss"], rtol=1e-5)  # float32 sums
+    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
