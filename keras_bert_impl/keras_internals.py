@@ -35,6 +35,13 @@ def call(model: keras.Model, x: Any, training: bool) -> Any:
     return model(x, training=training) if model._call_has_training_arg else model(x)
 
 
+def compute_loss(
+    model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
+) -> Any:
+    """Calls `compute_loss`, passing `training` if the model's method accepts it."""
+    return model._compute_loss(x, y, y_pred, sample_weight, training=training)
+
+
 def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
     """Adds a batch's loss to the mean that `fit` and `evaluate` report."""
     model._loss_tracker.update_state(loss, sample_weight=weight)

@@ -97,7 +97,10 @@ def _check_replaceable(directory, settings):
             raise InputError(
                 f"{directory} exists and holds other files; name a new or empty folder."
             )
-        before = records.read_manifest(directory)["settings"]
+        try:
+            before = records.read_manifest(directory)["settings"]
+        except InputError:  # damaged, or of another version: to be replaced
+            return
         for name, value in settings.items():
             if before.get(name, value) != value:
                 raise InputError(

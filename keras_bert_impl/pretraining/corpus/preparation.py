@@ -161,7 +161,8 @@ def prepare(
         "num_open_shards": check("num_open_shards", num_open_shards, PositiveInt),
         "rows_per_shard": check("rows_per_shard", rows_per_shard, PositiveInt),
     }
-    place = destination.place_of(output_directory, dataclasses.asdict(settings))
+    stated = dataclasses.asdict(settings) | {"held_out": held_out}
+    place = destination.place_of(output_directory, stated)
     with memory_texts.as_paths(inputs, input_format, text_field) as (paths, format, field):
         readers.sources(paths, format)  # raises for missing paths
         paths = readers.paths_of(paths)

@@ -130,7 +130,8 @@ class JaxStep(_Mixin):
         variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
         with _values(sum(variables, []), sum(map(list, state), [])) as scope:
             y_pred = self._forward(x, training=False)
-            loss = self._share(x, y, y_pred, sample_weight, self.loss_totals(*batch))
+            totals = self.loss_totals(*batch)
+            loss = self._share(x, y, y_pred, sample_weight, totals, training=False)
             self._update_metrics(x, y, y_pred, sample_weight)
             self._track_loss(loss, batch)
             logs = self._check_logs(self.get_metrics_result())
@@ -141,10 +142,6 @@ class JaxStep(_Mixin):
         """Predicts the scores of the global batch; returns them and the non-trainable values."""
         outputs, others = super().predict_step(state, without_padding(data))
         return self.scores(outputs), others
-
-    def _trained_for(self):
-        # Not a property: when saving, Keras would follow it from the model to the model itself.
-        return self if self._objective is None else self._objective
 
     def _forward(self, x, training):
         return call(self, x, training)
@@ -208,8 +205,7 @@ class JaxStep(_Mixin):
         x, y, sample_weight = batch
         with self._training_scope(trainable, others, seed) as scope:
             y_pred = self._forward(x, training=True)
-            share_of = self._share if self._objective is None else self._objective.loss_share
-            share = share_of(x, y, y_pred, sample_weight, totals)
+            share = self._share(x, y, y_pred, sample_weight, totals, training=True)
         return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
 
     @contextlib.contextmanager

@@ -163,7 +163,9 @@ class TensorFlowStep(_Mixin):
         def evaluate():
             y_pred = self._forward(x, training=False)
             self._update_metrics(x, y, y_pred, sample_weight)
-            return tf.cast(self._share(x, y, y_pred, sample_weight, totals), tf.float32)
+            return tf.cast(
+                self._share(x, y, y_pred, sample_weight, totals, training=False), tf.float32
+            )
 
         share = unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
         loss = _sum_over_replicas(share)
@@ -173,10 +175,6 @@ class TensorFlowStep(_Mixin):
     def predict_step(self, data: Any) -> Any:
         """Predicts the scores of one replica's batch."""
         return self.scores(super().predict_step(data))
-
-    def _trained_for(self):
-        # Not a property: when saving, Keras would follow it from the model to the model itself.
-        return self if self._objective is None else self._objective
 
     @property
     def _compiles(self):
@@ -242,8 +240,7 @@ class TensorFlowStep(_Mixin):
         with dropout_seed_scope(seed), recomputation(self._remat):
             with tf.GradientTape() as tape:
                 y_pred = self._forward(x, training=True)
-                share_of = self._share if self._objective is None else self._objective.loss_share
-                share = share_of(x, y, y_pred, sample_weight, totals)
+                share = self._share(x, y, y_pred, sample_weight, totals, training=True)
                 loss = tf.cast(share, tf.float32)
                 scaled_loss = self.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled_loss, self.trainable_variables)

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.keras_internals import compute_loss
 from keras_bert_impl.settings import PositiveInt, check
 
 _Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
@@ -248,11 +249,17 @@ class ReplicatedTrainer(_Step):
                 "several replicas, accumulation_steps or an objective."
             )
 
-    def _share(self, x, y, y_pred, sample_weight, totals):
-        """Returns `loss_share`, or what the `compute_loss` of a subclass returns."""
+    def _trained_for(self):
+        # Not a property: when saving, Keras would follow it from the model to the model itself.
+        return self if self._objective is None else self._objective
+
+    def _share(self, x, y, y_pred, sample_weight, totals, training):
+        """Returns a share of the loss: the objective's in training, that of `compute_loss` if a
+        subclass overrides it, else `loss_share`."""
         if self._has_own_loss:
-            return self.compute_loss(x, y, y_pred, sample_weight)
-        return self.loss_share(x, y, y_pred, sample_weight, totals)
+            return compute_loss(self, x, y, y_pred, sample_weight, training)
+        owner = self._trained_for() if training else self
+        return owner.loss_share(x, y, y_pred, sample_weight, totals)
 
     def _update_metrics(self, x, y, y_pred, sample_weight):
         self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))

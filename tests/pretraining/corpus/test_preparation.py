@@ -553,6 +553,13 @@ def test_rejects_an_empty_held_out_split_before_building(
 def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokenizer):
     prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=32)
     before = (tmp_path / "records/manifest.json").read_bytes()
-    with pytest.raises(InputError, match="holds records with length=32, not 64; name another fol"):
-        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=64)
+    for other, message in (({"length": 64}, "length=32, not 64"), ({"held_out": 0.2}, "held_out=")):
+        with pytest.raises(
+            InputError, match=f"holds records with {message}.*; name another folder"
+        ):
+            prepare(
+                corpus, tmp_path / "records", tokenizer, num_workers=1, **{"length": 32} | other
+            )
     assert (tmp_path / "records/manifest.json").read_bytes() == before
+    (tmp_path / "records/manifest.json").write_text("{}")  # damaged records may be replaced
+    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=64)

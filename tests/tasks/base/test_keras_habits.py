@@ -771,6 +771,11 @@ class SevenTimes(type(classifier())):
         return 7.0 * super().compute_loss(*arguments, **keywords)
 
 
+class MoreInTraining(type(classifier())):
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return super().compute_loss(x, y, y_pred, sample_weight) + (100.0 if training else 0.0)
+
+
 class MoreLogs(type(classifier())):
     def compute_metrics(self, *arguments, **keywords):
         return super().compute_metrics(*arguments, **keywords) | {"extra": 1.0}
@@ -810,6 +815,13 @@ def test_the_compute_loss_of_a_subclass_is_trained_and_evaluated():
     for model in (plain, own):
         model.fit(TEXTS[:8], LABELS[:8], verbose=0, shuffle=False)
     np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
+
+
+def test_compute_loss_knows_whether_it_trains():
+    model = of_class(MoreInTraining)
+    model.compile(keras.optimizers.SGD(0.0), metrics=[])
+    trained = model.fit(TEXTS, LABELS, verbose=0).history["loss"][0]
+    np.testing.assert_allclose(trained, model.evaluate(TEXTS, LABELS, verbose=0) + 100, rtol=1e-6)
 
 
 def test_what_a_subclass_cannot_change_is_refused():
