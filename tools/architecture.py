@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Reads the imports of the package and draws its rooms: `docs/architecture.svg`.
+"""Reads the imports of the package and draws its subpackages: `docs/architecture.svg`.
 
     python tools/architecture.py [--out FILE]
 
-A room is a module or a folder directly below `keras_bert_impl`, or below
-`keras_bert_impl/tasks`. Rooms are drawn on floors: each imports only from rooms on the floors
-below it. An import is not drawn if a longer path leads to the same room.
+A subpackage is a module or a folder directly below `keras_bert_impl`, or below
+`keras_bert_impl/tasks`. Subpackages are drawn on floors: each imports only from subpackages on the floors
+below it. An import is not drawn if a longer path leads to the same subpackage.
 """
 
 import argparse
@@ -49,25 +49,29 @@ def _imports_of(name, path, files):
     return (found & files.keys()) - {name}
 
 
-def room_of(module: str) -> str:
-    """Returns the room of a module, such as `"models"` or `"tasks.tagging"`."""
+def subpackage_of(module: str) -> str:
+    """Returns the subpackage of a module, such as `"models"` or `"tasks.tagging"`."""
     parts = module.split(".")[1:]
     depth = 2 if parts[:1] == ["tasks"] else 1
     return ".".join(parts[:depth]) or "public names"
 
 
-def room_imports(imports: Graph) -> Graph:
-    """Returns the imports of rooms, from those of modules."""
-    rooms: Graph = {room_of(module): set() for module in imports}
+def subpackage_imports(imports: Graph) -> Graph:
+    """Returns the imports of subpackages, from those of modules."""
+    subpackages: Graph = {subpackage_of(module): set() for module in imports}
     for module, others in imports.items():
-        rooms[room_of(module)] |= {room_of(other) for other in others}
-    return {room: others - {room} for room, others in rooms.items()}
+        subpackages[subpackage_of(module)] |= {subpackage_of(other) for other in others}
+    return {subpackage: others - {subpackage} for subpackage, others in subpackages.items()}
 
 
-def without_public_names(rooms: Graph) -> Graph:
-    """Returns the rooms without the two modules that only re-export names of others."""
+def without_public_names(subpackages: Graph) -> Graph:
+    """Returns the subpackages without the two modules that only re-export names of others."""
     hidden = {"public names", "tasks"}
-    return {room: others - hidden for room, others in rooms.items() if room not in hidden}
+    return {
+        subpackage: others - hidden
+        for subpackage, others in subpackages.items()
+        if subpackage not in hidden
+    }
 
 
 def circles(graph: Graph) -> list[list[str]]:
@@ -106,22 +110,22 @@ def floors(graph: Graph) -> list[list[str]]:
 
 
 def draw(graph: Graph, path: Path) -> None:
-    """Draws the rooms on their floors, with lines for imports without a longer path."""
+    """Draws the subpackages on their floors, with lines for imports without a longer path."""
     import matplotlib.pyplot as plt
 
     levels = floors(graph)
     figure, axes = plt.subplots(figsize=(13, 1.1 * len(levels)))
     where = {}
-    for height, rooms in enumerate(levels):
-        for number, room in enumerate(rooms):
-            where[room] = ((number + 0.5) / len(rooms), height)
-    for room, others in graph.items():
+    for height, subpackages in enumerate(levels):
+        for number, subpackage in enumerate(subpackages):
+            where[subpackage] = ((number + 0.5) / len(subpackages), height)
+    for subpackage, others in graph.items():
         for other in others - set().union(*(_reached(between, graph) for between in others)):
-            (x, y), (to_x, to_y) = where[room], where[other]
+            (x, y), (to_x, to_y) = where[subpackage], where[other]
             axes.plot([x, to_x], [y, to_y], color="#8a8a8a", linewidth=0.8, zorder=1)
-    for room, (x, y) in where.items():
+    for subpackage, (x, y) in where.items():
         box = {"boxstyle": "round,pad=0.35", "facecolor": "#eef3fb", "edgecolor": "#4a6fa5"}
-        axes.text(x, y, room, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
+        axes.text(x, y, subpackage, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
     axes.axis("off")
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
@@ -131,8 +135,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "architecture.svg")
     arguments = parser.parse_args()
-    rooms = room_imports(module_imports())
-    draw(without_public_names(rooms), arguments.out)
+    subpackages = subpackage_imports(module_imports())
+    draw(without_public_names(subpackages), arguments.out)
     print(f"wrote {arguments.out}")
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Shows where the processor time of a fine-tuning step goes: by part, and by operation.
+"""Shows where the processor time of a fine-tuning step goes, by part and operation, beside PyTorch.
 
     export OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
     PYTHONPATH=. python tools/bench/step_profile.py --model MINILM --dtype mixed_bfloat16
 
 A classifier trains on random tokens. The first table switches parts of the step off, in processor
-time. The second adds up the operations of TensorFlow's own profile (`tf.profiler`). Its times are
+time, and has the whole step of transformers with PyTorch. The second adds up the operations of TensorFlow's own profile (`tf.profiler`). Its times are
 those of a clock: with one thread and no other work on the machine, they are processor time, too.
 """
 
@@ -60,6 +60,29 @@ def _training_step(model, batch):
     batches = iter(data)
     model.make_train_function()
     return lambda: model.train_function(batches)
+
+
+def pytorch_step(model, dtype, rows, length):
+    """Returns the same step of transformers: SDPA attention, autocast, fused AdamW, clipping."""
+    import torch
+    import transformers
+
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(model).train()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-5, weight_decay=0.01, fused=True)
+    random = np.random.default_rng(0)
+    ids = torch.from_numpy(random.integers(5, network.config.vocab_size, (rows, length)))
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    labels = torch.from_numpy(random.integers(0, 2, rows))
+
+    def step():
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "mixed_bfloat16"):
+            loss = network(**batch, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def processor_milliseconds(functions, rounds):
@@ -124,9 +147,11 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args(arguments)
     for length in options.lengths:
-        functions = steps(options.model, options.dtype, options.rows, length)
+        step = options.model, options.dtype, options.rows, length
+        functions = steps(*step)
         print(f"\n{options.rows} x {length}, {options.dtype}\n")
-        print(table_of_parts(processor_milliseconds(functions, options.rounds)))
+        systems = functions | {"whole step of PyTorch": pytorch_step(*step)}
+        print(table_of_parts(processor_milliseconds(systems, options.rounds)))
         print(f"\n{table_of_operations(*operations(functions['whole step'], options.rounds))}")
 
 

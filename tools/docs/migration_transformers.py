@@ -19,7 +19,7 @@ _CLASSES = [
     Row(
         "pipeline('text-classification')",
         ("TextClassifier.classify",),
-        "for one label without a `problem_type` the value of the network, where `pipeline` takes its sigmoid",
+        "for one label without a `problem_type` the value of the network, where `pipeline` takes its sigmoid; it is saved as a regression, of which `pipeline` takes none either",
     ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
