@@ -18,7 +18,7 @@ _MARK = "<!-- card of keras_bert_impl, rewritten as long as it is not edited: {}
 _TASKS = {
     "Encoder": ("feature-extraction", ""),
     "Pretrainer": ("fill-mask", ""),
-    "MaskedLM": ("fill-mask", ".fill(['This is a [MASK].'])"),
+    "MaskedLM": ("fill-mask", ".fill(['This is a {mask}.'])"),
     "TextClassifier": ("text-classification", ".predict(['a text'])"),
     "NextSentencePredictor": ("text-classification", ".predict([('One text.', 'Another.')])"),
     "TokenClassifier": ("token-classification", ".tag(['a text'])"),
@@ -76,7 +76,7 @@ def model_card(
     ]
     if published:
         parts.append(f"It began as {published}.")
-    parts += ["## Use", _use(kind, name), *label_sections(model), *run_sections(run)]
+    parts += ["## Use", _use(model, name), *label_sections(model), *run_sections(run)]
     parts += ["## License", license_of(published)]
     parts += [
         "## Limits",
@@ -186,8 +186,11 @@ def _config(model):
     return getattr(model, "encoder", model).config
 
 
-def _use(kind, name):
+def _use(model, name):
+    kind = type(model).__name__
     called = _TASKS.get(kind, ("", ""))[1]
+    if "{mask}" in called:
+        called = called.format(mask=model.tokenizer.id_to_token(model.tokenizer.mask_id))
     imported = "Encoder" if kind == "Pretrainer" else kind
     lines = [
         f"from keras_bert_impl import {imported}",

@@ -6,7 +6,7 @@ from tools import architecture
 
 MODULES = architecture.module_imports()
 ABOVE_TASKS = ("attribution", "reports", "cli", "quickstart", "public names")
-ROOMS = architecture.room_imports(MODULES)
+ROOMS = architecture.subpackage_imports(MODULES)
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -28,15 +28,15 @@ def test_circles_and_imports_inside_functions_are_found(tmp_path):
     names = [f"keras_bert_impl.{name}" for name in ("a", "tasks.b", "tasks.runs.c")]
     assert architecture.circles(found) == [names]
     assert found["keras_bert_impl.tasks"] == {"keras_bert_impl.tasks.b"}
-    assert architecture.circles(architecture.room_imports(found)) == [
+    assert architecture.circles(architecture.subpackage_imports(found)) == [
         ["a", "tasks.b", "tasks.runs"]
     ]
 
 
 def test_what_others_build_on_imports_nothing_of_the_tasks():
     for module, others in MODULES.items():
-        room = architecture.room_of(module)
-        if room.startswith("tasks") or room in ABOVE_TASKS:
+        subpackage = architecture.subpackage_of(module)
+        if subpackage.startswith("tasks") or subpackage in ABOVE_TASKS:
             continue
         above = [other for other in others if ".tasks" in other or ".cli" in other]
         assert not above, f"{module} imports {above}"

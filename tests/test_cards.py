@@ -3,8 +3,10 @@
 import pytest
 import yaml
 
-from keras_bert_impl import Adapter, save_tuned
+from keras_bert_impl import Adapter, MaskedLM, save_tuned
 from keras_bert_impl.cards import front_matter, model_card, write_card
+from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
+from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from tests.tasks import helpers
 
 
@@ -33,6 +35,18 @@ def test_the_code_of_a_card_runs(tmp_path, monkeypatch):
     names = {}
     exec(code.removeprefix("python\n"), names)
     assert (helpers.weights(names["model"]) == helpers.weights(model)).all()
+
+
+def test_the_code_of_a_masked_model_has_its_mask_token(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *byte_characters(), "<mask>"]
+    MaskedLM(
+        helpers.encoder(vocabulary_size=len(tokens)), ByteLevelBPETokenizer(tokens, [])
+    ).save_pretrained("filler")
+    code = (tmp_path / "filler" / "README.md").read_text().split("```")[1]
+    assert "This is a <mask>." in code
+    exec(code.removeprefix("python\n"), {})
+    assert "score" in capsys.readouterr().out
 
 
 def test_the_same_model_has_the_same_card(tmp_path):

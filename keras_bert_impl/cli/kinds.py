@@ -8,7 +8,7 @@ their form.
 import dataclasses
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from keras_bert_impl.cli.parser import suggestion
@@ -42,16 +42,45 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
         InputError: a file, directory or model does not exist, or an output cannot be written. The
             message names the argument.
     """
+    given = [*_given(parser, arguments)]
+    for name, kind, value in given:
+        if kind.check:
+            try:
+                kind.check(value, arguments)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from error
+    inputs = [value for _, kind, value in given if kind in (PATH, FILE, EXAMPLES)]
+    for name, kind, value in given:
+        if kind is OUTPUT_FILE:
+            try:
+                check_not_read(value, inputs)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from error
+
+
+def _given(parser, arguments):
+    """Yields (name of the argument, its kind, value) for each value that has a `Kind`."""
     for action in parser._actions:
-        if isinstance(action.type, Kind) and action.type.check:
+        if isinstance(action.type, Kind):
+            name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
             value = getattr(arguments, action.dest, None)
-            values = value if isinstance(value, list) else [value]
-            for one in (one for one in values if isinstance(one, str)):
-                try:
-                    action.type.check(one, arguments)
-                except InputError as error:
-                    name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
-                    raise InputError(f"{name}: {error}") from error
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, str):
+                    yield name, action.type, one
+
+
+def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
+    """Checks that a file to write is none of the inputs, and in none of them.
+
+    Raises:
+        InputError: it is, under any name.
+    """
+    place = Path(output).resolve()
+    for one in inputs:
+        if Path(one).resolve() == place:
+            raise InputError(f"{output} is the input; give another name to the file to write.")
+        if Path(one).resolve() in place.parents:
+            raise InputError(f"{output} is in {one}, which is read; write it elsewhere.")
 
 
 def check_model(name: str, value: object) -> None:

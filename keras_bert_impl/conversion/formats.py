@@ -21,10 +21,14 @@ from keras_bert_impl.interop import (
     write_keras_hub_preset,
     write_model_directory,
 )
-from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
+from keras_bert_impl.interop.sentence_transformers import (
+    is_cross_encoder,
+    read_sentence_settings,
+)
 from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub, write_notes
@@ -61,7 +65,8 @@ def convert(
         Hugging Face names of all written tensors -> shapes.
 
     Raises:
-        InputError: the source is missing or damaged, or the format does not support the model.
+        InputError: the source is missing or damaged, its output matrix is not that of its
+            embeddings, or the format does not support the model.
 
     Example:
         from keras_bert_impl.conversion.formats import convert
@@ -80,7 +85,9 @@ def convert(
     if tokenizer is None:
         _log.warning("%s: there is no tokenizer to convert", model.path)
     check_target(target, model)
-    if form != "huggingface" and read_sentence_settings(model.task_path):
+    if is_cross_encoder(model.task_path):
+        _log.warning("%s: not converted: the activation of CrossEncoder", model.path)
+    elif form != "huggingface" and read_sentence_settings(model.task_path):
         _log.warning("%s: not converted: pooling and normalization of texts", model.path)
     with replace_directory(target) as temporary:
         if form == "keras_hub":
@@ -91,9 +98,9 @@ def convert(
         elif form == "google":
             write_google_checkpoint(temporary, described, tensors)
             if tokenizer is not None:
-                tokenizer.save_pretrained(temporary)
+                tokenizer.save_pretrained(temporary, config)
         else:
-            write_model(temporary, described, tensors, tokenizer)
+            write_model(temporary, described, tensors, tokenizer, config)
             copy_sentence_settings(model, temporary, config)
         _compare(tensors, config, open_model(temporary))
     return {name: tensor.shape for name, tensor in tensors.items()}
@@ -116,12 +123,23 @@ def read_tokenizer(model: ModelSource) -> Tokenizer | None:
 
 
 def write_model(
-    directory: Path, described: dict[str, Any], tensors: Tensors, tokenizer: Tokenizer | None
+    directory: Path,
+    described: dict[str, Any],
+    tensors: Tensors,
+    tokenizer: Tokenizer | None,
+    config: EncoderConfig,
 ) -> None:
-    """Writes a model directory: `config.json`, the tensors and any tokenizer."""
+    """Writes a model directory: `config.json`, the tensors and any tokenizer.
+
+    Args:
+        described: Contents of `config.json`.
+        config: The same model's `EncoderConfig`, by which the tokenizer's files are written.
+    """
+    if "tie_word_embeddings" in described:  # no output matrix is written beside the embeddings
+        described = described | {"tie_word_embeddings": True}
     write_model_directory(directory, described, tensors)
     if tokenizer is not None:
-        tokenizer.save_pretrained(directory)
+        tokenizer.save_pretrained(directory, config)
 
 
 def read_tensors(
@@ -145,7 +163,8 @@ def read_tensors(
     kept = {prefix + name.tensor: arrays[_in_whole(name.variable, layers)] for name in encoder}
     tensors = {name: array for name, array in kept.items() if array is not None}
     tensors |= {name.tensor: model.read(name.tensor) for name in heads}
-    copies = set(tied_tensors(config))
+    copies = tied_tensors(config)
+    check_tied(model, copies)
     left = [n for n in model.unread() if n not in copies and not n.endswith("position_ids")]
     if left:
         _log.warning("%s: not converted: %s", model.path, ", ".join(left))

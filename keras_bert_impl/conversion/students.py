@@ -54,7 +54,7 @@ def student_of(
     tensors, tokenizer = read_tensors(model, config, chosen), read_tokenizer(model)
     check_target(directory, model)
     with replace_directory(directory) as temporary:
-        write_model(temporary, described, tensors, tokenizer)
+        write_model(temporary, described, tensors, tokenizer, smaller)
         copy_sentence_settings(model, temporary, smaller)
     return chosen
 

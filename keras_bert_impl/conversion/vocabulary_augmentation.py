@@ -126,7 +126,7 @@ def _write(target, model, tokenizer, larger, old_ids):
     described["architectures"] = model.config.get("architectures", described["architectures"])
     check_target(target, model)
     with replace_directory(target) as temporary:
-        write_model(temporary, described, tensors, larger)
+        write_model(temporary, described, tensors, larger, config)
         copy_sentence_settings(model, temporary, config)
 
 

@@ -50,6 +50,16 @@ def transformer_directory(directory: Path) -> Path:
     return directory
 
 
+def is_cross_encoder(directory: Path) -> bool:
+    """Returns whether a model directory holds a `CrossEncoder` of version 6, a text classifier."""
+    for kind, folder, _ in _modules(directory):
+        if kind in _TRANSFORMERS:
+            found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
+            settings: Document = next(filter(None, found), Document({}, directory))
+            return settings.get("transformer_task") == "sequence-classification"
+    return False
+
+
 def read_sentence_settings(directory: Path) -> dict[str, Any]:
     """Reads how `sentence-transformers` files compute one vector per text.
 
@@ -57,10 +67,10 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
         `TextEmbedder` arguments: `pooling`, `normalize`, `num_layers`, `layer_weights`
         (list of float, or None to concatenate layers), `projections`, `do_lower_case`, `prompts`,
         `default_prompt_name`, `similarity_fn_name`, `truncate_dim` and, if limited, `max_length`.
-        Empty without a `modules.json`.
+        Empty without a `modules.json`, and for a `CrossEncoder`.
     """
     modules = _modules(directory)
-    if not modules:
+    if not modules or is_cross_encoder(directory):
         return {}
     path = directory / "modules.json"
     stages: list[int] = []

@@ -19,7 +19,11 @@ from keras_bert_impl.io.errors import InputError
 STANDARD_INPUT = "-"
 _LONGEST_LINE = 1 << 28  # bytes; compressed, an endless line takes a thousandth of its length
 COMPRESSED = (".gz", ".xz", ".bz2")
-_DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+_DECOMPRESSORS: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"BZh": bz2.open,
+}
 _WIDE = {  # longer marks first: the UTF-32 mark begins with the UTF-16 one
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -95,10 +99,15 @@ def _opened(path, stack):
         buffer = getattr(sys.stdin, "buffer", None)
         return buffer or io.BytesIO(sys.stdin.read().encode("utf-8"))
     file = stack.enter_context(open(path, "rb"))
+    return stack.enter_context(decompressed(file))
+
+
+def decompressed(file: io.BufferedReader) -> Any:
+    """Returns a file that reads what a gzip, xz or bzip2 file contains; any other file as it is."""
     beginning = file.peek(8)[:8]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
-            return stack.enter_context(decompress(file, "rb"))
+            return decompress(file, "rb")
     return file
 
 

@@ -46,7 +46,7 @@ class CRF(keras.layers.Layer):
 
     def build(self, emissions_shape: tuple, mask_shape: tuple | None = None) -> None:
         def weight(name, *shape):
-            return self.add_weight(shape, initializer="zeros", autocast=False, name=name)
+            return self.add_weight(shape, "zeros", dtype="float32", autocast=False, name=name)
 
         self.transitions = weight("transitions", self.num_labels, self.num_labels)
         self.start = weight("start", self.num_labels)

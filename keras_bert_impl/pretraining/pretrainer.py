@@ -22,6 +22,7 @@ from keras_bert_impl.interop import (
     tied_tensors,
     write_model_directory,
 )
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.layers.fused.logits import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
@@ -106,7 +107,20 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """Configures training as in Keras; the losses come from the objectives.
 
         `weighted_metrics` are by output; by default the loss and accuracy of each objective.
+
+        Raises:
+            InputError: a loss or weights of losses, or metrics that are not by output.
         """
+        for argument in ("loss", "loss_weights"):
+            if kwargs.get(argument):
+                raise InputError(
+                    f"leave out {argument}: the losses are those of the objectives, such as "
+                    "MaskedLM(weight=1.0)."
+                )
+        for metrics in (weighted_metrics, kwargs.get("metrics")):
+            if metrics and not isinstance(metrics, dict):
+                outputs = [name for one in self.objectives for name in one.output_names]
+                raise InputError(f"metrics must be a dict by output: {listed(outputs)}.")
         given = weighted_metrics
         if weighted_metrics is None:
             weighted_metrics = {
@@ -266,7 +280,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             for objective in self.objectives:
                 objective.save(self, temporary)
             if tokenizer is not None:
-                tokenizer.save_pretrained(temporary)
+                tokenizer.save_pretrained(temporary, config)
             write_card(self, temporary, directory)
 
     def _head_tensors(self):

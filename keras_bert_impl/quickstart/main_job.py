@@ -167,7 +167,7 @@ class MainJob:
         )
         with replace_directory(self.path("untrained")) as temporary:
             encoder.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary, encoder.config)
         self.say(f"{encoder.count_params():,} parameters")
 
     def pretrain(self) -> dict[str, float]:

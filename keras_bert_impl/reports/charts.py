@@ -57,8 +57,9 @@ def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
     drawing, place = _frame(name, title, series, x, y)
     for one in series:
         hints = list(one.hints) or [""] * len(one.xs)
-        for (point_x, point_y), hint in zip(zip(one.xs, one.ys), hints):
-            drawing.circle(*place(point_x, point_y), 3.2, one.color, hint)
+        for point, hint in zip(zip(one.xs, one.ys), hints):
+            if all(map(math.isfinite, point)):
+                drawing.circle(*place(*point), 3.2, one.color, hint)
     return drawing
 
 

@@ -1,10 +1,11 @@
 """Export of versioned models for TensorFlow Serving, with its configuration files."""
 
+import contextlib
 import re
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.io.files import claim, replace_file
 from keras_bert_impl.serving.saved_model import export_saved_model
 from keras_bert_impl.serving.signatures import Signatures
 
@@ -49,7 +50,8 @@ def export_version(
         Path of the version.
 
     Raises:
-        InputError: the folder name is not a valid model name, or the folder is a SavedModel.
+        InputError: the folder name is not a valid model name, the folder is a SavedModel, or another
+            process is exporting to it.
 
     Example:
         from keras_bert_impl.serving import export_version
@@ -62,22 +64,40 @@ def export_version(
             f"{directory}: the folder's name, which becomes the name of the model, may have only "
             "letters, digits, '.', '_' and '-'."
         )
-    path = directory / str(_next_version(directory))
-    export_saved_model(signatures, path, ids_only, name=name, run=run)
-    for file, text in (
-        ("models.config", _CONFIG % (name, name)),
-        ("batching_parameters.txt", _BATCHING),
-        ("monitoring.config", _MONITORING),
-    ):
-        with replace_file(directory / file) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    _check_is_no_model(directory)
+    with _no_other_export(directory):
+        path = directory / str(_next_version(directory))
+        export_saved_model(signatures, path, ids_only, name=name, run=run)
+        for file, text in (
+            ("models.config", _CONFIG % (name, name)),
+            ("batching_parameters.txt", _BATCHING),
+            ("monitoring.config", _MONITORING),
+        ):
+            with replace_file(directory / file) as temporary:
+                temporary.write_text(text, encoding="utf-8")
     return path
 
 
-def _next_version(directory):
-    if not directory.is_dir():
-        return 1
+@contextlib.contextmanager
+def _no_other_export(directory):
+    """Context manager in which no other process chooses the number of a version here."""
+    lock = claim(directory / ".lock")
+    if lock is None:
+        raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
+    try:
+        yield
+    finally:
+        (directory / ".lock").unlink(missing_ok=True)
+        lock.release()
+        with contextlib.suppress(OSError):  # not empty: there is a version
+            directory.rmdir()
+
+
+def _check_is_no_model(directory):
     if (directory / "saved_model.pb").exists():
         raise InputError(f"{directory} is a SavedModel; give the folder for its versions.")
+
+
+def _next_version(directory):
     found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
     return max(found, default=0) + 1

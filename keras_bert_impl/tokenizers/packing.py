@@ -1,11 +1,15 @@
 """Packing segments into encoder rows: [CLS] first [SEP] second [SEP], truncated and padded."""
 
 import types
+from typing import Annotated
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import OneOf
+
+SegmentId = Annotated[int, OneOf(0, 1)]
 
 # Called eagerly on small arrays, TensorFlow's operations take many times as long as NumPy's.
 _NUMPY = types.SimpleNamespace(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.io.errors import InputError
@@ -22,6 +23,7 @@ from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.loading import kind_of
 from keras_bert_impl.tokenizers.packing import pack_segments
+from keras_bert_impl.tokenizers.row_files import beside_model
 from keras_bert_impl.tokenizers.texts import as_bytes, as_strings, segments
 from keras_bert_impl.tokenizers.word_cache import WordCache, suits
 
@@ -41,9 +43,8 @@ class Tokenizer(abc.ABC):
         files: Module whose `read(directory)` returns the arguments and `write` writes them.
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
-        word_breaks: ASCII characters next to which, as next to spaces (U+0020), a text can be
-            split without changing its tokens. The parts are tokenized with `tokenize_words`, which
-            a tokenizer with word breaks implements. Empty if texts can only be tokenized whole.
+        word_breaks: ASCII characters beside which, as beside spaces (U+0020), a text can be split
+            without changing its tokens; `tokenize_words` takes the parts. Empty if there are none.
         later_settings: Arguments added in later versions and the values that earlier versions
             implied. They keep fingerprints stable.
         can_be_cut: Whether a text can be truncated at a space between two letters without changing
@@ -263,21 +264,24 @@ class Tokenizer(abc.ABC):
     def fingerprint(self) -> str:
         """SHA-256, in hex, of everything that affects tokenization."""
         settings = {"kind": self.kind, **self.get_config()}
+        settings.pop("segment_of_second", None)  # the tokens are the same
         for name, value in self.later_settings.items():
             if settings[name] == value:
                 del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
-    def save_pretrained(self, directory: str | Path) -> None:
+    def save_pretrained(self, directory: str | Path, config: EncoderConfig | None = None) -> None:
         """Writes the files from which `transformers.AutoTokenizer` and `from_pretrained` load it.
 
         These are tokenizer_config.json and, by kind, tokenizer.json, special_tokens_map.json and
-        the vocabulary as text or JSON. `transformers` gives the same ids.
+        the vocabulary. `transformers` gives the same ids.
 
         Args:
             directory: Created if needed. Other files in it are kept.
+            config: The `EncoderConfig` of the model in the directory; see `beside_model`.
         """
-        self.files.write(directory, self.get_config())
+        settings, entries = beside_model(self.get_config(), config)
+        self.files.write(directory, settings, **entries)
 
     @known_arguments("Tokenizer.__call__")
     def __call__(

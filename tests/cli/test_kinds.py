@@ -163,6 +163,32 @@ def test_an_output_without_permission_is_refused(folder, monkeypatch):
         kinds.check_values(parser, parser.parse_args(["--out", str(folder / "run")]))
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{}/file.txt", "is the input; give another name"),
+        ("{}/sub/../file.txt", "is the input; give another name"),
+        ("{}/link.txt", "is the input; give another name"),
+        ("{}/texts/out.txt", "is in {}/texts, which is read; write it elsewhere"),
+    ],
+)
+def test_an_output_is_no_input(value, message, folder):
+    for name in ("sub", "texts"):
+        (folder / name).mkdir(exist_ok=True)
+    if not (folder / "link.txt").exists():
+        (folder / "link.txt").symlink_to(folder / "file.txt")
+    parser = ArgumentParser()
+    parser.add_argument("paths", type=kinds.PATH, nargs="+")
+    parser.add_argument("--out", type=kinds.OUTPUT_FILE)
+    inputs = [str(folder / "texts"), str(folder / "file.txt")]
+    with pytest.raises(InputError) as error:
+        kinds.check_values(parser, parser.parse_args([*inputs, "--out", value.format(folder)]))
+    assert f"--out: {value} {message}".format(folder, folder) == str(error.value).split(" to the")[
+        0
+    ].rstrip(".")
+    kinds.check_values(parser, parser.parse_args([*inputs, "--out", str(folder / "new.txt")]))
+
+
 def test_with_tfds_splits_are_no_files():
     _, parser = cli.load("finetune")
     line = "--model bert-base-uncased --tfds my_reviews --train train --dev test --out run"

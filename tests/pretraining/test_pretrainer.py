@@ -239,6 +239,19 @@ def test_logits_are_float32_under_mixed_precision():
     assert types == {"float32"}
 
 
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"loss": "mse"}, "leave out loss: the losses are those of the objectives"),
+        ({"loss_weights": {"masked_lm": 0.0}}, "leave out loss_weights"),
+        ({"metrics": ["accuracy"]}, "must be a dict by output: 'masked_lm'"),
+    ],
+)
+def test_rejects_other_losses_and_metrics(pretrainer, arguments, message):
+    with pytest.raises(InputError, match=message):
+        pretrainer.compile(AdamW(1e-3), **arguments)
+
+
 def test_error_names_a_wrong_head(pretrainer, tmp_path):
     from safetensors.numpy import load_file, save_file
 

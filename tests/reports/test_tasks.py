@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.stats
 import yaml
 
 from keras_bert_impl import InputError, TextEmbedder, TokenClassifier, write_report
@@ -226,6 +227,18 @@ def test_embeddings(run):
     rows = page.tables["Nearest neighbors"][1:]
     assert [row[0] for row in rows] == [text for pair in texts for text in pair]
     assert all(row[0] != row[1] for row in rows)
+
+
+def test_worst_similarities_are_those_whose_ranks_differ_most(run):
+    model = TextEmbedder(helpers.encoder(), helpers.tokenizer())
+    texts = [(f"good {word}", "great film") for word in ("film", "plot", "a", "the", "of", "joy")]
+    labels = [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]  # ties, whose order must not matter
+    cosines = np.asarray(model.similarities(texts), "float64")
+    differences = abs(scipy.stats.rankdata(labels) - scipy.stats.rankdata(cosines))
+    page = pages.read(write_report(run, model, SimilarityExamples(texts, labels)))
+    shown = [row[0] for row in page.tables["Worst errors"][1:]]
+    found = [next(n for n, (first, _) in enumerate(texts) if first in pair) for pair in shown]
+    assert differences[found].tolist() == sorted(differences, reverse=True)
 
 
 def test_principal_components_are_those_of_a_line():

@@ -1,6 +1,8 @@
 """Files next to a SavedModel: versions, warm-up, tokenizer, labels, the model card."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -117,6 +119,23 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
     )
     export_version(model.signatures(), folder)
     assert written == [("10", "reviews")]
+
+
+def test_waits_for_no_other_export(exported):
+    folder, model = exported
+    code = """
+import sys, time
+from keras_bert_impl.io.files import claim
+lock = claim(sys.argv[1])
+print("locked", flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-c", code, str(folder / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(InputError, match="another process is exporting to"):
+            export_version(model.signatures(), folder)
+        other.communicate(b"")
 
 
 @pytest.mark.parametrize(

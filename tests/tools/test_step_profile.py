@@ -32,7 +32,14 @@ def test_tables_of_a_tiny_model(bench, tmp_path, capsys):
     bench.main(["--model", str(tmp_path), *options])
     printed = capsys.readouterr().out
     assert "4 x 8, float32" in printed
-    for row in ("whole step", "without dropout", "forward only", "MatMul", "ResourceApplyAdam"):
+    for row in (
+        "whole step",
+        "without dropout",
+        "forward only",
+        "of PyTorch",
+        "MatMul",
+        "ResourceApplyAdam",
+    ):
         assert row in printed
 
 

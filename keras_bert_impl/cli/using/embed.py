@@ -1,9 +1,10 @@
 """`keras-bert embed`: computes embeddings of the texts in files and folders."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from keras_bert_impl.cli.common import add_dtype, positive_int, say
-from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE, PATH
+from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE, PATH, check_not_read
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
@@ -76,6 +77,11 @@ def check_files(arguments: Namespace) -> None:
     """Checks the output, before TensorFlow is imported."""
     if not arguments.out.endswith((".npy", ".parquet")):
         raise InputError(f"{arguments.out}: the name must end in .npy or .parquet.")
+    if arguments.out.endswith(".npy"):
+        try:
+            check_not_read(Path(arguments.out).with_suffix(".jsonl"), arguments.paths)
+        except InputError as error:
+            raise InputError(f"--out also writes a .jsonl file: {error}") from error
 
 
 def run(arguments: Namespace) -> None:

@@ -56,7 +56,7 @@ def check(arguments: Namespace) -> None:
     if arguments.out == STANDARD_INPUT:
         arguments.out = None
     if arguments.out:
-        check_output(arguments.out, arguments.input)
+        check_output(arguments.out)
 
 
 def check_files(arguments: Namespace) -> None:
@@ -120,7 +120,7 @@ def _print(block, as_objects):
 
 def _answered(rows, model, task):
     """Yields blocks of (row of the input, answer, cells of a line)."""
-    from keras_bert_impl.tasks.data.tables import in_blocks
+    from keras_bert_impl.tasks.inputs.blocks import blocks
 
     waiting = collections.deque()
 
@@ -129,7 +129,7 @@ def _answered(rows, model, task):
             waiting.append(row)
             yield text
 
-    for block in in_blocks(texts()):
+    for block in filter(None, blocks(texts())):
         yield [(waiting.popleft(), *predicted) for predicted in task.predictions(model, block)]
 
 

@@ -169,10 +169,9 @@ class ScalarMix(keras.layers.Layer):
     """
 
     def build(self, inputs_shape: tuple) -> None:
-        self.mix = self.add_weight(
-            shape=(inputs_shape[-2],), initializer="zeros", autocast=False, name="weights"
-        )
-        self.scale = self.add_weight(shape=(1,), initializer="ones", autocast=False, name="scale")
+        settings = {"dtype": "float32", "autocast": False}
+        self.mix = self.add_weight((inputs_shape[-2],), "zeros", name="weights", **settings)
+        self.scale = self.add_weight((1,), "ones", name="scale", **settings)
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor:

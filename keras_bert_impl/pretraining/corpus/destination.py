@@ -24,22 +24,22 @@ from keras_bert_impl.pretraining.examples import draws, records
 from keras_bert_impl.tokenizers import Tokenizer
 
 
-def place_of(output_directory: str | Path, settings: dict[str, Any]) -> Path:
+def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: Tokenizer) -> Path:
     """Returns the absolute path of the local folder in which the records are made.
 
     It is `output_directory` itself or, for a bucket, a temporary folder that the same command finds
     again.
 
     Args:
-        settings: those of the new records, which may replace records with the same settings.
+        settings, tokenizer: those of the new records, which may replace records with the same ones.
 
     Raises:
-        InputError: the folder holds other files or records with other settings, or the bucket is
-            not writable.
+        InputError: the folder holds other files, or records with other settings or of another
+            tokenizer, or the bucket is not writable.
     """
     if not is_remote(output_directory):
         place = absolute(output_directory)
-        _check_replaceable(place, settings)
+        _check_replaceable(place, settings, tokenizer.fingerprint)
         return place
     try:
         tf.io.gfile.makedirs(output_directory)  # fail now if the bucket is not writable
@@ -50,6 +50,21 @@ def place_of(output_directory: str | Path, settings: dict[str, Any]) -> Path:
         raise InputError(f"{output_directory} holds records; remove them or name another folder.")
     name = f"keras-bert-{draws.stable_hash(str(output_directory).rstrip('/')):016x}"
     return Path(tempfile.gettempdir()) / name
+
+
+def check_is_no_input(place: Path, paths: list[str]) -> None:
+    """Checks that records in the folder `place` would not be read as text from `paths`.
+
+    Raises:
+        InputError: they would, as at the second call with an input that contains its output.
+    """
+    for path in paths:
+        is_inside = f"{place}{os.sep}".startswith(f"{os.path.abspath(path)}{os.sep}")
+        if is_inside and place.is_dir() and any(e.name[0] != "." for e in place.iterdir()):
+            raise InputError(
+                f"the files of {place} would be read as text, as part of {path}. Write the records "
+                "elsewhere, or name inputs outside of them."
+            )
 
 
 @contextlib.contextmanager
@@ -88,8 +103,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
         remote_files.upload(Path(copy), str(directory))
 
 
-def _check_replaceable(directory, settings):
-    """Checks that a folder to be replaced holds records with these settings and nothing else."""
+def _check_replaceable(directory, settings, fingerprint):
+    """Checks that a folder to be replaced holds such records and nothing else."""
     recover(directory)
     own = f".{directory.name}."  # files of interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
@@ -98,14 +113,17 @@ def _check_replaceable(directory, settings):
                 f"{directory} exists and holds other files; name a new or empty folder."
             )
         try:
-            before = records.read_manifest(directory)["settings"]
+            manifest = records.read_manifest(directory)
         except InputError:  # damaged, or of another version: to be replaced
             return
+        way_out = "name another folder, or remove that one."
+        if manifest["tokenizer"]["fingerprint"] != fingerprint:
+            raise InputError(f"{directory} holds records of another tokenizer; {way_out}")
+        before = manifest["settings"]
         for name, value in settings.items():
             if before.get(name, value) != value:
                 raise InputError(
-                    f"{directory} holds records with {name}={before[name]}, not {value}; name "
-                    "another folder, or remove that one."
+                    f"{directory} holds records with {name}={before[name]}, not {value}; {way_out}"
                 )
 
 

@@ -109,11 +109,11 @@ def prepare(
     Args:
         inputs: paths, see `read_documents`; or texts, one document each with one paragraph a line:
             a list, an iterator or a column of them, or a table with a column `text_field`.
-        output_directory: str or `Path` of the folder to write. Existing records are replaced once
-            the new ones are complete. Or str of a new folder on a bucket, such as
-            `gs://bucket/records`: local processes make the records in a temporary folder (`TMPDIR`)
-            and copy them there, while the workers of a `runner` write there directly. The manifest
-            is written last.
+        output_directory: str or `Path` of the folder to write. Records of the same tokenizer and
+            settings are replaced once the new ones are complete. Or str of a new folder on a
+            bucket, such as `gs://bucket/records`: local processes make the records in a temporary
+            folder (`TMPDIR`) and copy them there, while the workers of a `runner` write there
+            directly. The manifest is written last.
         tokenizer: a tokenizer of `keras_bert_impl.tokenizers`. A copy is kept beside the records.
         length: Tokens of a row, at least 8.
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
@@ -145,8 +145,8 @@ def prepare(
         The manifest: `splits` with counts and shards, `tokenizer`, `settings`.
 
     Raises:
-        InputError: invalid corpus or arguments, or a full disk. No partial output is left, and
-            existing records are kept.
+        InputError: invalid corpus or arguments, a folder of other files or records, or a full disk.
+            No partial output is left, and existing records are kept.
 
     Example:
         prepare("wiki.txt", "records", Tokenizer.from_pretrained("vocabulary"), held_out=0.01)
@@ -162,10 +162,11 @@ def prepare(
         "rows_per_shard": check("rows_per_shard", rows_per_shard, PositiveInt),
     }
     stated = dataclasses.asdict(settings) | {"held_out": held_out}
-    place = destination.place_of(output_directory, stated)
+    place = destination.place_of(output_directory, stated, tokenizer)
     with memory_texts.as_paths(inputs, input_format, text_field) as (paths, format, field):
         readers.sources(paths, format)  # raises for missing paths
         paths = readers.paths_of(paths)
+        destination.check_is_no_input(place, paths)
         corpus = cutting.Corpus(paths, format, field, block_characters, held_out)
         cutting.check_corpus(
             readers.read_documents(paths, format, field), corpus, settings.objective, settings.seed

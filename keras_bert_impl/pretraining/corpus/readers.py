@@ -1,6 +1,5 @@
 """Documents from files, folders and TFDS, read one at a time with constant memory."""
 
-import bz2
 import dataclasses
 import functools
 import gzip
@@ -16,13 +15,12 @@ from urllib.parse import parse_qsl
 
 from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.io.lines import decompressed, suffix_of
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is not text and would fill the memory
 _READ_AT_ONCE = 1 << 20  # bytes
-_DECOMPRESSORS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
 _WIKI_HEADER = re.compile(r"<doc\b.*?(?:\btitle=\"(?P<title>[^\"]*)\")?(?<!\s)\s*>")
@@ -192,19 +190,11 @@ def _place(name):
     return remote_files
 
 
-def _decompressed(file):
-    start = file.peek(6)
-    for magic, opener in _DECOMPRESSORS.items():
-        if start.startswith(magic):
-            return opener(file, "rb")
-    return file
-
-
 def _lines(path):
     """Yields (line number from 1, text without line ending)."""
     number = 0
     try:
-        with _place(path).read_from(path) as raw, _decompressed(raw) as file:
+        with _place(path).read_from(path) as raw, decompressed(raw) as file:
             for lines in _whole_lines(file):
                 texts = _texts(lines, path, number + 1)
                 yield from enumerate(texts, number + 1)

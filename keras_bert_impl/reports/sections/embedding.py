@@ -9,7 +9,7 @@ from keras_bert_impl.reports.statistics import bootstrap
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import user_text
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
-from keras_bert_impl.tasks.scores.metrics import METRICS
+from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
 _MOST_TEXTS = 400
 _MOST_ROWS = 15
@@ -35,8 +35,8 @@ def _similarities(subject):
     cloud = charts.Series("", labels, cosines)
     axes = charts.Axis("label"), charts.Axis("cosine")
     picture = charts.points("similarity", "Cosine against label", [cloud], *axes)
-    ranks = [np.argsort(np.argsort(values)) for values in (labels, cosines)]
-    worst = np.argsort(-np.abs(ranks[0] - ranks[1]), kind="stable")[:_MOST_ROWS]
+    differences = np.abs(ranks(labels) - ranks(cosines))
+    worst = np.argsort(-differences, kind="stable")[:_MOST_ROWS]
     pairs = [
         [shown_text(subject.examples.texts[row]), float(labels[row]), float(cosines[row])]
         for row in worst

@@ -44,9 +44,10 @@ _BINARY = _SIGMOID_LOSSES | set(
 )
 _ONE_HOT = {"categorical_accuracy", "categorical_hinge", "top_k_categorical_accuracy"}
 _ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | _ONE_HOT
-_MEANS = set(  # over all classes
-    "mean_squared_error mean_absolute_error mean_absolute_percentage_error "
-    "mean_squared_logarithmic_error huber log_cosh poisson".split()
+_OVER_CLASSES = _BINARY | set(
+    "mean_squared_error mean_absolute_error mean_absolute_percentage_error f1_score f_beta_score "
+    "mean_squared_logarithmic_error root_mean_squared_error huber log_cosh log_cosh_error poisson "
+    "pearson_correlation concordance_correlation r2_score".split()
 )
 _BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
 _OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
@@ -70,16 +71,23 @@ class Outputs:
     Attributes:
         problem_type: one of `PROBLEM_TYPES`.
         num_classes: size of the last dimension; None if it differs between batches.
-        positive_class: the class of two that binary metrics such as `AUC` count as positive.
+        is_reversed: whether the first of two logits stands for the user's label 1.
     """
 
     problem_type: str = SINGLE
     num_classes: int | None = None
-    positive_class: int = 1
+    is_reversed: bool = False
 
     @property
     def is_binary(self) -> bool:
         return self.problem_type == SINGLE and self.num_classes == 2
+
+    def in_order(self, labels: Any, logits: Any) -> tuple[Any, Any]:
+        """Returns labels and logits in the order of the user's labels."""
+        if not self.is_reversed:
+            return labels, logits
+        is_dense = len(labels.shape) == len(logits.shape)
+        return ops.flip(labels, axis=-1) if is_dense else 1 - labels, ops.flip(logits, axis=-1)
 
     def probabilities(self, logits: Any) -> Any:
         """Converts logits `[..., num_classes]` to probabilities; regression values are kept."""
@@ -94,9 +102,9 @@ class _View:
 
     Attributes:
         labels: `"given"`, `"numbers"` (class indices), `"one_hot"`, or `"positive"`: whether the
-            label is the positive class, `[..., 1]`.
-        predictions: `"logits"`, `"probabilities"`, `"numbers"`, or the values of the positive
-            class, `[..., 1]`: `"positive_logit"`, `"positive"`.
+            label is the second of two classes, `[..., 1]`.
+        predictions: `"logits"`, `"probabilities"`, `"numbers"`, or the values of the second of two
+            classes, `[..., 1]`: `"positive_logit"`, `"positive"`.
     """
 
     outputs: Outputs
@@ -104,6 +112,7 @@ class _View:
     predictions: str
 
     def __call__(self, labels: Any, logits: Any) -> tuple[Any, Any]:
+        labels, logits = self.outputs.in_order(labels, logits)
         return self._labels(labels, logits), self._predictions(logits)
 
     def _labels(self, labels, logits):
@@ -117,8 +126,7 @@ class _View:
             labels = ops.one_hot(ops.cast(labels, "int32"), num_classes, dtype=logits.dtype)
         if self.labels == "one_hot":
             return labels
-        positive = self.outputs.positive_class
-        return labels[..., positive : positive + 1]
+        return labels[..., 1:]
 
     def _predictions(self, logits):
         if self.predictions == "logits":
@@ -129,8 +137,7 @@ class _View:
             return ops.argmax(logits, axis=-1)
         if self.predictions == "probabilities":
             return self.outputs.probabilities(logits)
-        positive = self.outputs.positive_class
-        logit = logits[..., positive : positive + 1] - logits[..., 1 - positive : 2 - positive]
+        logit = logits[..., 1:] - logits[..., :1]
         return logit if self.predictions == "positive_logit" else ops.sigmoid(logit)
 
 
@@ -149,7 +156,7 @@ class TaskLoss(keras.losses.Loss):
         _check(name, outputs, "loss")
         if name in _SIGMOID_LOSSES and outputs.problem_type == SINGLE and not outputs.is_binary:
             raise _refusal(name, outputs, "loss")
-        _check_ignores_padding(loss, name, outputs)
+        _check_ignores_padding(loss, name, outputs, "loss")
         stable = _SIGMOID_LOSSES if outputs.problem_type == MULTI else _SOFTMAX_LOSSES
         if outputs.is_binary:
             stable = stable | _SIGMOID_LOSSES
@@ -185,6 +192,7 @@ class TaskMetric(keras.metrics.Metric):
         metric = as_metric(metric, lambda: _default_accuracy(outputs))
         name = _keras_name(metric)
         _check(name, outputs, "metric")
+        _check_ignores_padding(metric, name, outputs, "metric")
         super().__init__(name=metric.name, dtype=metric.dtype)
         self.metric = metric
         self._view = _view(metric, name, outputs)
@@ -280,21 +288,21 @@ def _check(name, outputs, what):
         raise _refusal(name, outputs, what)
 
 
-def _check_ignores_padding(loss, name, outputs):
-    """Raises for a loss over all classes if their number differs between the rows of a batch."""
+def _check_ignores_padding(given, name, outputs, what):
+    """Raises for a loss or metric over all classes if their number differs between rows."""
     if outputs.num_classes is not None or outputs.problem_type != SINGLE:
         return
-    smooths = bool(getattr(loss, "label_smoothing", 0) or _settings(loss).get("label_smoothing"))
-    if smooths or name in _MEANS:
-        what = f"the loss {loss.name!r}" + (" with label smoothing" if smooths else "")
-        line = _WRITE[SINGLE][0]
+    smooths = bool(getattr(given, "label_smoothing", 0) or _settings(given).get("label_smoothing"))
+    if smooths or name in _OVER_CLASSES:
+        line = _WRITE[SINGLE][what == "metric"]
         raise InputError(
-            f"{what} would count the padding of a batch as wrong answers: write compile({line})."
+            f"the {what} {given.name!r}{' with label smoothing' if smooths else ''} would count the "
+            f"padding of a batch as wrong answers: write compile({line})."
         )
 
 
-def _settings(loss):
-    return loss.get_config() if _is_of_keras(type(loss)) else {}
+def _settings(given):
+    return given.get_config() if _is_of_keras(type(given)) else {}
 
 
 def _refusal(name, outputs, what):

@@ -46,6 +46,7 @@ class RawTextTrainer(ReplicatedTrainer):
 
     has_several_rows = False  # whether a text may have several rows
     needs_labels = True  # whether the loss uses labels
+    draws_labels = False  # whether `completed` makes labels
     has_token_labels = False  # whether each token has a label
     text_rank = 1  # rank of string tensors in a dataset: [batch]
     text_columns: tuple[str, ...] = ()  # table columns known by name, see `user_input.from_columns`
@@ -212,7 +213,7 @@ class RawTextTrainer(ReplicatedTrainer):
             InputError: a loss or metric cannot be computed for the task.
         """
         check_backend()
-        check_arguments(optimizer, learning_rate, seed)
+        check_arguments(optimizer, learning_rate, seed, kwargs)
         given = {"optimizer": optimizer, "loss": loss, "learning_rate": learning_rate, "seed": seed}
         given |= {"metrics": metrics, "weighted_metrics": weighted_metrics, **kwargs}
         rate = self.default_learning_rate if learning_rate is None else learning_rate
@@ -378,9 +379,8 @@ class RawTextTrainer(ReplicatedTrainer):
         return super().test_on_batch(*model_data.one_batch(self, x, y, sample_weight), return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Predicts the scores of one batch: `predict` with all examples in one batch."""
-        rows = next(iter(x.values())) if isinstance(x, dict) else x
-        return self.predict(x, batch_size=len(rows) or 1, verbose=0)
+        """Same as `predict` of texts or features, without a progress bar."""
+        return self.predict(x, verbose=0)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Computes the logits of features, or of texts in the forms that `predict` takes."""

@@ -28,8 +28,8 @@ def check_backend() -> None:
         )
 
 
-def check_arguments(optimizer: Any, learning_rate: Any, seed: Any) -> None:
-    """Checks arguments of `RawTextTrainer.compile`.
+def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
+    """Checks arguments of `RawTextTrainer.compile`; `others` are by name.
 
     Raises:
         InputError: one is invalid; the message gives the line to write.
@@ -43,6 +43,11 @@ def check_arguments(optimizer: Any, learning_rate: Any, seed: Any) -> None:
         )
     check("learning_rate", learning_rate, NonNegativeFloat | None)
     check("seed", seed, _Int64)
+    if others.get("loss_weights"):
+        raise InputError(
+            "loss_weights are for models with several losses, and this one has one: leave them "
+            "out. sample_weight and class_weight weigh examples."
+        )
     if optimizer is not None:
         _check_optimizer(optimizer)
 

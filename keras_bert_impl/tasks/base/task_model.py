@@ -374,7 +374,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         tensors |= tensors_of(self, self.head_names())
         with replace_directory(directory) as temporary:
             write_model_directory(temporary, self.file_config(), tensors)
-            self.tokenizer.save_pretrained(temporary)
+            self.tokenizer.save_pretrained(temporary, self.config)
             self.save_more(temporary)
             write_card(self, temporary, directory)
 

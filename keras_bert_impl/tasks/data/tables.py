@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,46 +86,6 @@ def read_table(
     read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
     read_with |= {"skip_bad_rows": skip_bad_rows, "regression": numeric}
     return dataclasses.replace(examples, read_with=read_with)
-
-
-def read_texts_of(
-    path: str | Path, text: str, pair: str | None = None, delimiter: str | None = None
-) -> Iterator[str | tuple[str, ...]]:
-    """Yields the texts or pairs of a table one by one, for files of any size.
-
-    Args:
-        path, text, pair, delimiter: see `read_table`. Texts may be empty.
-
-    Raises:
-        InputError: see `read_table`; raised while iterating.
-    """
-    layout = Layout(text, pair, allow_empty=True)
-    table = open_table(path, layout, delimiter)
-    for number, read in table.rows:
-        try:
-            yield layout.text_of(read())
-        except InputError as error:
-            raise InputError(f"{path}, {table.unit} {number}: {error}") from error
-
-
-def in_blocks(texts: Iterable, most: int = 1024, most_characters: int = 1 << 20) -> Iterator[list]:
-    """Yields lists of texts or pairs, so that only one block is in memory at once.
-
-    Args:
-        texts: strings or (first, second) tuples.
-        most: maximum number of texts per block.
-        most_characters: a block ends with the text that reaches this number of characters.
-    """
-    block: list = []
-    characters = 0
-    for text in texts:
-        block.append(text)
-        characters += len(text) if isinstance(text, str) else sum(map(len, text))
-        if len(block) == most or characters >= most_characters:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
 
 
 class Table(NamedTuple):

@@ -81,7 +81,7 @@ def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
     vectors = _normalized(vectors)
     anchors = vectors[:, 0]
     others = ops.transpose(vectors[:, 1:], (1, 0, 2))  # positives first
-    candidates = ops.reshape(others, (-1, vectors.shape[-1]))  # [batch * (group - 1), dim]
+    candidates = ops.reshape(others, (-1, ops.shape(vectors)[-1]))  # [batch * (group - 1), dim]
     logits = scale * ops.matmul(anchors, ops.transpose(candidates))
     wanted = scale * ops.sum(anchors * others[0], axis=-1)
     return ops.mean(ops.logsumexp(logits, axis=-1) - wanted)

@@ -14,6 +14,7 @@ from keras_bert_impl.interop import read_encoder_config
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.sentence_transformers import (
     SIMILARITIES,
+    is_cross_encoder,
     read_projections,
     read_sentence_settings,
 )
@@ -301,6 +302,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
+        if is_cross_encoder(source.task_path):
+            raise InputError(f"{source.path} is a cross-encoder: load it with TextClassifier.")
         found = read_sentence_settings(source.task_path)
         if found and found["max_length"] is None:
             found["max_length"] = read_encoder_config(source, with_adapter=True).max_length

@@ -85,9 +85,10 @@ class TextVectors(_Mixin):
         return similarity(*vectors, kind=self.similarity_fn_name)
 
     def _as_vectors(self, given):
-        is_text = isinstance(given, (str, bytes))
-        if is_text or (isinstance(given, (list, tuple)) and isinstance(given[0], (str, bytes))):
-            given = self.encode([given] if is_text else list(given))
+        if isinstance(given, (str, bytes)):
+            given = [given]
+        if isinstance(given, (list, tuple)) and all(isinstance(one, (str, bytes)) for one in given):
+            given = self.encode(list(given))
         return np.asarray(given, "float32")
 
     def similarities(
@@ -100,6 +101,8 @@ class TextVectors(_Mixin):
         """
 
         def cosines(pairs):
+            if not pairs:
+                return np.zeros(0, "float32")
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             if vectors.ndim != 3 or vectors.shape[1] != 2:
                 raise InputError(

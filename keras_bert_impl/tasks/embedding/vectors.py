@@ -17,6 +17,7 @@ from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.tasks.data.examples import Layout
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table
+from keras_bert_impl.tasks.inputs.blocks import blocks
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -132,7 +133,7 @@ def write_vectors(
         Number of texts.
 
     Raises:
-        InputError: another suffix, or no texts.
+        InputError: another suffix, no texts, or a file to write has texts to embed.
 
     Example:
         from keras_bert_impl.tasks import read_texts, write_vectors
@@ -144,7 +145,10 @@ def write_vectors(
     count = 0
     prompt = next((name for name in _PROMPTS if name in embedder.prompts), None)
     with _WRITERS[path.suffix](path, embedder.dim) as write:
-        for chunk in _chunks(texts):
+        for chunk in filter(None, blocks(texts, _CHUNK_TEXTS, _CHUNK_CHARACTERS)):
+            for source in {one.path for one in chunk}:
+                if Path(source).resolve() in (path.resolve(), places_of(path).resolve()):
+                    raise InputError(f"{source} would be replaced; name other vectors than {path}.")
             texts_of_chunk = [one.text for one in chunk]
             write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))
             count += len(chunk)
@@ -153,18 +157,6 @@ def write_vectors(
         if not count:
             raise InputError("there are no texts to embed.")
     return count
-
-
-def _chunks(texts):
-    chunk, characters = [], 0
-    for text in texts:
-        chunk.append(text)
-        characters += len(text.text)
-        if len(chunk) == _CHUNK_TEXTS or characters >= _CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Processes texts in blocks, so that memory beside the result does not grow with their number."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
 
 
 def blocks(
-    texts: list, most_texts: int | None = None, most_characters: int | None = None
+    texts: Iterable, most_texts: int | None = None, most_characters: int | None = None
 ) -> Iterator[list]:
-    """Splits a list of texts into blocks, in order.
+    """Splits texts into blocks, in order, with one block in memory at once.
 
     Args:
-        texts: list of str or bytes, `Words`, or tuples and lists of these.
+        texts: str or bytes, objects with a `text`, or tuples and lists of these.
         most_texts: maximum number of texts per block. Default 1,024.
         most_characters: a block ends at the text that reaches this number of characters. Default
             1,048,576.
@@ -26,14 +26,17 @@ def blocks(
     """
     most_texts = most_texts or MOST_TEXTS
     most_characters = most_characters or MOST_CHARACTERS
-    start, characters = 0, 0
-    for number, text in enumerate(texts):
+    block: list = []
+    count, characters = 0, 0
+    for text in texts:
+        block.append(text)
         characters += _characters(text)
-        if number + 1 - start == most_texts or characters >= most_characters:
-            yield texts[start : number + 1]
-            start, characters = number + 1, 0
-    if start < len(texts) or not len(texts):
-        yield texts[start:]
+        if len(block) == most_texts or characters >= most_characters:
+            yield block
+            count += len(block)
+            block, characters = [], 0
+    if block or not count:
+        yield block
 
 
 def in_blocks(
@@ -46,8 +49,8 @@ def in_blocks(
     """Calls a function on one block of texts at a time and joins the results.
 
     Args:
-        function: function of a list of texts; returns a list or a numpy array with one entry per
-            text.
+        function: function of a list of texts, which is empty if there are none; returns a list or a
+            numpy array with one entry per text.
         texts, most_texts, most_characters: see `blocks`.
         done: function called with the number of texts of each block.
 
@@ -79,6 +82,6 @@ def _joined(results):
 def _characters(text):
     if isinstance(text, (str, bytes)):
         return len(text)
-    if hasattr(text, "text"):  # `Words`
+    if hasattr(text, "text"):
         return len(text.text)
     return sum(map(_characters, text))

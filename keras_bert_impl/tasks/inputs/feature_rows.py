@@ -99,13 +99,18 @@ def complete(
         features["segment_ids"] = features["token_ids"] * 0
     if "padding_mask" in names and "padding_mask" not in features:
         is_real = features["token_ids"] != pad_id
-        features["padding_mask"] = (
-            tf.cast(is_real, tf.int32) if tf.is_tensor(is_real) else is_real.astype("int32")
-        )
+        is_array = isinstance(is_real, np.ndarray)
+        cast = np.ndarray.astype if is_array else keras.ops.cast
+        features["padding_mask"] = cast(is_real, "int32")
     missing = [name for name in names if name not in features]
     if missing:
         raise InputError(f"features must have {listed(missing)}. Received: {listed(features)}")
     return features
+
+
+def is_symbolic(features: dict[str, Any]) -> bool:
+    """Returns whether features are `keras.Input`s or computed from such."""
+    return any(isinstance(feature, keras.KerasTensor) for feature in features.values())
 
 
 def _as_array(name, feature):

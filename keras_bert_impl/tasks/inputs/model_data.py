@@ -89,6 +89,8 @@ def examples_of(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
         labels = np.asarray(labels)
     if sample_weight is None:
         return texts, labels, None
+    if labels is None and not model.draws_labels:  # weights would stand in their place
+        labels = np.zeros(len(texts), "float32")
     per_token = model.has_token_labels and isinstance(x, dict)
     return texts, labels, check_weights(sample_weight, len(texts), per_token)
 

@@ -1,11 +1,7 @@
-"""Masking of text batches, and masked-token accuracy."""
+"""Masking of text batches."""
 
-from typing import Any
-
-import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
@@ -93,18 +89,6 @@ class RowMasks:
             "masked_positions": masked.positions[:, :slots],
         }
         return features | hidden, labels[:, :slots]
-
-
-@keras.saving.register_keras_serializable("keras_bert_impl")
-class MaskedAccuracy(keras.metrics.Mean):
-    """Share of masked tokens whose original has the highest logit."""
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        there = ops.cast(y_true != NO_LABEL, "float32")
-        if sample_weight is not None:
-            there *= ops.cast(sample_weight, "float32")[:, None]
-        hits = ops.equal(ops.argmax(y_pred, axis=-1), ops.cast(y_true, "int32"))
-        return super().update_state(ops.cast(hits, "float32"), there)
 
 
 def masked_batches(

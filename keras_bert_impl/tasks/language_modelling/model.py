@@ -21,16 +21,14 @@ from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.batching import tokenize_texts
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.language_modelling.masked_batches import (
-    EVALUATION,
-    MaskedAccuracy,
-    RowMasks,
-)
+from keras_bert_impl.tasks.language_modelling.masked_batches import EVALUATION, RowMasks
 from keras_bert_impl.tasks.language_modelling.network import MaskedLMNetwork
 from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
     PseudoPerplexity,
@@ -38,6 +36,7 @@ from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
 )
 from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
+from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
@@ -59,7 +58,7 @@ class Filling:
 
 @first_guesses("MaskedLM")
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class MaskedLM(TaskModel):
+class MaskedLM(TokenLabels, TaskModel):
     """An encoder with a masked language modeling head.
 
     See `RawTextTrainer` for the inputs of `fit` and `evaluate`, which take no labels: tokens of
@@ -88,6 +87,7 @@ class MaskedLM(TaskModel):
     signature_settings = ("top_k",)
     settings = ("mask_rate", "mask_unit")
     needs_labels = False
+    draws_labels = True
 
     def __init__(
         self,
@@ -106,6 +106,7 @@ class MaskedLM(TaskModel):
         max_length = encoder.config.max_length if max_length is None else max_length
         super().__init__(encoder, tokenizer, inputs, logits, max_length=max_length, name=name)
         self.head = "masked_lm"
+        self.outputs_are = Outputs(num_classes=encoder.config.vocabulary_size)
         self.mask_rate = mask_rate
         self.mask_unit = mask_unit
         self._masks = RowMasks(tokenizer, Masking(mask_unit, mask_rate), max_length)
@@ -114,9 +115,6 @@ class MaskedLM(TaskModel):
 
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
-
-    def default_metrics(self) -> list[keras.metrics.Metric]:
-        return [MaskedAccuracy(name="accuracy")]
 
     def compile(  # type: ignore[override]
         self, optimizer: Any = None, loss: None = None, **kwargs: Any
@@ -135,12 +133,9 @@ class MaskedLM(TaskModel):
             )
         super().compile(optimizer, **kwargs)
 
-    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
-        return keras.ops.sum(_weights(y, sample_weight))
-
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         losses = cross_entropy(keras.ops.maximum(y, 0), y_pred)
-        total = keras.ops.sum(losses * _weights(y, sample_weight))
+        total = keras.ops.sum(losses * token_weights(y, sample_weight))
         return total / keras.ops.maximum(totals, 1.0)
 
     def encode_labels(self, labels: Any, count: int) -> np.ndarray:
@@ -345,11 +340,3 @@ def _batches_of_masks(counts, lengths):
             batch, most = [], counts[text]
         batch.append(text)
     yield batch
-
-
-def _weights(labels, sample_weight):
-    """Returns the loss weight of each token, float32 `[batch, predictions]`, 0 for none."""
-    weights = keras.ops.cast(labels != NO_LABEL, "float32")
-    if sample_weight is not None:
-        weights *= keras.ops.cast(sample_weight, "float32")[:, None]
-    return weights

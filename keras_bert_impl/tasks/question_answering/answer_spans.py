@@ -176,7 +176,7 @@ def answer_table(
     num_best: int,
     nulls: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the answers of each context, padded to one number.
+    """Returns the answers of each context, padded with 0 and "" to one number.
 
     Args:
         spans: `Spans`, ranked.
@@ -209,6 +209,7 @@ def answer_table(
     else:
         table, counts = _with_null(table, counts, nulls, num_best)
     is_answer = tf.sequence_mask(counts, table["starts"].shape[1])
+    table = {name: tf.where(is_answer, v, tf.zeros((), v.dtype)) for name, v in table.items()}
     totals = table["start_logits"] + table["end_logits"]
     scores = tf.nn.softmax(tf.where(is_answer, totals, -float("inf")))
     return {"num_answers": counts, **table, "scores": scores}

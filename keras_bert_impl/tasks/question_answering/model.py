@@ -1,5 +1,6 @@
 """`QuestionAnswerer`: extractive question answering."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
+from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
+from keras_bert_impl.tasks.inputs.model_data import completed_features
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, n_best_answers
@@ -28,6 +30,8 @@ from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, 
 from keras_bert_impl.tokenizers import Tokenizer
 
 _NO_LOGIT = -1e9  # its softmax is exactly 0; finite, for rows of padding alone
+# Model -> what stands for it in functional models, which has the same layers.
+_NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictionary()
 
 
 @knows_building
@@ -47,8 +51,8 @@ class QuestionAnswerer(TaskModel):
     - with features, int `[rows, 2]`: the positions of the first and the last token in the row.
 
     The loss is the mean over windows of the mean of both cross-entropies. The target of a window
-    that does not contain the whole answer is `[CLS]` for both. As published, the softmax covers all
-    positions of the padded row.
+    that does not contain the whole answer is `[CLS]` for both. The softmax is over the tokens of a
+    window, without its padding.
 
     Called on features, the model returns a dict of `start_logits` and `end_logits`, float32
     `[batch, length]`. `predict` returns a list of `Answer`s per pair, best first; for features, the
@@ -156,6 +160,11 @@ class QuestionAnswerer(TaskModel):
 
     def logits(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the same logits as one tensor, float32 `[batch, 2, length]`."""
+        if not self.is_building and isinstance(inputs, dict) and is_symbolic(inputs):
+            # A functional model calls its parts again, and this one would return a dict.
+            if self not in _NETWORKS:
+                _NETWORKS[self] = keras.Model(self.input, self.output, name=self.name)
+            return _NETWORKS[self](completed_features(self, inputs), *args, **kwargs)
         return super().__call__(inputs, *args, **kwargs)
 
     # === From pairs to rows ===
@@ -234,13 +243,15 @@ class QuestionAnswerer(TaskModel):
         return self.logits(x, training=training)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
-        # The softmax is over the tokens of the row, so that its loss does not depend on the others
-        # of the batch.
-        is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
-        y_pred = ops.where(is_token, y_pred, _NO_LOGIT)
+        y_pred = _of_tokens(x, y_pred)
         if sample_weight is not None:  # one weight for each of both positions
             sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        return super().compute_metrics(x, y, _of_tokens(x, y_pred), sample_weight)
 
     def scores(self, outputs: Any) -> Any:
         if isinstance(outputs, dict):
@@ -264,6 +275,13 @@ class QuestionAnswerer(TaskModel):
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         return {"exact_match": ExactMatch, "f1": SpanF1}
+
+
+def _of_tokens(x, logits):
+    """Returns logits of which padding has none, so that a row's loss and metrics do not depend on
+    the others of its batch."""
+    is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
+    return ops.where(is_token, logits, _NO_LOGIT)
 
 
 def _decoded(text):

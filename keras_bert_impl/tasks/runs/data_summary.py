@@ -55,7 +55,7 @@ class DataSummary:
     warnings: list[str] = dataclasses.field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """Returns the numbers in at most four lines, without the warnings."""
+        """Returns the numbers in at most three lines, without the warnings."""
         lines = [f"data: {self.train_rows:,} examples to train on, {self.dev_rows:,} to score on"]
         if self.labels == "numbers":
             shown = ", ".join(f"{name} {value:g}" for name, value in self.train_labels.items())

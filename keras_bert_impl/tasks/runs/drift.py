@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.tables import in_blocks
+from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
 from keras_bert_impl.tasks.scores.drift import Comparison, compare_classes, compare_numbers
 
@@ -37,7 +37,7 @@ def sample_of(model: Any, texts: Iterable) -> Sample:
         InputError: there are no texts.
     """
     task, sample = task_of_model(model), Sample()
-    for block in in_blocks(texts):
+    for block in filter(None, blocks(texts)):
         for name, values in _of_texts(model.tokenizer, block).items():
             sample.numbers.setdefault(name, []).extend(values)
         for answer, _ in task.predictions(model, block):
@@ -86,7 +86,10 @@ def _of_texts(tokenizer, block) -> dict[str, list[float]]:
 
 
 def _parts(item):
-    return (item,) if isinstance(item, str) else tuple(item)
+    """Returns the texts of a text, of a pair, or of a prompt with a list of endings."""
+    if isinstance(item, (list, tuple)):
+        return [part for one in item for part in _parts(one)]
+    return [item]
 
 
 def _numbers(answer) -> Iterator[tuple[str, float]]:
@@ -95,16 +98,20 @@ def _numbers(answer) -> Iterator[tuple[str, float]]:
             yield name, value
         elif name == "values":  # of a regression
             yield from ((f"value {number}", one) for number, one in enumerate(value))
+        elif name == "entities":
+            yield name, float(len(value))
 
 
 def _classes(answer) -> list[str]:
-    """Returns the names in an answer: its label, labels or entities, or whether it is empty."""
+    """Returns the names in an answer, such as its label or the types of its entities."""
     if "label" in answer:
         return [answer["label"]]
     if "entities" in answer:
-        return [entity["label"] for entity in answer["entities"]]
+        return [entity["type"] for entity in answer["entities"]] or ["(none)"]
     if "labels" in answer:
         return answer["labels"] or ["(none)"]
+    if "choice" in answer:
+        return [f"choice {answer['choice'] + 1}"]
     if "answer" in answer:
         return ["answer" if answer["answer"] else "(none)"]
     return []

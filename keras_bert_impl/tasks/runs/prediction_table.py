@@ -136,12 +136,10 @@ def table_writer(
         yield lambda predicted: write([joined(row, answer) for row, answer, _ in predicted])
 
 
-def check_output(path: str | Path, source: str | Path) -> None:
-    """Raises `InputError` if a table of predictions cannot be written, or would replace its input."""
+def check_output(path: str | Path) -> None:
+    """Raises `InputError` if a table of predictions has another suffix."""
     if Path(path).suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .parquet.")
-    if Path(path).absolute() == Path(source).absolute():
-        raise InputError(f"{path} is the input; give another name to the table to write.")
 
 
 def as_json(value: Any) -> str:

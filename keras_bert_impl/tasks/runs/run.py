@@ -146,7 +146,8 @@ def finetune(
             summary = summarize(tuned, train, dev)
             read_with = read_with or read_options(train, dev, task.name)
             run.note({"summary": dataclasses.asdict(summary), "read_with": read_with})
-            _show(verbose, *summary.lines(), *_plan(tuned, config, data[0]), *summary.advice())
+            plan = _plan(tuned, config, phases[-1].end, data[0])
+            _show(verbose, *summary.lines(), *plan, *summary.advice())
         callbacks = list(callbacks)
         if config.unfreeze_gradually:
             callbacks.append(GradualUnfreezing(config.frozen_layers))
@@ -290,12 +291,12 @@ def _build(settings, task, model_class, own):
     return model
 
 
-def _plan(model, settings, train):
+def _plan(model, settings, epochs, train):
     """Describes the training in lines: epochs, steps, devices and parameters."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     total, trained = count_parameters(model)
     return (
-        f"training: {settings.epochs} epochs of {steps:,} steps of {settings.batch_size} examples, "
+        f"training: {epochs} epochs of {steps:,} steps of {settings.batch_size} examples, "
         f"on {device_names(model.distribute_strategy)}, {settings.dtype}",
         f"parameters: {total:,}, of which {trained:,} ({trained / total:.2%}) are trained",
     )

@@ -20,7 +20,8 @@ class Comparison:
 
     Attributes:
         psi: population stability index, the sum of (q - p) log(q / p) over bins or classes with
-            shares p of the reference and q of the served texts; 0 if they are equal.
+            shares p of the reference and q of the served texts. Half a text is added to each bin, so
+            that it may differ a little from 0 for equal shares of few texts.
         p_value: probability of such a difference if both had the same distribution. Numbers: the
             Kolmogorov-Smirnov test. Classes: the chi-square test.
     """

@@ -79,7 +79,14 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
 @_nan_if_any_is
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Spearman correlation: Pearson correlation of the ranks; ties share their mean rank."""
-    return pearson(_ranks(labels), _ranks(predictions))
+    return pearson(ranks(labels), ranks(predictions))
+
+
+def ranks(values: ArrayLike) -> np.ndarray:
+    """Returns the rank of each value, from 1; ties share their mean rank."""
+    _, inverse, counts = np.unique(np.ravel(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]
 
 
 @_nan_if_any_is
@@ -122,9 +129,3 @@ def comparable(name: str, value: float) -> float:
 def _covariance(a, b):
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     return np.sum(a * b)
-
-
-def _ranks(values):
-    _, inverse, counts = np.unique(np.ravel(values), return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[inverse]

@@ -16,7 +16,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, Rate, check
-from keras_bert_impl.tasks.base.predicting import predict_one
+from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
@@ -247,7 +247,10 @@ class FeatureTagger(WordTagger):
 
     def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> np.ndarray:
         # Batches are not concatenated: each has the length of its longest text, which is unbounded.
-        parts = [row for (features,) in data for row in predict_one(self, features)]
+        parts: list[np.ndarray] = []
+        for (features,) in data:
+            arrays = {name: feature.numpy() for name, feature in features.items()}
+            parts.extend(np.asarray(self.scores(outputs_of_batch(self, arrays))))
         rows = np.empty(len(parts), object)
         for number, part in enumerate(parts):
             rows[number] = part

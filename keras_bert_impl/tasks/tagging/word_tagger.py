@@ -14,12 +14,13 @@ from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.keras_internals import track_layer, track_loss
+from keras_bert_impl.keras_internals import track_layer
 from keras_bert_impl.layers import CRF, ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks.base.keras_losses import Outputs, as_list
+from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.base.token_labels import TokenLabels, all_metrics
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers
 from keras_bert_impl.tasks.data.labels import (
@@ -35,7 +36,6 @@ from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_wind
 from keras_bert_impl.tasks.inputs.words import Words, as_words
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import (
-    TokenAccuracy,
     check_token_labels,
     token_weights,
 )
@@ -54,7 +54,7 @@ _CRF_TENSORS = [
 ]
 
 
-class WordTagger(TaskModel):
+class WordTagger(TokenLabels, TaskModel):
     """Base class of models that predict a label for each word.
 
     A subclass builds the network, with logits `[batch, length, num_classes]` as outputs and the
@@ -298,15 +298,12 @@ class WordTagger(TaskModel):
             raise InputError(
                 "crf has its own loss, the negative log-likelihood: loss must be None."
             )
-        if metrics is None and weighted_metrics is None:
-            metrics = ["accuracy"]
-        metrics = [*as_list(metrics), *as_list(weighted_metrics)]
+        metrics = all_metrics(metrics, weighted_metrics)
         self._has_own_metrics = metrics != ["accuracy"]
-        super().compile(optimizer, loss, [], metrics, **kwargs)
+        super().compile(optimizer, loss, metrics, **kwargs)
 
     def named_metrics(self) -> dict[str, Callable]:
-        accuracy = functools.partial(TokenAccuracy, name="accuracy")
-        return {"accuracy": accuracy, **tagging_metrics(self.labels)}
+        return super().named_metrics() | tagging_metrics(self.labels)
 
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -322,15 +319,11 @@ class WordTagger(TaskModel):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Called by Keras; passes only the labeled tokens to the metrics."""
-        weights = token_weights(y, sample_weight)
         if self.crf and self._has_own_metrics:
             # As logits, whose softmax equals the probabilities of `predict`.
-            y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, weights > 0), 1e-30))
-        return super().compute_metrics(x, y, y_pred, weights)
-
-    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
-        return ops.sum(token_weights(y, sample_weight))
+            is_labeled = token_weights(y, sample_weight) > 0
+            y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, is_labeled), 1e-30))
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         weights = token_weights(y, sample_weight)  # [batch, length]
@@ -341,10 +334,6 @@ class WordTagger(TaskModel):
         else:
             losses = self.loss.call(y, y_pred)
         return ops.divide_no_nan(ops.sum(losses * weights), totals)
-
-    def _track_loss(self, loss, batch):
-        # The epoch loss is the mean over the labeled tokens, like the step loss.
-        track_loss(self, loss, self.loss_totals(*batch))
 
     # === Files ===
 

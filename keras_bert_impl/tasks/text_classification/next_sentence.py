@@ -58,7 +58,7 @@ class NextSentencePredictor(TaskModel):
     settings = ("head_dropout",)
     signature_class = NextSentenceSignatures
     network = NextSentenceNetwork
-    outputs_are = Outputs(num_classes=2, positive_class=0)  # the first logit stands for "follows"
+    outputs_are = Outputs(num_classes=2, is_reversed=True)  # the first logit stands for "follows"
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,25 @@ from keras_bert_impl.tokenizers.files import (
     without_last,
     write_files,
 )
+from keras_bert_impl.tokenizers.row_files import (
+    GENERIC,
+    input_names,
+    is_generic,
+    read_rows,
+    warn_of_class,
+)
+
+_log = logging.getLogger(__name__)
 
 # Padding, unknown, start of a row, separator, mask.
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_CLASSES = ("LongformerTokenizer", "PreTrainedTokenizer", "RobertaTokenizer", "TokenizersBackend")
-_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")  # with these, tokenizer.json wins
+_CLASSES = ("LongformerTokenizer", "RobertaTokenizer", *GENERIC)
+
+
+def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
+    """Returns (number of separators, segment id of the second text) by the special tokens."""
+    return (2, 0) if special == ROBERTA else (1, 1)
 
 
 def read(directory: str | Path) -> dict[str, Any]:
@@ -57,44 +71,51 @@ def read(directory: str | Path) -> dict[str, Any]:
     strips, usual = added_files.special_as_matched(directory, found, special)
     if not arguments.get("normalize"):  # then the `normalized` flag has no effect
         usual += [dataclasses.replace(token, normalized=True) for token in usual]
+    vocabulary = added_files.with_added_tokens(directory, arguments["vocabulary"], found, special)
+    rows = read_rows(directory, vocabulary, special, usual_rows(special), separators=(1, 2))
     return arguments | {
-        "vocabulary": added_files.with_added_tokens(
-            directory, arguments["vocabulary"], found, special
-        ),
+        "vocabulary": vocabulary,
+        "num_separators": rows[0],
+        "segment_of_second": rows[1],
         "special_tokens": special,
         "mask_strips_left": strips,
         "added_tokens": added_files.settings_of(found, usual),
     }
 
 
-def write(directory: str | Path, settings: dict[str, Any]) -> None:
+def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
     """Writes the arguments of `ByteLevelBPETokenizer` to files.
 
     These include vocab.json and merges.txt if they can express a RoBERTa tokenizer's settings.
+
+    Args:
+        entries: Further entries of tokenizer_config.json.
     """
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
     named = _settings(special)
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(special, settings["mask_strips_left"])
-    is_roberta = special == ROBERTA
+    # What RobertaTokenizer of `transformers` does whatever tokenizer.json says.
+    rows = settings["num_separators"], settings["segment_of_second"]
+    is_roberta = special == ROBERTA and rows == (2, 0) and not settings["normalize"]
     config = {
         "add_prefix_space": settings["add_prefix_space"],
         "tokenizer_class": "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast",
         "trim_offsets": trim_offsets,
         **named,
         **added_files.added_settings(tokens, added, ids),
+        **entries,
     }
-    if not is_roberta:  # else `transformers` would add segments, which ModernBERT lacks
-        config["model_input_names"] = ["input_ids", "attention_mask"]
+    if not is_roberta:
+        config |= input_names(settings["segment_of_second"])
     whole = _whole(ids, settings, {token.content for token in added} - set(special))
     files = {
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(named),
         "tokenizer.json": added_files.to_whole(whole, tokens, added, ids),
     }
-    is_plain = trim_offsets and not added and not settings["normalize"]
-    if is_roberta and is_plain:  # these files cannot express other settings
+    if is_roberta and trim_offsets and not added:  # these files cannot express other settings
         pairs = settings["merges"]
         files["vocab.json"] = json.dumps(ids, ensure_ascii=False) + "\n"
         files["merges.txt"] = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in pairs)
@@ -122,22 +143,22 @@ def _whole(ids, settings, added):
     prefix = {"add_prefix_space": settings["add_prefix_space"]}
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(**prefix)
     whole.decoder = decoders.ByteLevel()
-    whole.post_processor = _post_processor(
-        ids, settings["special_tokens"], settings["trim_offsets"], prefix
-    )
+    whole.post_processor = _post_processor(ids, settings, prefix)
     return whole
 
 
-def _post_processor(ids, special, trim_offsets, prefix):
+def _post_processor(ids, settings, prefix):
     """Creates the post-processor, which adds special tokens to rows and may trim offsets."""
     from tokenizers import processors
 
+    special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
+    rows = settings["num_separators"], settings["segment_of_second"]
     _, _, cls, sep, _ = special
-    if special == ROBERTA:
+    if special == ROBERTA and rows == (2, 0):
         return processors.RobertaProcessing(
             (sep, ids[sep]), (cls, ids[cls]), trim_offsets=trim_offsets, **prefix
         )
-    frame = row_template(cls, sep, ids)
+    frame = row_template(cls, sep, ids, *rows)
     trimming = processors.ByteLevel(trim_offsets=True, **prefix)
     return processors.Sequence([trimming, frame]) if trim_offsets else frame
 
@@ -163,7 +184,19 @@ def _read_config(path, arguments, special):
     wanted = {"add_prefix_space": (True, False), "trim_offsets": (True, False)}
     added_files.check_config(path, config, wanted, _settings(special))
     found = {name: config[name] for name in wanted if name in config}
-    return found | arguments if kind in _GENERIC else arguments | found
+    if kind in GENERIC:
+        return found | arguments
+    if not is_generic(path.parent):
+        if arguments.get("normalize"):
+            _log.warning(
+                "%s: texts are normalized to NFC, as in tokenizer.json, but %s of transformers does "
+                "not. To normalize there, too, set tokenizer_class to PreTrainedTokenizerFast.",
+                path,
+                kind,
+            )
+        if arguments.get("add_prefix_space") and "add_prefix_space" not in found:
+            warn_of_class(path, kind, "add_prefix_space", True, False)
+    return arguments | found
 
 
 def _read_parts(vocabulary, merges):

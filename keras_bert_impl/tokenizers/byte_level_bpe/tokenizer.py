@@ -3,13 +3,13 @@
 import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.settings import check
+from keras_bert_impl.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.added_tokens import special_tokens as as_special
 from keras_bert_impl.tokenizers.byte_level_bpe import files
@@ -18,6 +18,7 @@ from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.files import as_vocabulary
 from keras_bert_impl.tokenizers.graphs import subwords_of_unique
+from keras_bert_impl.tokenizers.packing import SegmentId
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode.places import chosen
 
@@ -43,7 +44,8 @@ class ByteLevelBPETokenizer(Tokenizer):
         mask_strips_left: Whether a `<mask>` in the text includes the white space before it, as in
             RoBERTa.
         special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
-            `<s> A </s></s> B </s>` with RoBERTa's and `[CLS] A [SEP] B [SEP]` with others.
+            `<s> A </s></s> B </s>` with RoBERTa's and `[CLS] A [SEP] B [SEP]` with others, unless
+            `num_separators` says otherwise.
         added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
             the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.
@@ -53,6 +55,10 @@ class ByteLevelBPETokenizer(Tokenizer):
             ModernBERT.
         add_prefix_space: Whether the first word of a text, and the first after an added token, is
             treated as if a space preceded it.
+        num_separators: Number of separators between two texts, 1 or 2. Default: 2 with RoBERTa's
+            special tokens and 1 with others.
+        segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 0 with
+            RoBERTa's special tokens and 1 with others.
 
     Raises:
         InputError: If the vocabulary has a token twice, or does not have a byte, a special token
@@ -76,6 +82,8 @@ class ByteLevelBPETokenizer(Tokenizer):
         normalize: bool = False,
         trim_offsets: bool = True,
         add_prefix_space: bool = False,
+        num_separators: int | None = None,
+        segment_of_second: int | None = None,
     ) -> None:
         self.merges = [tuple(pair) for pair in merges]
         self.mask_strips_left = check("mask_strips_left", mask_strips_left, bool)
@@ -83,9 +91,13 @@ class ByteLevelBPETokenizer(Tokenizer):
         self.normalize = check("normalize", normalize, bool)
         self.trim_offsets = check("trim_offsets", trim_offsets, bool)
         self.add_prefix_space = check("add_prefix_space", add_prefix_space, bool)
-        is_roberta = self.special_tokens == ROBERTA
-        self.num_separators = 2 if is_roberta else 1  # between the two segments
-        self.segment_of_second = 0 if is_roberta else 1
+        separators, segment = files.usual_rows(self.special_tokens)
+        self.later_settings = self.later_settings | {"num_separators": separators}
+        if num_separators is not None:
+            separators = check("num_separators", num_separators, Annotated[int, OneOf(1, 2)])
+        if segment_of_second is not None:
+            segment = check("segment_of_second", segment_of_second, SegmentId)
+        self.num_separators, self.segment_of_second = separators, segment
         self._set_vocabulary(as_vocabulary(vocabulary), added_tokens)
         special = as_special(self.special_tokens, self.mask_strips_left)
         tokens = found_tokens(special, self.added_tokens)

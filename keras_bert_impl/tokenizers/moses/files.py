@@ -54,8 +54,12 @@ def read(directory: str | Path) -> dict[str, Any]:
     }
 
 
-def write(directory: str | Path, settings: dict[str, Any]) -> None:
-    """Writes the arguments of `MosesBPETokenizer` to files."""
+def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
+    """Writes the arguments of `MosesBPETokenizer` to files.
+
+    Args:
+        entries: Further entries of tokenizer_config.json.
+    """
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     config = {
@@ -63,6 +67,7 @@ def write(directory: str | Path, settings: dict[str, Any]) -> None:
         "tokenizer_class": "FlaubertTokenizer",
         **_NAMES,
         **added_files.added_settings(SPECIAL, added, ids),
+        **entries,
     }
     config["extra_special_tokens"] = [*_EXTRA, *config.get("extra_special_tokens", [])]
     vocabulary = without_last(settings["vocabulary"], {token.content for token in added})

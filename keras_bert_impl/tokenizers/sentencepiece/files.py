@@ -1,6 +1,7 @@
 """SentencePiece tokenizer files of a model directory, in Hugging Face's layout."""
 
 import base64
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from keras_bert_impl.tokenizers.files import (
     tokenizer_directory,
     write_files,
 )
+from keras_bert_impl.tokenizers.row_files import GENERIC, input_names, is_generic, read_rows
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, read_whole
 
+_log = logging.getLogger(__name__)
+
 _NOT_USED = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
-_GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 _SAME = {"bos_token": 2, "eos_token": 3}  # same as these special tokens
 _NOT_USED_SCORE = -100.0
 _UNIGRAM, _BYTE = 1, 6  # values in sentencepiece_model.proto
@@ -59,12 +62,15 @@ def read(directory: str | Path) -> dict[str, Any]:
     found = added_files.read_added_tokens(directory, facts.special_tokens)
     named = {token.content for token, _ in found}
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
-    if facts.tokenizer_class == "CamembertTokenizer" and whole.exists():
+    is_own = facts.tokenizer_class == "CamembertTokenizer" and not is_generic(directory)
+    if is_own and whole.exists():
         if all(settings.get(name) is None for name in lists):  # defaults of this class
             not_used = special_tokens(_NOT_USED)
             found += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
         arguments["prepend_scheme"] = "never"
+    if whole.exists() and not is_generic(directory):
+        _check_scheme(path, settings, facts, arguments["prepend_scheme"])
     strips, usual = added_files.special_as_matched(directory, found, facts.special_tokens)
     vocabulary = added_files.with_added_tokens(
         directory, arguments["vocabulary"], found, facts.special_tokens
@@ -75,39 +81,68 @@ def read(directory: str | Path) -> dict[str, Any]:
             f"{directory}: the tokenizer has {size} tokens, but config.json says "
             f"vocab_size={model['vocab_size']}."
         )
+    rows = facts.num_separators, facts.segment_of_second
+    _, segment = read_rows(directory, vocabulary, facts.special_tokens, rows)
     return arguments | {
         "vocabulary": vocabulary,
+        "segment_of_second": segment,
         "mask_strips_left": strips,
         "added_tokens": added_files.settings_of(found, usual),
     }
 
 
-def write(directory: str | Path, settings: dict[str, Any]) -> None:
-    """Writes the arguments of `SentencePieceTokenizer` to tokenizer.json and its side files."""
+def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
+    """Writes the arguments of `SentencePieceTokenizer` to tokenizer.json and its side files.
+
+    Args:
+        entries: Further entries of tokenizer_config.json.
+    """
     facts = FAMILIES[settings["family"]]
-    named = _named(facts)
+    named, segment = _named(facts), settings["segment_of_second"]
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(facts.special_tokens, settings["mask_strips_left"])
     ids = last_ids(settings["vocabulary"])
+    # What the family's class of `transformers` does whatever tokenizer.json says.
+    is_usual = settings["prepend_scheme"] != "first" and segment <= facts.segment_of_second
+    first = facts.first_tokens or facts.special_tokens
+    names_family = tuple(settings["vocabulary"][: len(first)]) == first  # without its class
+    kind = "PreTrainedTokenizerFast"
+    if is_usual or not names_family:
+        kind = facts.tokenizer_class
     config = {
         "add_prefix_space": settings["prepend_scheme"] != "never",
-        "tokenizer_class": facts.tokenizer_class,
+        "tokenizer_class": kind,
         **named,
         **added_files.added_settings(tokens, added, ids),
+        **entries,
     }
-    if facts.tokenizer_class == "CamembertTokenizer":  # else this class would add its own
+    if kind == "CamembertTokenizer":  # else this class would add its own
         config.setdefault("extra_special_tokens", [])
         config["additional_special_tokens"] = config["extra_special_tokens"]
     if facts.folds:
         config |= {"do_lower_case": True, "keep_accents": False}
-    if facts.segment_of_second:  # `transformers` omits segments unless told
-        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    if facts.segment_of_second or not is_usual:  # `transformers` omits segments unless told
+        config |= input_names(segment)
     files = {
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(named),
         "tokenizer.json": added_files.to_whole(make_whole(facts, settings), tokens, added, ids),
     }
     write_files(directory, files)
+
+
+def _check_scheme(path, settings, facts, scheme):
+    """Warns if the family's class of `transformers` puts a `▁` before other words."""
+    theirs = "never" if settings.get("add_prefix_space") is False else "always"
+    if scheme != theirs:
+        _log.warning(
+            "%s: prepend_scheme=%s of tokenizer.json is used. %s of transformers ignores it and uses "
+            "%s. To use it there, too, set tokenizer_class to PreTrainedTokenizerFast.",
+            path,
+            scheme,
+            facts.tokenizer_class,
+            theirs,
+        )
 
 
 def _named(facts):
@@ -119,7 +154,7 @@ def _named(facts):
 def _family_named(directory, settings, model):
     """Returns the family that the configurations name, or None if they name none."""
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
-    if name and name not in _GENERIC_CLASSES:
+    if name and name not in GENERIC:
         for family, facts in FAMILIES.items():
             if name == facts.tokenizer_class:
                 return family

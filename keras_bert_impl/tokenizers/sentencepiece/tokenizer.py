@@ -8,9 +8,11 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
 from keras_bert_impl.tokenizers.graphs import subwords_of_unique
+from keras_bert_impl.tokenizers.packing import SegmentId
 from keras_bert_impl.tokenizers.sentencepiece import files
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
@@ -45,6 +47,8 @@ class SentencePieceTokenizer(Tokenizer):
             published models. This affects only its offsets.
         prepend_scheme: The words that get a `▁` if they have none: `"always"`, `"first"` (the word
             at the start of a text) or `"never"`.
+        segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 1 for
+            ALBERT and 0 for the other families.
 
     Raises:
         InputError: If a token that the family needs is missing, a token occurs twice, a score is
@@ -73,13 +77,16 @@ class SentencePieceTokenizer(Tokenizer):
         added_tokens: Iterable[Any] = (),
         mask_strips_left: bool = True,
         prepend_scheme: str = "always",
+        segment_of_second: int | None = None,
     ) -> None:
         if family not in list(FAMILIES):
             raise InputError(f"family {family!r} is not supported, only {', '.join(FAMILIES)}.")
         facts = FAMILIES[family]
         self.family = family
         self.special_tokens = facts.special_tokens
-        self.num_separators, self.segment_of_second = facts.num_separators, facts.segment_of_second
+        self.num_separators = facts.num_separators
+        segment = facts.segment_of_second if segment_of_second is None else segment_of_second
+        self.segment_of_second = check("segment_of_second", segment, SegmentId)
         vocabulary = unique_in_order(vocabulary)
         for token in self.special_tokens:
             if token not in vocabulary:

@@ -12,6 +12,10 @@ from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, Family
 _SPACES = {"Regex": " {2,}"}
 _QUOTES = ({"String": "``"}, {"String": "''"})
 _FOLDING = ("NFKD", "StripAccents", "Lowercase")
+_FOLDS = [
+    *({"type": "Replace", "pattern": quotes, "content": '"'} for quotes in _QUOTES),
+    *({"type": kind} for kind in _FOLDING),
+]
 
 
 def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
@@ -41,7 +45,7 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
     )
     whole.decoder = decoders.Metaspace(**marks)
     whole.post_processor = row_template(
-        cls, sep, last_ids(vocabulary), facts.num_separators, facts.segment_of_second
+        cls, sep, last_ids(vocabulary), facts.num_separators, settings["segment_of_second"]
     )
     return whole
 
@@ -80,9 +84,8 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
             check_settings(path, part, {"pattern": allowed}, "normalizer Replace: ")
         if part["type"] == "Precompiled":
             character_map = part.get("precompiled_charsmap") or ""
-    for kind in _FOLDING if facts.folds else ():
-        if kind not in [part["type"] for part in normalizers]:
-            raise InputError(f"{path}: the normalizer lacks {kind}, which {family}'s has.")
+    if facts.folds:
+        _check_folding(path, normalizers, family)
     wanted = {
         "type": ("Metaspace", "WhitespaceSplit"),
         "replacement": ("▁",),
@@ -109,6 +112,18 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
         "character_map": character_map,
         "prepend_scheme": scheme,
     }
+
+
+def _check_folding(path, normalizers, family):
+    """Raises InputError unless all steps of `_FOLDS` come first, in their order."""
+    for number, step in enumerate(_FOLDS):
+        name = " ".join([step["type"], *step.get("pattern", {}).values()])
+        if step not in normalizers:
+            raise InputError(f"{path}: the normalizer lacks {name}, which {family}'s has.")
+        if normalizers.index(step) != number:
+            raise InputError(
+                f"{path}: step {number + 1} of the normalizer must be {name}, as in {family}'s."
+            )
 
 
 def _parts(path, whole, name, inside):

@@ -21,6 +21,13 @@ from keras_bert_impl.tokenizers.files import (
     without_last,
     write_files,
 )
+from keras_bert_impl.tokenizers.row_files import (
+    GENERIC,
+    input_names,
+    is_generic,
+    read_rows,
+    warn_of_class,
+)
 from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
 
 _log = logging.getLogger(__name__)
@@ -33,12 +40,9 @@ _CLASSES = (
     "ElectraTokenizer",
     "LayoutLMTokenizer",
     "MobileBertTokenizer",
-    "PreTrainedTokenizer",
     "SqueezeBertTokenizer",
-    "TokenizersBackend",
+    *GENERIC,
 )
-# With these classes, tokenizer.json takes precedence; with others, tokenizer_config.json.
-_GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 _PARTS = {
     "model": "WordPiece",
     "normalizer": "BertNormalizer",
@@ -49,6 +53,7 @@ _NORMALIZER = {  # our setting -> its name in tokenizer.json and in tokenizer_co
     "strip_accents": ("strip_accents", "strip_accents"),
     "split_on_cjk": ("handle_chinese_chars", "tokenize_chinese_chars"),
 }
+_USUAL = {"lowercase": True, "strip_accents": None, "split_on_cjk": True}  # in `transformers`
 _CAPITALS = 0.05  # minimum share of tokens with letters that have capitals in a cased vocabulary
 
 
@@ -86,6 +91,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     if settings.get("lowercase") is None:  # as in Google's checkpoints
         settings["lowercase"] = _lowercase_of(directory, vocabulary)
     settings = {name: value for name, value in settings.items() if value is not None}
+    _, settings["segment_of_second"] = read_rows(directory, vocabulary, SPECIAL_TOKENS, (1, 1))
     added = added_files.settings_of(found, SPECIAL)
     return {"vocabulary": vocabulary, "added_tokens": added, **settings}
 
@@ -142,8 +148,12 @@ def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> No
         raise InputError(f"{where} lacks {' '.join(missing)}; BERT needs these tokens.")
 
 
-def write(directory: str | Path, settings: dict[str, Any]) -> None:
-    """Writes the arguments of `WordPieceTokenizer` to files, the vocabulary to vocab.txt too."""
+def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
+    """Writes the arguments of `WordPieceTokenizer` to files, the vocabulary to vocab.txt too.
+
+    Args:
+        entries: Further entries of tokenizer_config.json.
+    """
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
     ids = last_ids(settings["vocabulary"])
@@ -154,7 +164,10 @@ def write(directory: str | Path, settings: dict[str, Any]) -> None:
         "tokenizer_class": "BertTokenizer",
         **special,
         **added_files.added_settings(SPECIAL, added, ids),
+        **entries,
     }
+    if not settings["segment_of_second"]:  # BertTokenizer has segments unless told
+        config |= input_names(0)
     lines = without_last(
         settings["vocabulary"], {token.content for token in added} - set(SPECIAL_TOKENS)
     )
@@ -184,12 +197,17 @@ def _whole(lines, settings, added, ids):
     )
     whole.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     whole.decoder = decoders.WordPiece()
-    whole.post_processor = row_template("[CLS]", "[SEP]", ids)
+    whole.post_processor = row_template(
+        "[CLS]", "[SEP]", ids, segment_of_second=settings["segment_of_second"]
+    )
     return added_files.to_whole(whole, SPECIAL, added, ids)
 
 
 def _read_config(path, settings):
-    """Merges the settings of tokenizer_config.json and tokenizer.json; checks all others."""
+    """Merges the settings of tokenizer_config.json and tokenizer.json; checks all others.
+
+    With a generic class, tokenizer.json takes precedence; with others, tokenizer_config.json.
+    """
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -206,17 +224,20 @@ def _read_config(path, settings):
     named = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added_files.check_config(path, config, wanted, named)
     found = {ours: config[name] for ours, (_, name) in _NORMALIZER.items() if name in config}
-    if kind in _GENERIC:
+    if kind in GENERIC:
         return found | settings
-    for name in found:
-        if settings.get(name) not in (None, found[name]):
+    ignored = not is_generic(path.parent)
+    for ours, (_, name) in _NORMALIZER.items():
+        if ours in found and settings.get(ours) not in (None, found[ours]):
             _log.warning(
                 "%s: %s=%s is used, as in transformers, although tokenizer.json has %s.",
                 path,
-                _NORMALIZER[name][1],
-                found[name],
-                settings[name],
+                name,
+                found[ours],
+                settings[ours],
             )
+        elif ignored and ours not in found and settings.get(ours, _USUAL[ours]) != _USUAL[ours]:
+            warn_of_class(path, kind, name, settings[ours], _USUAL[ours])
     return settings | found
 
 
@@ -226,6 +247,8 @@ def _read_whole(path):
     parts = {}
     for name, kind in _PARTS.items():
         parts[name] = whole[name] if isinstance(whole.get(name), dict) else {}
+        if name == "normalizer":
+            parts[name] = _without_lowercase(parts[name])
         if parts[name].get("type") != kind:
             found = parts[name].get("type")
             raise InputError(f"{path}: {name} {shown(found)} is not supported, only {kind}.")
@@ -246,3 +269,16 @@ def _read_whole(path):
     settings = {"lowercase": True}
     settings |= {ours: normalizer[n] for ours, (n, _) in _NORMALIZER.items() if n in normalizer}
     return tokens_by_id(path, model.get("vocab")), settings
+
+
+def _without_lowercase(normalizer):
+    """Returns the BertNormalizer of what sentence-transformers writes for `do_lower_case`.
+
+    That is a Lowercase before it, which changes nothing if BertNormalizer lowercases, too.
+    """
+    steps = normalizer.get("normalizers")
+    if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
+        if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):
+            if steps[1].get("type") == "BertNormalizer" and steps[1].get("lowercase", True) is True:
+                return steps[1]
+    return normalizer

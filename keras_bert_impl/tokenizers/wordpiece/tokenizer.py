@@ -13,6 +13,7 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
+from keras_bert_impl.tokenizers.packing import SegmentId
 from keras_bert_impl.tokenizers.texts import as_strings
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece import files
@@ -50,6 +51,7 @@ class WordPieceTokenizer(Tokenizer):
         added_tokens: str, `AddedToken` or dicts of its fields: tokens matched literally in the
             text. Those missing from the vocabulary get the next ids. A special token listed here
             changes how it is matched.
+        segment_of_second: The segment id of the second text of a pair, 0 or 1.
 
     Raises:
         InputError: If the vocabulary is empty or does not have a special token.
@@ -73,6 +75,7 @@ class WordPieceTokenizer(Tokenizer):
         strip_accents: bool | None = None,
         split_on_cjk: bool = True,
         added_tokens: Iterable[Any] = (),
+        segment_of_second: int = 1,
     ) -> None:
         if isinstance(vocabulary, (str, Path)):
             vocabulary = files.read_vocabulary(vocabulary)
@@ -81,6 +84,7 @@ class WordPieceTokenizer(Tokenizer):
         self.lowercase = check("lowercase", lowercase, bool)
         self.strip_accents = check("strip_accents", strip_accents, bool | None)
         self.split_on_cjk = check("split_on_cjk", split_on_cjk, bool)
+        self.segment_of_second = check("segment_of_second", segment_of_second, SegmentId)
         self._set_vocabulary(vocabulary, added_tokens)
         if self.added_tokens:  # added tokens may contain spaces and punctuation
             self.word_breaks = ""

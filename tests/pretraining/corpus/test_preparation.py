@@ -18,7 +18,7 @@ from keras_bert_impl.pretraining.corpus.cutting import split_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.batches import checked_objectives
-from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.helpers import small_disk
 
 
@@ -560,6 +560,16 @@ def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokeni
             prepare(
                 corpus, tmp_path / "records", tokenizer, num_workers=1, **{"length": 32} | other
             )
+    other = WordPieceTokenizer([*tokenizer.vocabulary, "another"])
+    with pytest.raises(InputError, match="holds records of another tokenizer; name another folder"):
+        prepare(corpus, tmp_path / "records", other, num_workers=1, length=32)
     assert (tmp_path / "records/manifest.json").read_bytes() == before
     (tmp_path / "records/manifest.json").write_text("{}")  # damaged records may be replaced
     prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=64)
+
+
+def test_rejects_to_read_the_records_as_text(tmp_path, write_corpus, tokenizer):
+    write_corpus(tmp_path / "corpus.txt", 25)
+    prepare(tmp_path, tmp_path / "records", tokenizer, num_workers=1, objective="mlm")
+    with pytest.raises(InputError, match="files of .*records would be read as text, as part of"):
+        prepare(tmp_path, tmp_path / "records", tokenizer, num_workers=1, objective="mlm")

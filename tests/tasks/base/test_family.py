@@ -166,7 +166,9 @@ def test_fills_masked_words(encoder, tokenizer, architecture, tmp_path):
     text = f"what a {mask} film, it is {mask}"
     ours = model.fill([text], top_k=3)[0]
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).double().eval()
-    features = transformers.AutoTokenizer.from_pretrained(tmp_path)(text, return_tensors="pt")
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert their_tokenizer.model_max_length == encoder.config.max_length
+    features = their_tokenizer(text, return_tensors="pt")
     with torch.no_grad():
         scores = torch.softmax(theirs(**features).logits[0], -1).numpy()
     places = np.flatnonzero(features["input_ids"][0] == tokenizer.mask_id)

@@ -553,7 +553,20 @@ def test_rejects_rows_of_a_data_set_with_the_line_to_write():
         classifier().fit(four, verbose=0)
 
 
+def test_there_is_one_loss_to_weigh():
+    with pytest.raises(InputError, match="loss_weights are for models with several losses"):
+        classifier().compile("adam", loss_weights=[10.0])
+
+
 # === Single batches, and calling the model ===
+
+
+def test_is_called_on_symbolic_ids_alone():
+    model = classifier()
+    ids = keras.Input((None,), dtype="int32", name="token_ids")
+    whole = keras.Model(ids, model({"token_ids": ids}))
+    given = np.asarray(model.tokenizer(TEXTS[:3])["token_ids"])
+    np.testing.assert_allclose(whole(given), model({"token_ids": given}), atol=1e-6)
 
 
 def test_trains_and_predicts_on_one_batch():

@@ -235,7 +235,7 @@ def test_binary_metrics_equal_scikit_learn(name, oracle, positive):
         if name in own
         else TaskMetric(
             type(name).from_config(name.get_config()) if not isinstance(name, str) else name,
-            Outputs(SINGLE, 2, positive),
+            Outputs(SINGLE, 2, is_reversed=positive == 0),
         )
     )
     expected = oracle(labels == positive, softmax(logits).astype("float64")[:, positive])
@@ -420,3 +420,42 @@ def test_metrics_of_one_of_two_classes(kind, class_id):
     scores = sklearn.metrics.precision_recall_fscore_support(labels, logits.argmax(axis=1))
     expected = scores[kind is metrics.Recall][class_id]
     np.testing.assert_allclose(metric.result(), expected, rtol=1e-6)  # float32
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_metrics_see_the_labels_of_the_user(is_reversed):
+    logits, labels = logits_and_labels(2, 200)  # of the network
+    outputs = Outputs(SINGLE, 2, is_reversed=is_reversed)
+    theirs = 1 - labels if is_reversed else labels
+    guesses = (logits.argmax(-1) == 1) != is_reversed  # bool: label 1 of the user
+    for metric, expected in (
+        (metrics.Recall(class_id=1), sklearn.metrics.recall_score(theirs, guesses)),
+        (metrics.Precision(class_id=0), sklearn.metrics.precision_score(1 - theirs, ~guesses)),
+        (
+            metrics.F1Score(average=None),
+            sklearn.metrics.f1_score(theirs, guesses, average=None),
+        ),
+        (metrics.MeanMetricWrapper(lambda y, p: y, name="labels"), theirs.mean()),
+        (
+            metrics.MeanMetricWrapper(lambda y, p: p[:, 1], name="scores"),
+            softmax(logits)[:, 0 if is_reversed else 1].mean(),
+        ),
+    ):
+        received = value(TaskMetric(metric, outputs), labels, logits)
+        np.testing.assert_allclose(received, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "mse"])
+def test_losses_over_classes_are_refused_where_their_number_varies(name):
+    with pytest.raises(InputError, match="would count the padding of a batch"):
+        TaskLoss(name, Outputs(SINGLE))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mse", "auc", "binary_accuracy", metrics.F1Score(), metrics.LogCoshError(), metrics.R2Score()],
+    ids=label,
+)
+def test_metrics_over_classes_are_refused_where_their_number_varies(name):
+    with pytest.raises(InputError, match="would count the padding .* compile.metrics="):
+        TaskMetric(name, Outputs(SINGLE))

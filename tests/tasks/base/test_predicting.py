@@ -37,6 +37,10 @@ def test_few_texts_need_no_data_set(monkeypatch):
     scores = model.predict(features, verbose=0)
     np.testing.assert_allclose(scores, expected[:3], atol=1e-6)
     np.testing.assert_allclose(model.predict_on_batch(TEXTS[:3]), expected[:3], atol=1e-6)
+    pairs = TEXTS[:5], TEXTS[5:10]
+    np.testing.assert_allclose(
+        model.predict_on_batch(pairs), model.predict([*zip(*pairs)], verbose=0), atol=1e-6
+    )
 
 
 @pytest.mark.skipif(not ON_TENSORFLOW, reason="JAX compiles each shape")

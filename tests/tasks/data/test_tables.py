@@ -15,7 +15,8 @@ import pytest
 from keras_bert_impl.io import lines
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
-from keras_bert_impl.tasks.data.tables import read_texts_of, table_columns
+from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data.tables import open_table, table_columns
 
 
 def write(tmp_path, name, content):
@@ -304,12 +305,12 @@ def test_skips_bad_rows_of_a_json_array(tmp_path):
 
 
 def test_memory_does_not_grow_with_a_json_array_on_one_line(tmp_path):
-    path = write(
-        tmp_path, "a.json", "[" + ", ".join(['{"text": "' + "x" * 999 + '"}'] * 5_000) + "]"
-    )
+    row = '{"text": "' + "x" * 999 + '"}'
+    path = write(tmp_path, "a.json", "[" + ", ".join([row] * 5_000) + "]")
     tracemalloc.start()
     try:
-        assert sum(map(len, read_texts_of(path, "text"))) == 5_000 * 999
+        rows = open_table(path, Layout("text")).rows
+        assert sum(len(read()["text"]) for _, read in rows) == 5_000 * 999
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
@@ -391,7 +392,9 @@ def test_random_tables_are_read_like_the_csv_module(tmp_path):
         csv.writer(file, **settings).writerows([("text", "label"), *rows])
         encoding = draw.choice(["utf-8", "utf-8-sig", "utf-16"])
         path = write(tmp_path, "a.csv", file.getvalue().encode(encoding))
-        assert list(read_texts_of(path, "text", "label")) == rows, file.getvalue()
+        assert read_table(path, "text", pair="label", allow_empty=True).texts == rows, (
+            file.getvalue()
+        )
 
 
 def test_damaged_files_raise_only_input_errors(tmp_path):

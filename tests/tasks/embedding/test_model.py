@@ -161,6 +161,11 @@ def test_similarity_of_vectors_and_of_texts(model):
     np.testing.assert_allclose(model.similarity(TEXTS[0], TEXTS[1:3]), received[:1, 1:], atol=1e-5)
 
 
+def test_no_texts_have_no_similarities(model):
+    assert model.similarity([], ["good film", "a"]).shape == (0, 2)
+    assert model.similarities([]).shape == (0,)
+
+
 @pytest.mark.parametrize("name", ["embed", "encode_multi_process", "encode_query"])
 def test_other_libraries_names_get_the_line_to_write(model, name):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'. Write embedder.encode"):
@@ -197,6 +202,34 @@ def test_evaluate_is_the_loss_of_the_vectors(model, loss):
         "multiple_negatives": lambda: losses.multiple_negatives_loss(vectors, model.scale),
     }[loss]()
     assert value == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_triplets_are_weighted():
+    model = embedder(loss="triplet")
+    triplets = (TEXTS[:5], TEXTS[5:10], TEXTS[10:15])
+    model.compile(keras.optimizers.SGD(0.0))
+    some = tuple(column[:3] for column in triplets)
+    expected = model.evaluate(some, verbose=0) * 3 / 5
+    weights = np.array([1.0] * 3 + [0.0] * 2)
+    history = model.fit(triplets, sample_weight=weights, batch_size=8, verbose=0).history
+    assert history["loss"] == pytest.approx([expected], abs=1e-5)
+    received = model.evaluate(triplets, sample_weight=weights, verbose=0)
+    assert received == pytest.approx(expected, abs=1e-5)
+    negatives = embedder(loss="multiple_negatives")
+    negatives.compile()
+    with pytest.raises(InputError, match="sample_weight has no meaning in a loss that compares"):
+        negatives.fit(triplets, sample_weight=weights, verbose=0)
+
+
+def test_replicas_find_the_same_positives():
+    losses = []
+    for replicas in (1, 2):
+        with mirrored(replicas).scope():
+            model = embedder(loss="multiple_negatives")
+            model.compile(keras.optimizers.SGD(0.02), seed=4)
+        history = model.fit((TEXTS[:8], TEXTS[8:16]), batch_size=8, epochs=2, verbose=0).history
+        losses.append(history["loss"])
+    assert losses[1] == pytest.approx(losses[0], abs=1e-5)
 
 
 @pytest.mark.slow

@@ -122,6 +122,20 @@ def test_failed_writes_leave_nothing(folder, embedder, tmp_path):
         vectors.write_vectors(embedder, found, tmp_path / "v.txt")
 
 
+def test_replaces_no_text_that_it_embeds(embedder, tmp_path, capsys):
+    (tmp_path / "texts.jsonl").write_text('{"text": "good film", "id": 1}\n')
+    before = (tmp_path / "texts.jsonl").read_bytes()
+    vectors.write_vectors(embedder, read_texts(tmp_path / "texts.jsonl"), tmp_path / "v.parquet")
+    with pytest.raises(InputError, match="texts.jsonl would be replaced"):
+        vectors.write_vectors(embedder, read_texts(tmp_path), tmp_path / "texts.npy")
+    with pytest.raises(InputError, match="v.parquet would be replaced"):
+        vectors.write_vectors(embedder, read_texts(tmp_path), tmp_path / "v.parquet")
+    command = ["embed", "--model", "bert-base-uncased", str(tmp_path / "texts.jsonl")]
+    assert main([*command, "--out", str(tmp_path / "texts.npy")]) == 2
+    assert "--out also writes a .jsonl file" in capsys.readouterr().err
+    assert (tmp_path / "texts.jsonl").read_bytes() == before
+
+
 # === Search ===
 
 

@@ -260,3 +260,27 @@ def test_evaluate_knows_the_number_of_batches(directory, recwarn):
 def test_rejects_a_candidate_that_is_no_token(directory):
     with pytest.raises(InputError, match="must be a single token. Its tokens are '.UNK.'"):
         MaskedLM.from_pretrained(directory).fill(["a [MASK]"], candidates=["\N{ROBOT FACE}"])
+
+
+def test_scores_are_means_over_masked_tokens(directory):
+    """Also over batches with different numbers of them."""
+    model = MaskedLM.from_pretrained(directory)
+    names = ["accuracy", "mse", keras.metrics.SparseCategoricalCrossentropy(name="ce")]
+    model.compile(metrics=names)
+    features = tokenizer()(["the film is good", "a joy", "the plot", "dull"], length=8)
+    features = {name: np.asarray(part) for name, part in features.items()}
+    features["masked_positions"] = np.tile(np.arange(1, 4, dtype="int32"), (4, 1))
+    best = model.predict(features, verbose=0).argmax(-1)
+    labels = np.full((4, 3), -100)
+    labels[0] = best[0]
+    labels[0, 2] = (best[0, 2] + 1) % tokenizer().vocabulary_size
+    labels[3, 0] = best[3, 0]
+    scores = model.evaluate(features, labels, batch_size=2, verbose=0, return_dict=True)
+    logits = model.predict(features, verbose=0)
+    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(
+        logits, np.maximum(labels, 0)[..., None], axis=-1
+    ).squeeze(-1)
+    losses = losses[labels >= 0]
+    assert scores["accuracy"] == pytest.approx(3 / 4)
+    assert scores["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
+    assert scores["ce"] == pytest.approx(np.mean(losses), abs=1e-5)

@@ -135,6 +135,30 @@ def test_padding_does_not_change_the_loss(model):
     assert losses[1] == pytest.approx(losses[0], abs=1e-6)
 
 
+def test_padding_does_not_change_metrics():
+    model = answerer()
+    model.compile(metrics=["exact_match", keras.metrics.SparseCategoricalCrossentropy(name="ce")])
+    features, places = padded_rows(model)
+    wider = {name: np.pad(part, [(0, 0), (0, 5)]) for name, part in features.items()}
+    narrow, wide = (
+        model.evaluate(rows, places, verbose=0, return_dict=True) for rows in (features, wider)
+    )
+    assert wide == pytest.approx(narrow, abs=1e-6)
+
+
+def test_is_a_part_of_a_functional_model(model, tmp_path):
+    features, _ = padded_rows(model)
+    expected = model(features)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
+    whole = keras.Model(inputs, [model(inputs), model.logits(inputs)])
+    whole.save(tmp_path / "whole.keras")
+    for network in (whole, keras.models.load_model(tmp_path / "whole.keras")):
+        answers, logits = network(features)
+        for name, column in (("start_logits", 0), ("end_logits", 1)):
+            np.testing.assert_allclose(answers[name], expected[name], atol=1e-6)
+            np.testing.assert_allclose(logits[:, column], expected[name], atol=1e-6)
+
+
 @pytest.mark.slow
 def test_any_number_of_replicas_reaches_the_same_weights(model):
     before = helpers.weights(model)

@@ -1,5 +1,7 @@
 """Runs with a teacher: phases, files, and resuming after an interruption."""
 
+import contextlib
+import io
 import json
 
 import keras
@@ -53,7 +55,9 @@ def teacher(tmp_path_factory):
 def run(base, teacher, tmp_path_factory):
     directory = tmp_path_factory.mktemp("runs") / "run"
     settings = TINYBERT | {"teacher": str(teacher), "keep_checkpoints": True}
-    finetune(base, TRAIN, DEV, directory, verbose=0, **settings)
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        finetune(base, TRAIN, DEV, directory, verbose=2, **settings)
+    assert "training: 4 epochs of 3 steps of 8 examples" in printed.getvalue()
     return directory
 
 

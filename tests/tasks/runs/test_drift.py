@@ -2,8 +2,11 @@
 
 import pytest
 
+from keras_bert_impl import MultipleChoice, TokenClassifier
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.runs.drift import compare_samples, sample_of
+from keras_bert_impl.tasks.runs import drift
+from keras_bert_impl.tasks.runs.drift import Sample, compare_samples, sample_of
+from tests.tasks import helpers
 from tests.tasks.helpers import classifier
 
 SHORT = [f"good film {word}" for word in ("a", "the", "of")] * 20
@@ -44,3 +47,57 @@ def test_longer_texts_have_shifted(model):
 def test_no_texts(model):
     with pytest.raises(InputError, match="no texts"):
         sample_of(model, [])
+
+
+class Answers:
+    """A task whose answers are given."""
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def predictions(self, model, block):
+        return [(answer, []) for answer in self.answers]
+
+
+@pytest.mark.parametrize(
+    "answers, classes",
+    [
+        (
+            [{"entities": [{"type": "PER"}, {"type": "ORG"}]}, {"entities": []}],
+            ["PER", "ORG", "(none)"],
+        ),
+        ([{"labels": ["a", "b"]}, {"labels": []}], ["a", "b", "(none)"]),
+        ([{"answer": "Bob", "score": 0.5}, {"answer": ""}], ["answer", "(none)"]),
+        ([{"label": "x"}], ["x"]),
+        ([{"choice": 1, "ending": "b"}, {"choice": 0, "ending": "c"}], ["choice 2", "choice 1"]),
+    ],
+)
+def test_classes_of_answers(model, monkeypatch, answers, classes):
+    monkeypatch.setattr(drift, "task_of_model", lambda model: Answers(answers))
+    assert sample_of(model, ["a text"]).classes["label"] == classes
+
+
+def test_counts_the_entities_of_a_text(model, monkeypatch):
+    answers = [{"entities": [{"type": "PER"}, {"type": "ORG"}]}, {"entities": []}]
+    monkeypatch.setattr(drift, "task_of_model", lambda model: Answers(answers))
+    assert sample_of(model, ["a text"]).numbers["entities"] == [2.0, 0.0]
+
+
+def test_a_real_tagger():
+    tagger = TokenClassifier(helpers.encoder(), helpers.tokenizer(), labels=["O", "B-PER", "I-PER"])
+    sample = sample_of(tagger, SHORT[:3])
+    types = [entity.type for found in tagger.entities(SHORT[:3]) for entity in found]
+    assert set(sample.classes["label"]) <= {*types, "(none)"} and types
+
+
+def test_tokens_of_a_prompt_and_its_endings():
+    choice = MultipleChoice(helpers.encoder(), helpers.tokenizer())
+    sample = sample_of(choice, [("good film", ["a", "the plot"])])
+    lengths = [len(row) for row in choice.tokenizer.tokenize(["good film", "a", "the plot"])]
+    assert sample.numbers["tokens"] == [sum(lengths)] and len(sample.classes["label"]) == 1
+
+
+def test_a_tagger_that_finds_nothing_has_shifted():
+    reference = Sample({"tokens": [5.0] * 300}, {"label": ["PER"] * 300})
+    served = Sample({"tokens": [5.0] * 300}, {"label": ["(none)"] * 300})
+    assert compare_samples(reference, served)["label"].verdict == "shifted far"

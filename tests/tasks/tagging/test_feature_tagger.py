@@ -148,6 +148,16 @@ def test_replicas_give_the_same_weights():
     assert np.abs(results[0] - weights(tagger(crf=True, features=-2))).max() > 1e-3
 
 
+def test_replicas_predict_the_same(model):
+    texts, _ = sentences(27)
+    other = tagger(mirrored(2))
+    other.set_weights(model.get_weights())
+    for batch_size in (4, 32):
+        expected, received = (one.predict(texts, batch_size, verbose=0) for one in (model, other))
+        for one, two in zip(expected, received, strict=True):
+            np.testing.assert_allclose(two, one, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_saves_and_loads(mixed, tmp_path):
     import torch

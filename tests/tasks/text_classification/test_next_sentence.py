@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import sklearn.metrics
 import torch
 import transformers
 
@@ -98,3 +99,14 @@ def test_rejects_invalid_input(directory, tmp_path):
     tokenizer().save_pretrained(tmp_path)
     with pytest.raises(InputError, match="cls.seq_relationship.weight is missing"):
         NextSentencePredictor.from_pretrained(tmp_path)
+
+
+def test_metrics_see_the_labels_of_the_user():
+    model = NextSentencePredictor(encoder(use_pooler=True), tokenizer())
+    labels = np.arange(len(PAIRS)) % 3 == 0
+    share = keras.metrics.MeanMetricWrapper(lambda y, p: y, name="share")
+    model.compile(metrics=[keras.metrics.Recall(class_id=1, name="recall"), share])
+    scores = model.evaluate(PAIRS, labels.astype(int), verbose=0, return_dict=True)
+    guesses = model.predict(PAIRS, verbose=0) > 0.5
+    assert scores["recall"] == pytest.approx(sklearn.metrics.recall_score(labels, guesses))
+    assert scores["share"] == pytest.approx(labels.mean())

@@ -185,7 +185,21 @@ def test_rejects_more_tokens_than_embeddings(albert):
         ),
         (lambda w: w["model"]["vocab"].append(["<pad>", 0.0]), "'<pad>' has the id 0, but in"),
         (lambda w: w["model"]["vocab"].pop(3), r"'\[SEP\]' has the id 3, but in"),
-        (lambda w: w.update(normalizer=None), "the normalizer lacks NFKD, which ALBERT's has"),
+        (
+            lambda w: w.update(normalizer=None),
+            "the normalizer lacks Replace ``, which ALBERT's has",
+        ),
+        (
+            lambda w: w["normalizer"]["normalizers"].pop(2),
+            "the normalizer lacks NFKD, which ALBERT's",
+        ),
+        (lambda w: w["normalizer"]["normalizers"].pop(1), "the normalizer lacks Replace '', which"),
+        (
+            lambda w: w["normalizer"]["normalizers"].insert(
+                0, w["normalizer"]["normalizers"].pop(4)
+            ),
+            "step 1 of the normalizer must be Replace ``, as in ALBERT's",
+        ),
         (lambda w: w["normalizer"]["normalizers"].append({"type": "NFC"}), "type='NFC' is not"),
         (lambda w: w["normalizer"]["normalizers"].append(1), "normalizer is damaged"),
         (lambda w: w["normalizer"]["normalizers"][-1].update(precompiled_charsmap=3), "damaged"),

@@ -21,3 +21,11 @@ def test_a_loss_that_is_not_finite_is_a_spike(bad):
         SpikeGuard(3.0, lambda epochs: 10 * epochs).on_epoch_end(
             0, {"loss": 1.0, "highest_loss": bad}
         )
+
+
+def test_a_small_loss_may_rise_by_a_large_factor():
+    guard = SpikeGuard(3.0, lambda epochs: 10 * epochs)
+    guard.on_epoch_end(0, {"loss": 0.01, "highest_loss": 0.02})
+    guard.on_epoch_end(1, {"loss": 0.01, "highest_loss": 1.0})
+    with pytest.raises(Spike, match="the loss rose to 1.02"):
+        guard.on_epoch_end(2, {"loss": 0.01, "highest_loss": 1.02})

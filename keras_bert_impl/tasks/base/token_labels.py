@@ -1,0 +1,60 @@
+"""Training with a label for each token: loss and metrics are means over the labeled ones."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_bert_impl.keras_internals import track_loss
+from keras_bert_impl.tasks.base.keras_losses import as_list
+from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
+
+_Mixin: Any = object  # the methods call those of the `TaskModel` that follows in the bases
+
+
+class TokenLabels(_Mixin):
+    """Mixin of task models whose labels are int `[batch, tokens]`, negative for none.
+
+    List it before `TaskModel` in the bases.
+    """
+
+    def compile(
+        self,
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Configures training; see `RawTextTrainer.compile`.
+
+        Args:
+            metrics, weighted_metrics: lists, which are merged: all metrics are weighted and count
+                only labeled tokens. Default: accuracy; `[]` for none.
+        """
+        metrics = all_metrics(metrics, weighted_metrics)
+        super().compile(optimizer, loss, [], metrics, **kwargs)
+
+    def named_metrics(self) -> dict[str, Callable]:
+        return {"accuracy": functools.partial(TokenAccuracy, name="accuracy")}
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Called by Keras; passes only the labeled tokens to the metrics."""
+        return super().compute_metrics(x, y, y_pred, token_weights(y, sample_weight))
+
+    def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
+        return ops.sum(token_weights(y, sample_weight))
+
+    def _track_loss(self, loss, batch):
+        # The epoch loss is the mean over the labeled tokens, like the step loss.
+        track_loss(self, loss, self.loss_totals(*batch))
+
+
+def all_metrics(metrics: Any, weighted_metrics: Any) -> list:
+    """Returns the metrics of both arguments of `compile`; accuracy if neither is given."""
+    if metrics is None and weighted_metrics is None:
+        return ["accuracy"]
+    return [*as_list(metrics), *as_list(weighted_metrics)]

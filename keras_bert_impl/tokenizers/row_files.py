@@ -1,0 +1,209 @@
+"""How the files of a tokenizer arrange rows: their special tokens and segment ids."""
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tokenizers.added_files import read_if_there
+from keras_bert_impl.tokenizers.files import last_ids
+
+_log = logging.getLogger(__name__)
+
+# Classes that `transformers` builds from tokenizer.json alone, without "Fast" at the end.
+GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
+WITH_SEGMENTS = ["input_ids", "token_type_ids", "attention_mask"]
+WITHOUT_SEGMENTS = ["input_ids", "attention_mask"]
+_FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # ids of the texts in a row
+
+
+def tokenizer_class(directory: Path) -> str | None:
+    """Returns the `tokenizer_class` of tokenizer_config.json, or else of config.json, without "Fast".
+
+    None if none is named.
+    """
+    name = read_if_there(directory / "tokenizer_config.json").get("tokenizer_class")
+    name = name or read_if_there(directory / "config.json").get("tokenizer_class")
+    return str(name).removesuffix("Fast") if name else None
+
+
+def is_generic(directory: Path) -> bool:
+    """Returns whether `transformers` builds the tokenizer from tokenizer.json alone.
+
+    It does so with a class of `GENERIC`, and if neither a class nor a `model_type` is named.
+    """
+    if not (directory / "tokenizer.json").exists():
+        return False
+    name = tokenizer_class(directory)
+    model = read_if_there(directory / "config.json").get("model_type")
+    return name in GENERIC if name else model in (None, "modernbert")
+
+
+def read_rows(
+    directory: Path,
+    vocabulary: list[str],
+    special: tuple[str, ...],
+    usual: tuple[int, int],
+    separators: tuple[int, ...] = (),
+) -> tuple[int, int]:
+    """Reads how rows of one and of two texts are built, as `transformers` does.
+
+    Generic classes and AlbertTokenizer follow `post_processor` of tokenizer.json; the other classes
+    ignore it. `model_input_names` tells whether the model gets segment ids.
+
+    Args:
+        vocabulary: The tokens in id order.
+        special: Padding, unknown, start of a row, separator, mask.
+        usual: (number of separators, segment id of the second text) of the kind of tokenizer.
+        separators: All supported numbers of separators, if there are several.
+
+    Returns:
+        (number of separators, segment id of the second text).
+
+    Raises:
+        InputError: If the files build rows that the tokenizer cannot build.
+    """
+    with_segments = _with_segments(directory)
+    unchanged = usual[0], usual[1] if with_segments else 0
+    path = directory / "tokenizer.json"
+    processor = read_if_there(path).get("post_processor")
+    is_albert = processor is not None and tokenizer_class(directory) == "AlbertTokenizer"
+    if not is_generic(directory) and not is_albert:
+        return unchanged
+    single, pair = _encode(path, processor)
+    ids = last_ids(vocabulary)
+    cls, sep = (ids.get(special[number], -number) for number in (2, 3))
+    row_of_one = [(cls, 0), (_FIRST, 0), (sep, 0)]
+    if single == row_of_one and _ids(pair) == ([_FIRST, _SECOND],):
+        _log.warning(
+            "%s: post_processor has no row of two texts, in which transformers then puts no special "
+            "tokens. Rows of two texts here have %s and %s nevertheless.",
+            path,
+            *special[2:4],
+        )
+        return unchanged
+    if _ids(single, pair) == ([_FIRST], [_FIRST, _SECOND]):
+        warnings.warn(
+            f"{path}: post_processor adds no special tokens, and neither does transformers. Rows "
+            f"here have {special[2]} and {special[3]} nevertheless. For the same rows in "
+            "transformers, save this tokenizer with save_pretrained.",
+            stacklevel=2,
+        )
+        names = read_if_there(directory / "tokenizer_config.json").get("model_input_names")
+        return usual if names is None else unchanged
+    segment = dict(pair).get(_SECOND, 0)
+    for count in separators or usual[:1]:
+        row = [(cls, 0), (_FIRST, 0), *[(sep, 0)] * count, (_SECOND, segment), (sep, segment)]
+        rows = row_of_one, row
+        if (single, pair) == rows or not with_segments and _ids(single, pair) == _ids(*rows):
+            return count, _segment_in(directory, segment, with_segments)
+    raise _unsupported(path, (single, pair), ids, special, usual[0])
+
+
+def _unsupported(path, rows, ids, special, num_separators):
+    """Creates the error for a `post_processor` that builds other rows."""
+    names = {number: token for token, number in ids.items()} | {_FIRST: "A", _SECOND: "B"}
+    one, two = (" ".join(names.get(token, str(token)) for token, _ in row) for row in rows)
+    segments = " ".join(str(segment) for _, segment in rows[1])
+    cls, sep = special[2:4]
+    return InputError(
+        f"{path}: rows of its post_processor are not supported: {one} for one text and {two} with "
+        f"the segment ids {segments} for two. Rows here are {cls} A {sep} and "
+        f"{' '.join([cls, 'A', *[sep] * num_separators, 'B', sep])}, with one segment id for B and "
+        "the last token. If the model was trained with the latter, correct post_processor."
+    )
+
+
+def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
+    """Warns that a setting of tokenizer.json is used which a class of `transformers` ignores.
+
+    Args:
+        path: The tokenizer_config.json.
+        name: The class.
+        setting: The setting's name in tokenizer_config.json.
+        used, theirs: Its value here and in `transformers`.
+    """
+    _log.warning(
+        "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
+        "Set %s in tokenizer_config.json.",
+        path,
+        setting,
+        setting,
+        used,
+        name,
+        theirs,
+        setting,
+    )
+
+
+def input_names(segment_of_second: int) -> dict[str, list[str]]:
+    """Returns the entry of tokenizer_config.json that gives a model segment ids, or none."""
+    return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}
+
+
+def beside_model(
+    settings: dict[str, Any], config: EncoderConfig | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arguments of a tokenizer that is saved with a model, and more for its files.
+
+    Args:
+        settings: The tokenizer's arguments. A model with one segment gets no segment ids.
+        config: None: there is no model.
+
+    Returns:
+        (settings, entries): the arguments; entries of tokenizer_config.json, with which
+        `transformers` truncates to the model's number of tokens.
+    """
+    if config is None:
+        return settings, {}
+    if config.num_segments == 1:
+        settings = settings | {"segment_of_second": 0}
+    return settings, {"model_max_length": config.max_length}
+
+
+def _with_segments(directory):
+    """Returns whether the model gets segment ids."""
+    path = directory / "tokenizer_config.json"
+    names = read_if_there(path).get("model_input_names")
+    if names is None:
+        return tokenizer_class(directory) not in (*GENERIC, "DistilBertTokenizer")
+    if not isinstance(names, list):
+        raise InputError(f"{path}: model_input_names must be a list, not {type(names).__name__}.")
+    return "token_type_ids" in names
+
+
+def _segment_in(directory, segment, with_segments):
+    """Returns the segment id of the second text if `post_processor` says `segment`."""
+    path = directory / "tokenizer_config.json"
+    config = read_if_there(path)
+    if segment and not with_segments and "model_input_names" not in config:
+        _log.warning(
+            "%s: tokenizer_class %s has no model_input_names, so the second text of a pair gets "
+            "the segment id 0, as in transformers 5, although tokenizer.json says 1. If the model was "
+            "trained with segment ids, set model_input_names to %s.",
+            path,
+            config["tokenizer_class"],
+            json.dumps(WITH_SEGMENTS),
+        )
+    return segment if with_segments else 0
+
+
+def _ids(*rows):
+    """Returns rows without their segment ids."""
+    return tuple([token for token, _ in row] for row in rows)
+
+
+def _encode(path, processor):
+    """Returns the rows of one and of two texts, as lists of (id, segment id)."""
+    from tokenizers import Tokenizer
+
+    model = {"type": "WordLevel", "vocab": {"A": _FIRST, "B": _SECOND}, "unk_token": "A"}
+    try:
+        whole = Tokenizer.from_str(json.dumps({"model": model, "post_processor": processor}))
+    except Exception as error:  # `tokenizers` raises no other class
+        raise InputError(f"{path}: post_processor is damaged or not known: {error}") from error
+    rows = whole.encode("A"), whole.encode("A", "B")
+    return tuple(list(zip(row.ids, row.type_ids)) for row in rows)
