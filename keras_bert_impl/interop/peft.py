@@ -64,6 +64,9 @@ def to_peft(
         (content of `adapter_config.json`, tensors).
     """
     adapter, prefix = config.adapter, tensor_prefix(config)
+    if head is None:  # a model without a head has no prefix
+        changed = {name.removeprefix(prefix): array for name, array in changed.items()}
+        prefix = ""
     tensors = {_ROOT + name: array for name, array in changed.items()}
     ranks = {}
     for tensor, parts in matrices(config).items():
@@ -84,7 +87,7 @@ def to_peft(
     fused = {module: rank for module, rank in ranks.items() if rank != adapter.size}
     return {
         "peft_type": "LORA",
-        "task_type": TASK_TYPES.get(head),
+        "task_type": TASK_TYPES.get(head) if head else "FEATURE_EXTRACTION",
         "base_model_name_or_path": base,
         "r": adapter.size,
         "lora_alpha": adapter.alpha,

@@ -10,11 +10,12 @@ import keras
 from keras import ops
 
 from keras_bert_impl.settings import Rate, check
+from keras_bert_impl.thread_value import ThreadValue
 
 Tensor = Any  # of any Keras backend
 
-# (seed, number of draws of each path) inside `dropout_seed`.
-_step: tuple[Tensor, collections.Counter] | None = None
+# (seed, number of draws of each path) inside `dropout_seed`, else None.
+_step = ThreadValue(None)
 
 
 @contextlib.contextmanager
@@ -28,12 +29,8 @@ def dropout_seed(seed: Tensor) -> Iterator[None]:
     Args:
         seed: int32 or uint32 tensor `[2]`.
     """
-    global _step
-    before, _step = _step, (seed, collections.Counter())
-    try:
+    with _step.set((seed, collections.Counter())):
         yield
-    finally:
-        _step = before
 
 
 def repeated(function: Callable) -> Callable:
@@ -41,17 +38,14 @@ def repeated(function: Callable) -> Callable:
 
     Create and call the wrapper inside `dropout_seed`. Later draws are the same as after one call.
     """
-    seed, draws = _step
+    seed, draws = _step.value
     before = draws.copy()
 
     def again(*inputs):
-        global _step
-        outer, _step = _step, (seed, before.copy())
-        try:
-            return function(*inputs)
-        finally:
-            draws.update(_step[1] - draws)
-            _step = outer
+        with _step.set((seed, before.copy())):
+            outputs = function(*inputs)
+            draws.update(_step.value[1] - draws)
+        return outputs
 
     return again
 
@@ -128,8 +122,8 @@ class Dropout(keras.layers.Layer):
     def _random_int8(self, size):
         """Returns at least `size` numbers, `[numbers]`."""
         seed = self.seed_generator
-        if _step is not None:
-            seed = _GivenSeed(self._fold_path(*_step))
+        if _step.value is not None:
+            seed = _GivenSeed(self._fold_path(*_step.value))
         return ops.reshape(ops.view(_random_int32(((size + 3) // 4, 1), seed), "int8"), (-1,))
 
     def _fold_path(self, seed, draws):

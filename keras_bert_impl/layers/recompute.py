@@ -7,8 +7,9 @@ from typing import Any
 import keras
 
 from keras_bert_impl.layers.dropout import repeated
+from keras_bert_impl.thread_value import ThreadValue
 
-_on = False
+_on = ThreadValue(False)
 
 
 @contextlib.contextmanager
@@ -24,17 +25,13 @@ def recomputation(on: bool = True) -> Iterator[None]:
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
-    global _on
-    before, _on = _on, on
-    try:
+    with _on.set(on):
         yield
-    finally:
-        _on = before
 
 
 def recomputed(function: Callable, inputs: Any) -> Any:
     """Returns `function(inputs)`; inside `recomputation` it is recomputed in the backward pass."""
-    if not _on:
+    if not _on.value:
         return function(inputs)
     # `keras.remat` alone would draw other dropout units the second time, and the gradient would be
     # that of another function.

@@ -27,11 +27,12 @@ from keras_bert_impl.models import inputs
 from keras_bert_impl.models.encoder_layers import apply_layers, create_layers
 from keras_bert_impl.models.serialization import frozen, no_hdf5, set_frozen
 from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
+from keras_bert_impl.thread_value import ThreadValue
 
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone
 
-_run: Callable | None = None  # runs encoders inside `encoders_run_by`
+_run = ThreadValue(None)  # function that runs encoders inside `encoders_run_by`
 
 
 @contextlib.contextmanager
@@ -41,12 +42,8 @@ def encoders_run_by(run: Callable) -> Iterator[None]:
     Args:
         run: function of (an encoder's function of features, features) that returns its outputs.
     """
-    global _run
-    before, _run = _run, run
-    try:
+    with _run.set(run):
         yield
-    finally:
-        _run = before
 
 
 @first_guesses("Encoder")
@@ -358,4 +355,5 @@ class _DetailedEncoder(keras.Model):
 
 def _in_scope(compute, features, training):
     """Computes an encoder's outputs, inside `encoders_run_by` by its function."""
-    return compute(features, training) if _run is None else _run(compute, features)
+    run = _run.value
+    return compute(features, training) if run is None else run(compute, features)

@@ -12,7 +12,7 @@ import transformers
 
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.tasks import TextClassifier, TextEmbedder
 from keras_bert_impl.tuning import save_tuned
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS
@@ -75,6 +75,26 @@ def test_peft_loads_ours(architecture, tmp_path):
     (tmp_path / "tuned" / "config.json").unlink()
     again = TextClassifier.from_pretrained(tmp_path / "tuned")
     np.testing.assert_allclose(again(FEATURES), expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.on_tensorflow
+def test_peft_loads_an_embedder(bert, tmp_path):
+    adapter = Adapter("lora", size=3, alpha=5.0)
+    model = with_noise(TextEmbedder.from_pretrained(bert, adapter=adapter, pooling="cls"))
+    save_tuned(model, tmp_path / "tuned", bert)
+    network = transformers.AutoModel.from_pretrained(bert)
+    loaded = peft.PeftModel.from_pretrained(network, tmp_path / "tuned").eval()
+    inputs = model.tokenizer(TEXTS)
+    with torch.no_grad():
+        expected = loaded(
+            input_ids=torch.tensor(inputs["token_ids"].numpy()),
+            attention_mask=torch.tensor(inputs["padding_mask"].numpy()),
+            token_type_ids=torch.tensor(inputs["segment_ids"].numpy()),
+        ).last_hidden_state[:, 0]
+    received = model.encode(TEXTS)
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)  # of float32
+    again = TextEmbedder.from_pretrained(tmp_path / "tuned", pooling="cls")
+    np.testing.assert_array_equal(again.encode(TEXTS), received)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from typing import Any
 
 import keras
 
+from keras_bert_impl.thread_value import ThreadValue
+
 Tensor = Any  # of any Keras backend
-_on = False
+_on = ThreadValue(False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +52,10 @@ if keras.backend.backend() == "jax":
 @contextlib.contextmanager
 def factored_logits() -> Iterator[None]:
     """Context in which heads with `factored=True` return `VocabularyLogits`, on JAX."""
-    global _on
-    before, _on = _on, keras.backend.backend() == "jax"
-    try:
+    with _on.set(keras.backend.backend() == "jax"):
         yield
-    finally:
-        _on = before
 
 
 def are_logits_factored() -> bool:
     """Returns whether the call is inside `factored_logits`, on JAX."""
-    return _on
+    return _on.value

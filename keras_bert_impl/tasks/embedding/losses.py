@@ -26,8 +26,13 @@ def check_loss(name: str) -> None:
         raise InputError(f"loss must be one of {', '.join(LOSSES)}. Received: loss={name!r}")
 
 
-def check_group(name: str, group: int) -> None:
+def check_group(name: str, group: int | None) -> None:
     """Raises an `InputError` if examples have the wrong number of texts for the loss."""
+    if group is None:
+        raise InputError(
+            "the number of texts of an example is not known in a generator or PyDataset: pass a list "
+            "of tuples, or tuples of lists."
+        )
     wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
     fits = group == (3 if name == "triplet" else 2)
     if name == "multiple_negatives":

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import keras
 import numpy as np
@@ -556,6 +557,31 @@ def test_rejects_rows_of_a_data_set_with_the_line_to_write():
 def test_there_is_one_loss_to_weigh():
     with pytest.raises(InputError, match="loss_weights are for models with several losses"):
         classifier().compile("adam", loss_weights=[10.0])
+
+
+def test_models_train_in_two_threads_as_alone():
+    def fitted(seed):
+        model = classifier(seed=seed)
+        model.compile(keras.optimizers.Adam(1e-2), seed=seed)
+        models[seed] = model
+        return threading.Thread(
+            target=lambda: model.fit(TEXTS, LABELS, epochs=2, batch_size=8, verbose=0)
+        )
+
+    models, alone = {}, {}
+    for seed in (1, 2):
+        thread = fitted(seed)
+        thread.start()
+        thread.join()
+        alone[seed] = models[seed].get_weights()
+    threads = [fitted(1), fitted(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in (1, 2):
+        for one, other in zip(models[seed].get_weights(), alone[seed], strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 # === Single batches, and calling the model ===

@@ -221,6 +221,14 @@ def test_triplets_are_weighted():
         negatives.fit(triplets, sample_weight=weights, verbose=0)
 
 
+@pytest.mark.on_tensorflow
+def test_groups_of_a_generator_are_refused():
+    model = embedder(loss="multiple_negatives")
+    model.compile(keras.optimizers.SGD(0.1))
+    with pytest.raises(InputError, match="not known in a generator or PyDataset: pass a list"):
+        model.fit(([pair] for pair in zip(TEXTS[:4], TEXTS[4:8])), verbose=0)
+
+
 def test_replicas_find_the_same_positives():
     losses = []
     for replicas in (1, 2):
