@@ -70,10 +70,10 @@ def _given(parser, arguments):
 
 
 def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
-    """Checks that a file to write is none of the inputs, and in none of them.
+    """Checks that a file to write is not an input, and not in a folder that is one.
 
     Raises:
-        InputError: it is, under any name.
+        InputError: it is, even if its path is written in another way.
     """
     place = Path(output).resolve()
     for one in inputs:

@@ -54,9 +54,8 @@ def is_cross_encoder(directory: Path) -> bool:
     """Returns whether a model directory holds a `CrossEncoder` of version 6, a text classifier."""
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS:
-            found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
-            settings: Document = next(filter(None, found), Document({}, directory))
-            return settings.get("transformer_task") == "sequence-classification"
+            task = _transformer_settings(directory, folder).get("transformer_task")
+            return task == "sequence-classification"
     return False
 
 
@@ -124,9 +123,14 @@ def _modules(directory):
     return found
 
 
-def _transformer(directory, folder):
+def _transformer_settings(directory, folder):
+    """Reads the settings of a Transformer module, from the first file that has any."""
     found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
-    settings = next(filter(None, found), Document({}, directory / folder))
+    return next(filter(None, found), Document({}, directory / folder))
+
+
+def _transformer(directory, folder):
+    settings = _transformer_settings(directory, folder)
     _check_transformer(settings)
     read = {"do_lower_case": _flag(settings, "do_lower_case", False)}
     length = settings.get("max_seq_length")

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import threading
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
@@ -29,6 +30,7 @@ model_config_list {
   }
 }
 """
+_OF_THREADS = threading.Lock()
 
 
 def export_version(
@@ -80,17 +82,18 @@ def export_version(
 
 @contextlib.contextmanager
 def _no_other_export(directory):
-    """Context manager in which no other process chooses the number of a version here."""
-    lock = claim(directory / ".lock")
-    if lock is None:
-        raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
-    try:
-        yield
-    finally:
-        (directory / ".lock").unlink(missing_ok=True)
-        lock.release()
-        with contextlib.suppress(OSError):  # not empty: there is a version
-            directory.rmdir()
+    """Context manager in which nobody else chooses the number of a version here."""
+    with _OF_THREADS:  # the lock of a file belongs to the process
+        lock = claim(directory / ".lock")
+        if lock is None:
+            raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
+        try:
+            yield
+        finally:
+            (directory / ".lock").unlink(missing_ok=True)
+            lock.release()
+            with contextlib.suppress(OSError):  # not empty: there is a version
+                directory.rmdir()
 
 
 def _check_is_no_model(directory):

@@ -183,9 +183,7 @@ def test_an_output_is_no_input(value, message, folder):
     inputs = [str(folder / "texts"), str(folder / "file.txt")]
     with pytest.raises(InputError) as error:
         kinds.check_values(parser, parser.parse_args([*inputs, "--out", value.format(folder)]))
-    assert f"--out: {value} {message}".format(folder, folder) == str(error.value).split(" to the")[
-        0
-    ].rstrip(".")
+    assert str(error.value).startswith(f"--out: {value} {message}".format(folder, folder))
     kinds.check_values(parser, parser.parse_args([*inputs, "--out", str(folder / "new.txt")]))
 
 

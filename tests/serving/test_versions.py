@@ -1,8 +1,10 @@
 """Files next to a SavedModel: versions, warm-up, tokenizer, labels, the model card."""
 
+import concurrent.futures
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -121,10 +123,10 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
     assert written == [("10", "reviews")]
 
 
-def test_waits_for_no_other_export(exported):
+def test_refuses_to_export_beside_another_process(exported):
     folder, model = exported
     code = """
-import sys, time
+import sys
 from keras_bert_impl.io.files import claim
 lock = claim(sys.argv[1])
 print("locked", flush=True)
@@ -136,6 +138,18 @@ sys.stdin.read()
         with pytest.raises(InputError, match="another process is exporting to"):
             export_version(model.signatures(), folder)
         other.communicate(b"")
+
+
+def test_threads_export_one_after_the_other(exported, monkeypatch):
+    folder, model = exported
+    monkeypatch.setattr(
+        "keras_bert_impl.serving.versions.export_saved_model",
+        lambda signatures, path, *rest, **more: (time.sleep(0.2), path.mkdir()),
+    )
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        paths = [*pool.map(export_version, 2 * [model.signatures()], 2 * [folder])]
+    first, second = (int(path.name) for path in paths)
+    assert abs(first - second) == 1
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,10 @@ class TokenLabels(_Mixin):
             metrics, weighted_metrics: lists, which are merged: all metrics are weighted and count
                 only labeled tokens. Default: accuracy; `[]` for none.
         """
-        metrics = all_metrics(metrics, weighted_metrics)
-        super().compile(optimizer, loss, [], metrics, **kwargs)
+        if metrics is None and weighted_metrics is None:
+            metrics = ["accuracy"]
+        weighted_metrics = [*as_list(metrics), *as_list(weighted_metrics)]
+        super().compile(optimizer, loss, [], weighted_metrics, **kwargs)
 
     def named_metrics(self) -> dict[str, Callable]:
         return {"accuracy": functools.partial(TokenAccuracy, name="accuracy")}
@@ -51,10 +53,3 @@ class TokenLabels(_Mixin):
     def _track_loss(self, loss, batch):
         # The epoch loss is the mean over the labeled tokens, like the step loss.
         track_loss(self, loss, self.loss_totals(*batch))
-
-
-def all_metrics(metrics: Any, weighted_metrics: Any) -> list:
-    """Returns the metrics of both arguments of `compile`; accuracy if neither is given."""
-    if metrics is None and weighted_metrics is None:
-        return ["accuracy"]
-    return [*as_list(metrics), *as_list(weighted_metrics)]

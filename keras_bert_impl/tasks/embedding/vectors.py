@@ -148,7 +148,9 @@ def write_vectors(
         for chunk in filter(None, blocks(texts, _CHUNK_TEXTS, _CHUNK_CHARACTERS)):
             for source in {one.path for one in chunk}:
                 if Path(source).resolve() in (path.resolve(), places_of(path).resolve()):
-                    raise InputError(f"{source} would be replaced; name other vectors than {path}.")
+                    raise InputError(
+                        f"{source} would be replaced by the vectors in {path}; name another file."
+                    )
             texts_of_chunk = [one.text for one in chunk]
             write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))
             count += len(chunk)

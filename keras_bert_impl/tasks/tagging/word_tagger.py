@@ -20,7 +20,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.base.token_labels import TokenLabels, all_metrics
+from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers
 from keras_bert_impl.tasks.data.labels import (
@@ -278,29 +278,18 @@ class WordTagger(TokenLabels, TaskModel):
 
     # === Training ===
 
-    def compile(  # type: ignore[override]  # of Keras arguments, those that taggers support
-        self,
-        optimizer: Any = None,
-        loss: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Configures training; see `RawTextTrainer.compile`.
+    def compile(self, optimizer: Any = None, loss: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Configures training; see `TokenLabels.compile`.
 
         Args:
-            loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`.
-            metrics, weighted_metrics: lists, which are merged: all metrics are weighted and count
-                only labeled tokens. Default: accuracy, of the logits even with `crf`; `[]` for
-                none.
+            loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`, whose
+                default accuracy is that of the logits.
         """
         if self.crf and loss is not None:
             raise InputError(
                 "crf has its own loss, the negative log-likelihood: loss must be None."
             )
-        metrics = all_metrics(metrics, weighted_metrics)
-        self._has_own_metrics = metrics != ["accuracy"]
-        super().compile(optimizer, loss, metrics, **kwargs)
+        super().compile(optimizer, loss, *args, **kwargs)
 
     def named_metrics(self) -> dict[str, Callable]:
         return super().named_metrics() | tagging_metrics(self.labels)
@@ -319,7 +308,7 @@ class WordTagger(TokenLabels, TaskModel):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        if self.crf and self._has_own_metrics:
+        if self.crf and self.compile_arguments()["weighted_metrics"] != ["accuracy"]:
             # As logits, whose softmax equals the probabilities of `predict`.
             is_labeled = token_weights(y, sample_weight) > 0
             y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, is_labeled), 1e-30))
