@@ -116,9 +116,7 @@ class MaskedLM(TokenLabels, TaskModel):
     def default_loss(self) -> keras.losses.Loss:
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_LABEL)
 
-    def compile(  # type: ignore[override]
-        self, optimizer: Any = None, loss: None = None, **kwargs: Any
-    ) -> None:
+    def compile(self, optimizer: Any = None, loss: None = None, *args: Any, **kwargs: Any) -> None:
         """Configures training with the cross-entropy of the masked tokens; see `RawTextTrainer`.
 
         The loss is the mean over the masked tokens.
@@ -131,7 +129,7 @@ class MaskedLM(TokenLabels, TaskModel):
                 "the loss of a masked language model is built in: leave out loss=..., and pass "
                 "only the optimizer and metrics."
             )
-        super().compile(optimizer, **kwargs)
+        super().compile(optimizer, None, *args, **kwargs)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         losses = cross_entropy(keras.ops.maximum(y, 0), y_pred)

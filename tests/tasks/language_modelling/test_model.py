@@ -266,7 +266,7 @@ def test_scores_are_means_over_masked_tokens(directory):
     """Also over batches with different numbers of them."""
     model = MaskedLM.from_pretrained(directory)
     names = ["accuracy", "mse", keras.metrics.SparseCategoricalCrossentropy(name="ce")]
-    model.compile(metrics=names)
+    model.compile(None, None, names)
     features = tokenizer()(["the film is good", "a joy", "the plot", "dull"], length=8)
     features = {name: np.asarray(part) for name, part in features.items()}
     features["masked_positions"] = np.tile(np.arange(1, 4, dtype="int32"), (4, 1))
