@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,10 +158,10 @@ def run_sections(run: str | Path | None) -> list[str]:
     parts: list[str] = []
     if run is None:
         return parts
-    scores, data, recipe = (Path(run) / n for n in ("scores.json", "data.json", "recipe.yaml"))
-    if scores.is_file():
-        found = read_json(scores)
-        rows = [f"| {metric} | {found.number(metric)} |" for metric in found]
+    data, recipe = (Path(run) / name for name in ("data.json", "recipe.yaml"))
+    scores = _scores(Path(run))
+    if scores:
+        rows = [f"| {metric} | {_shown(score)} |" for metric, score in scores.items()]
         parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
     if data.is_file():
         rows = [
@@ -172,6 +173,19 @@ def run_sections(run: str | Path | None) -> list[str]:
     if recipe.is_file():
         parts += ["## Settings", f"```yaml\n{read_text(recipe).strip()}\n```"]
     return parts
+
+
+def _scores(run):
+    """Returns the scores of a run, or of the best run of a set; empty before there are any."""
+    path = run / "scores.json"
+    if not path.is_file():
+        return {}
+    found = read_json(path)
+    return read_json(run / found.text("best") / "scores.json") if "best" in found else found
+
+
+def _shown(score):
+    return "not defined" if isinstance(score, float) and math.isnan(score) else score
 
 
 def license_of(published: str | None) -> str:

@@ -35,6 +35,13 @@ def call(model: keras.Model, x: Any, training: bool) -> Any:
     return model(x, training=training) if model._call_has_training_arg else model(x)
 
 
+def compiled_loss(model: keras.Model, y: Any, y_pred: Any, sample_weight: Any) -> Any:
+    """Returns the loss of `compile` alone; Keras's `compute_loss` adds those of the layers."""
+    if model._compile_loss is None:
+        return 0.0 if model.losses else keras.Model.compute_loss(model)  # Keras's error
+    return model._compile_loss(y, y_pred, sample_weight)
+
+
 def compute_loss(
     model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
 ) -> Any:

@@ -119,3 +119,12 @@ def test_encoders_have_a_card(tmp_path):
     card = (tmp_path / "base" / "README.md").read_text()
     assert header(card)["pipeline_tag"] == "feature-extraction"
     assert 'Encoder.from_pretrained("base")' in card
+
+
+def test_the_card_of_a_set_has_the_scores_of_its_best_run(tmp_path):
+    (tmp_path / "runs" / "seed=1").mkdir(parents=True)
+    (tmp_path / "runs" / "seed=1" / "scores.json").write_text('{"accuracy": 0.5, "f1": NaN}')
+    summary = '{"metric": "accuracy", "best": "runs/seed=1", "groups": []}'
+    (tmp_path / "scores.json").write_text(summary)
+    card = model_card(helpers.classifier(), "reviews", run=tmp_path)
+    assert "| accuracy | 0.5 |" in card and "| f1 | not defined |" in card

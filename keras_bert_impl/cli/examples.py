@@ -23,6 +23,18 @@ their labels (default: -1, the last), or upos (the default), xpos, feats or depr
 file."""
 
 
+# The options that describe the examples of each task, beside those of where they are.
+_COLUMNS = {"text", "pair", "label", "id", "delimiter"}
+_OPTIONS = {
+    None: _COLUMNS | {"labels", "label_separator", "regression"},
+    "similarity": _COLUMNS | {"negative"},
+    "tagging": {"text", "label", "labels", "word_prefix"},
+    "squad": set(),
+    "choice": set(),
+}
+_OF_TFDS = {"text", "pair", "label"}
+
+
 def add_examples(
     parser: argparse.ArgumentParser,
     is_training: bool,
@@ -132,11 +144,34 @@ def _add_data_sets(group):
 
 
 def check_examples(arguments: argparse.Namespace) -> None:
-    """Checks the combination of the arguments of `add_examples`.
+    """Checks the arguments of `add_examples` as they were given.
 
     Raises:
-        InputError: arguments are inconsistent.
+        InputError: arguments are inconsistent, or one has no meaning for the task.
     """
+    _check_combination(arguments)
+    given = {name: getattr(arguments, name) for name in ("text", "pair", "negative", "label")}
+    columns = [column for column in given.values() if column is not None]
+    if len(set(columns)) < len(columns):
+        names = ", ".join(f"--{name} {column}" for name, column in given.items() if column)
+        raise InputError(f"a column can be named once. Received: {names}")
+    task, is_training = arguments.task, "train" in vars(arguments)
+    if task in MULTILINGUAL:
+        known, source = {"language"}, f"--task {task}"
+    elif arguments.data:
+        known, source = set(), "--data"
+    elif task in _OPTIONS and (task or is_training):
+        known, source = _OPTIONS[task], f"--task {task}" if task else "tables"
+    else:
+        return  # the task is that of the model, or a task from outside
+    if arguments.tfds:
+        known, source = known & _OF_TFDS, "--tfds"
+    for name in sorted(set().union(*_OPTIONS.values(), {"language"}) - known):
+        if getattr(arguments, name) != getattr(ExampleSource, name):
+            raise InputError(f"--{name.replace('_', '-')} has no meaning with {source}.")
+
+
+def _check_combination(arguments):
     if arguments.negative and arguments.task != "similarity":
         raise InputError("--negative needs --task similarity.")
     if arguments.labels and (arguments.tfds or arguments.task not in (None, "tagging")):
@@ -173,7 +208,7 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     """
     from keras_bert_impl.tasks.data.glue import TASKS
 
-    check_examples(arguments)
+    _check_combination(arguments)
     source = _source(arguments)
     if arguments.task in (*TASKS, *MULTILINGUAL):
         return source.published(arguments.task, split)
@@ -210,7 +245,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     share = arguments.dev_split
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
-    check_examples(arguments)
+    _check_combination(arguments)
     from keras_bert_impl.tasks.data.splits import hold_out
 
     train, dev = hold_out(read_examples(_with_dev(arguments), "train"), share, seed)

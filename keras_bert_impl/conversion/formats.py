@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
+    GENERATOR,
     ModelSource,
     Tensors,
     all_tensors,
@@ -26,6 +27,7 @@ from keras_bert_impl.interop.sentence_transformers import (
     read_sentence_settings,
 )
 from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
+from keras_bert_impl.interop.tuned import TUNED_FILES
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.models.weights import check_tied
@@ -34,7 +36,7 @@ from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub, write_notes
 
 # Files of a model that are not written with every model.
-_KEPT = ("adapter_config.json", "model.safetensors.index.json")
+_KEPT = ("model.safetensors.index.json", *TUNED_FILES)
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
 
@@ -82,6 +84,7 @@ def convert(
         described |= {k: v for k, v in huggingface_config(config).items() if k != "architectures"}
     tensors = read_tensors(model, config)
     tokenizer = read_tokenizer(model)
+    warn_of_generator(model)
     if tokenizer is None:
         _log.warning("%s: there is no tokenizer to convert", model.path)
     check_target(target, model)
@@ -115,6 +118,12 @@ def check_target(target: str | Path, model: ModelSource) -> None:
             f"{target} already has {listed(found)}, which would describe another model than the "
             "new files; give a new folder."
         )
+
+
+def warn_of_generator(model: ModelSource) -> None:
+    """Warns that the generator of an ELECTRA, which has its own directory, is left out."""
+    if (model.path / GENERATOR).is_dir():
+        _log.warning("%s: not converted: the generator, see --generator", model.path)
 
 
 def read_tokenizer(model: ModelSource) -> Tokenizer | None:

@@ -11,6 +11,7 @@ from keras_bert_impl.conversion.formats import (
     check_target,
     read_tensors,
     read_tokenizer,
+    warn_of_generator,
     write_model,
 )
 from keras_bert_impl.interop import huggingface_config, open_model, read_encoder_config
@@ -51,11 +52,15 @@ def student_of(
     smaller = dataclasses.replace(config, num_layers=len(chosen))
     ours, theirs = huggingface_config(smaller), huggingface_config(config)
     described = theirs | model.config | {k: v for k, v in ours.items() if theirs[k] != v}
+    if "layer_types" in described:
+        described["layer_types"] = [described["layer_types"][layer] for layer in chosen]
     tensors, tokenizer = read_tensors(model, config, chosen), read_tokenizer(model)
     check_target(directory, model)
+    warn_of_generator(model)
     with replace_directory(directory) as temporary:
         write_model(temporary, described, tensors, tokenizer, smaller)
         copy_sentence_settings(model, temporary, smaller)
+        read_encoder_config(open_model(temporary))
     return chosen
 
 

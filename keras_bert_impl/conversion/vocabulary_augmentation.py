@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert_impl.conversion.formats import check_target, read_tensors, write_model
 from keras_bert_impl.interop import (
+    GENERATOR,
     all_tensors,
     huggingface_config,
     open_model,
@@ -107,7 +108,7 @@ def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) ->
 def _open(source):
     """Opens a model and its tokenizer; raises an error if the vocabulary cannot be extended."""
     model = open_model(source)
-    if (model.path / "generator").is_dir():
+    if (model.path / GENERATOR).is_dir():
         raise InputError(f"{source} has a generator, whose vocabulary cannot be extended.")
     return model, Tokenizer.from_pretrained(model.path)
 

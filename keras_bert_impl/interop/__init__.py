@@ -23,6 +23,11 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.keras_hub.models import to_keras_hub
 from keras_bert_impl.interop.keras_hub.writing import write_keras_hub_preset
-from keras_bert_impl.interop.opening import fingerprint, open_keras_hub_model, open_model
+from keras_bert_impl.interop.opening import (
+    GENERATOR,
+    fingerprint,
+    open_keras_hub_model,
+    open_model,
+)
 from keras_bert_impl.interop.source import ModelSource, Tensors
-from keras_bert_impl.interop.tuned import OWN_SETTINGS, write_tuned
+from keras_bert_impl.interop.tuned import OWN_SETTINGS, replace_model_directory, write_tuned

@@ -19,6 +19,8 @@ from keras_bert_impl.interop.tuned import base_of, is_tuned, open_tuned
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, read_json
 
+GENERATOR = "generator"  # folder beside the discriminator of an ELECTRA
+
 
 def open_model(
     name_or_path: str | os.PathLike, generator: bool = False, base: str | os.PathLike | None = None
@@ -30,8 +32,8 @@ def open_model(
             or `sentence-transformers` layout, with a Google checkpoint, a TF Hub SavedModel, a
             KerasHub preset, or fine-tuned weights written by `save_tuned` or `peft`. For a
             checkpoint also its prefix (`.../bert_model.ckpt`).
-        generator: Whether to open the generator instead of the discriminator of a Google ELECTRA
-            checkpoint, which holds both.
+        generator: Whether to open the generator instead of the discriminator of an ELECTRA that was
+            pre-trained here, or of a Google checkpoint, which holds both.
         base: Base model of fine-tuned weights. Default: the one named in their directory.
 
     Raises:
@@ -41,6 +43,10 @@ def open_model(
         path = Path(name_or_path)
         return ModelSource(path.parent, *open_google_checkpoint(path, generator))
     path = local_directory(name_or_path)
+    if generator and not is_google_checkpoint(path):
+        if not (path / GENERATOR).is_dir():
+            raise InputError(f"{path} has no generator.")
+        return open_model(path / GENERATOR)
     if is_tuned(path):
         return _open_tuned(path, base)
     if base is not None:

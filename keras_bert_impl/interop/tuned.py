@@ -6,10 +6,11 @@ follows the layout of `peft`, with `adapter_config.json`. Directories written by
 no `config.json` and, from older versions, an `adapter_model.bin`.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ from keras_bert_impl.interop.source import ModelSource, Tensors
 from keras_bert_impl.interop.tensor_files import SafetensorsFile
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.document import Document
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.reading import file_within, read_json
 
 OWN_SETTINGS = "keras_bert_impl"  # config.json key that other libraries ignore
@@ -37,6 +39,7 @@ _KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
     _TENSORS: SafetensorsFile,
     "adapter_model.bin": TorchFile,  # of older peft
 }
+TUNED_FILES = (*_KINDS, _PEFT)
 
 
 class TunedSource(ModelSource):
@@ -87,6 +90,24 @@ class TunedSource(ModelSource):
 def is_tuned(directory: Path) -> bool:
     """Returns whether a directory holds fine-tuned weights rather than a whole model."""
     return any(file_within(directory, name).exists() for name in _KINDS)
+
+
+@contextlib.contextmanager
+def replace_model_directory(directory: str | Path) -> Iterator[Path]:
+    """Same as `replace_directory`, to write a whole model.
+
+    Raises:
+        InputError: the directory holds fine-tuned weights, which would be added to the model when
+            it is loaded.
+    """
+    found = [name for name in TUNED_FILES if (Path(directory) / name).exists()]
+    if found:
+        raise InputError(
+            f"{directory} holds {listed(found)}, fine-tuned weights that would be added to the whole "
+            "model when it is loaded; give another directory."
+        )
+    with replace_directory(directory) as temporary:
+        yield temporary
 
 
 def base_of(directory: Path) -> str:

@@ -47,6 +47,9 @@ class MergeGroups(keras.layers.Layer):
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((None, *inputs.shape[2:]), dtype=inputs.dtype)
 
+    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+        return super().get_config()
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class SplitGroups(keras.layers.Layer):
@@ -67,6 +70,9 @@ class SplitGroups(keras.layers.Layer):
     def compute_output_spec(self, rows: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor((*padding_mask.shape[:2], rows.shape[-1]), self.compute_dtype)
 
+    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+        return super().get_config()
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ChoiceLogits(keras.layers.Layer):
@@ -86,3 +92,6 @@ class ChoiceLogits(keras.layers.Layer):
 
     def compute_output_spec(self, logits: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(padding_mask.shape[:2], dtype="float32")
+
+    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+        return super().get_config()

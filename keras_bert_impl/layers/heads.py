@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.activations import ACTIVATIONS, HEAD_ACTIVATIONS
 from keras_bert_impl.layers.dense import Dense
 from keras_bert_impl.layers.dropout import Dropout
@@ -37,6 +38,9 @@ class GatherPositions(keras.layers.Layer):
 
     def compute_output_shape(self, sequence_shape: tuple, positions_shape: tuple) -> tuple:
         return (*positions_shape, sequence_shape[-1])
+
+    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+        return super().get_config()
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -115,6 +119,12 @@ class MaskedLMHead(keras.layers.Layer):
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         shape = (*inputs.shape[:-1], self.embeddings.vocabulary_size)
         return keras.KerasTensor(shape, dtype="float32")
+
+    def get_config(self) -> dict:
+        raise InputError(
+            "a masked LM head shares the token table of its encoder, so that neither clone_model nor "
+            "a file of the layer alone can copy it: write copy.deepcopy(model)."
+        )
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

@@ -17,11 +17,11 @@ from keras_bert_impl.interop import (
     open_keras_hub_model,
     open_model,
     read_encoder_config,
+    replace_model_directory,
     to_keras_hub,
     write_model_directory,
 )
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.models import inputs
 from keras_bert_impl.models.encoder_layers import apply_layers, create_layers
@@ -157,13 +157,18 @@ class Encoder(keras.Model):
 
     @classmethod
     def from_pretrained(
-        cls, name_or_path: str | Path, dtype: DType = None, **overrides
+        cls,
+        name_or_path: str | Path,
+        dtype: DType = None,
+        base: str | Path | None = None,
+        **overrides,
     ) -> "Encoder":
         """Loads an encoder with published or saved weights.
 
         Args:
             name_or_path: a directory or a model name; see `interop.open_model`.
             dtype: Keras dtype policy.
+            base: see `TaskModel.from_pretrained`.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
@@ -174,7 +179,7 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
             >>> encoder = Encoder.from_pretrained("hf://google-bert/bert-base-uncased")
         """
-        return cls._from_source(open_model(name_or_path), dtype, overrides)
+        return cls._from_source(open_model(name_or_path, base=base), dtype, overrides)
 
     @classmethod
     def from_preset(cls, preset: str | Path, **kwargs) -> "Encoder":
@@ -223,7 +228,7 @@ class Encoder(keras.Model):
         Files with the same names are replaced.
         """
         config, tensors = self.without_adapter()
-        with replace_directory(directory) as temporary:
+        with replace_model_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config), tensors)
             write_card(self, temporary, directory)
 
@@ -307,6 +312,7 @@ class Encoder(keras.Model):
         return encoder
 
 
+@keras.saving.register_keras_serializable("keras_bert_impl")
 class _DetailedEncoder(keras.Model):
     """Runs an encoder's layers and returns their intermediate outputs.
 
@@ -333,6 +339,13 @@ class _DetailedEncoder(keras.Model):
         outputs, states, scores = apply_layers(self.encoder, features, with_scores=kind)
         details = {name: tuple(scores) for name in self.names} | {"hidden_states": tuple(states)}
         return outputs | {name: details[name] for name in self.names}
+
+    def get_config(self) -> dict:
+        return {"encoder": keras.saving.serialize_keras_object(self.encoder), "names": self.names}
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> "_DetailedEncoder":
+        return cls(keras.saving.deserialize_keras_object(config["encoder"]), tuple(config["names"]))
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None

@@ -84,7 +84,8 @@ def check_sees_all(config: EncoderConfig) -> None:
     if config.causal and config.pooled_by != "last":
         raise InputError(
             "the head classifies the first token, which attends to no other token in a causal "
-            'encoder. Use an encoder with pooled_by="last".'
+            "encoder. Use an encoder with causal=False, or a causal ModernBERT, whose head classifies "
+            "the last token."
         )
 
 

@@ -107,7 +107,14 @@ def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
         )
 
 
+def check_not_ragged(name: str, value: Any) -> None:
+    """Raises an `InputError` for a ragged tensor, such as the result of `Tokenizer.tokenize`."""
+    if hasattr(value, "row_splits"):
+        raise InputError(f"{name}: rows differ in length; pad them, as tokenizer(texts) does.")
+
+
 def _check_ids(name, value):
+    check_not_ragged(name, value)
     if not hasattr(value, "shape"):
         value = np.asarray(value)
     if len(value.shape) != 2:

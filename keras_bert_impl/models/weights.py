@@ -36,6 +36,10 @@ def values_deferred() -> Iterator[None]:
         forget_variables_without_values()
 
 
+class MissingTensorError(InputError):
+    """A model directory lacks a tensor that the model needs."""
+
+
 def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
     """Assigns the tensors of a model directory to a built model's variables.
 
@@ -43,7 +47,8 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
         Paths of variables that keep their newly initialized values.
 
     Raises:
-        InputError: a tensor is missing or has the wrong shape. The message names it.
+        MissingTensorError: a tensor that is not optional is missing. The message names it.
+        InputError: a tensor has the wrong shape. The message names it.
     """
     variables = _by_path(model)
     for name in names:
@@ -95,7 +100,7 @@ def check_tied(directory: ModelSource, copies: dict[str, str]) -> None:
 def _check_shape(directory, name, shape):
     received = directory.shape(name.tensor)
     if received is None and not name.optional:
-        raise InputError(f"{directory.path}: tensor {name.tensor} is missing.")
+        raise MissingTensorError(f"{directory.path}: tensor {name.tensor} is missing.")
     expected = shape[::-1] if name.transpose else shape
     expected = (name.num_parts * expected[0], *expected[1:])
     if received not in (None, expected):

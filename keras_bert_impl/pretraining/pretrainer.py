@@ -18,12 +18,13 @@ from keras_bert_impl.interop import (
     huggingface_config,
     open_model,
     read_encoder_config,
+    replace_model_directory,
     tensor_prefix,
     tied_tensors,
     write_model_directory,
 )
+from keras_bert_impl.interop.layouts import layout_of
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.layers.fused.logits import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, no_hdf5, set_frozen
@@ -251,12 +252,18 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
-        objectives = [
-            one.of_directory(source.path, **overrides) for one in as_objectives(objectives)
-        ]
+        trained = [one.of_directory(source.path, **overrides) for one in as_objectives(objectives)]
+        changed = dataclasses.replace(config, **overrides)
+        if layout_of(changed) is not layout_of(config):
+            raise InputError(
+                f"{source.path}: a {config.architecture} with causal={changed.causal} has other "
+                "tensors; begin with its config.json instead of its weights."
+            )
+        if not any(one.uses_pooler for one in trained) and not _has_pooler(source, config):
+            changed = dataclasses.replace(changed, use_pooler=False)  # it would be saved untrained
         with values_deferred():
-            encoder = Encoder(dataclasses.replace(config, **overrides), dtype)
-            pretrainer = cls(encoder, objectives)
+            encoder = Encoder(changed, dtype)
+            pretrainer = cls(encoder, trained)
         check_tied(source, tied_tensors(config))
         for objective in pretrainer.objectives:
             objective.load(pretrainer, source.path)
@@ -275,7 +282,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         head = "pretraining" if len(heads) > 1 else next(iter(heads), None)
         tensors = tensors_of(self, encoder_tensors(config), prefix=tensor_prefix(config))
         tensors |= tensors_of(self, self._head_tensors())
-        with replace_directory(directory) as temporary:
+        with replace_model_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config, head), tensors)
             for objective in self.objectives:
                 objective.save(self, temporary)
@@ -286,6 +293,11 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def _head_tensors(self):
         config = self.encoder.config
         return [name for objective in self.objectives for name in objective.tensors(config)]
+
+
+def _has_pooler(source, config):
+    names = [name for name in encoder_tensors(config) if name.variable.startswith("pooler/")]
+    return any(source.shape(name.tensor) is not None for name in names)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

@@ -1,11 +1,12 @@
 """What a finished run writes about itself."""
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.cards import write_card
-from keras_bert_impl.reports.run_report import write_report
+from keras_bert_impl.reports.run_report import FILE, write_report
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,9 +26,21 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
         describe_run("run", classifier)
     """
     run = Path(run_directory)
-    try:
-        if model is not None:
+    if model is not None:
+        with _only_warning(run, "card"):
             write_card(model, run / "model", run / "model", run=run)
+    with _only_warning(run, "report"):
         write_report(run, examples=examples)
+
+
+def is_described(run_directory: str | Path) -> bool:
+    """Returns whether a run has its report, which it lacks if the process was killed before."""
+    return (Path(run_directory) / FILE).is_file()
+
+
+@contextlib.contextmanager
+def _only_warning(run, what):
+    try:
+        yield
     except Exception as error:  # of any kind: a page is not worth a run
-        _LOG.warning("%s has no complete report: %s: %s", run, type(error).__name__, error)
+        _LOG.warning("%s has no complete %s: %s: %s", run, what, type(error).__name__, error)

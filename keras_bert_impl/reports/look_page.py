@@ -129,8 +129,8 @@ def _saliency(model, text):
     cut = " The text is longer than a row of the model: its end is not seen." * found.is_cut
     first = page.paragraph(
         f"Target: {found.target}, log-odds or value {found.output:.3f}, and {found.baseline:.3f} if "
-        "every word is masked. Blue and solid speaks for the target, orange and dashed against "
-        f"it.{cut}"
+        "every word is masked. Words marked solid blue speak for the target, words marked dashed "
+        f"orange against it.{cut}"
     )
     return Section("Attribution", first + html)
 

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable
 
 from keras_bert_impl.io.errors import InputError, listed
@@ -13,6 +14,15 @@ _PACKAGES = {
     "litert": ("ai_edge_litert",),
     "openvino": ("openvino", "onnx", "nncf"),
 }
+
+
+def settings_of(file_format: str) -> set[str]:
+    """Returns the names of the settings of an export; for argument and errors see `exporter`."""
+    from keras_bert_impl.serving.network.export import export_network
+
+    functions = exporter(file_format), export_network
+    names = {name for each in functions for name in inspect.signature(each).parameters}
+    return names - {"model", "directory", "file_format", "how"}
 
 
 def exporter(file_format: str) -> Callable:

@@ -33,6 +33,8 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
         raise InputError(
             f"{path} already has {listed(taken)}, which no export has written; give a new folder."
         )
+    if names & _MODELS:
+        raise InputError(f"{path} is a model's directory; give a new folder for its exports.")
 
 
 def save_tokenizer(tokenizer: Tokenizer, model: Any, directory: Path) -> None:

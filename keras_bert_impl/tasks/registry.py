@@ -11,6 +11,11 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
 
+
+class NotFineTunedError(InputError):
+    """A model directory has no model of a task."""
+
+
 _registered: list[type[Task]] = []
 
 
@@ -136,7 +141,7 @@ def model_class_of(directory: str | Path, base: str | Path | None = None) -> typ
         directory, base: see `open_model`.
 
     Raises:
-        InputError: `config.json` names no known class.
+        NotFineTunedError: `config.json` names no known class.
     """
     source = open_model(directory, base=base)
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
@@ -149,7 +154,7 @@ def model_class_of(directory: str | Path, base: str | Path | None = None) -> typ
             return found
     found = source.config.list_of("architectures", str, [])
     known = [end for task in all_tasks() for end in task.architectures]
-    raise InputError(
+    raise NotFineTunedError(
         f"{directory} is not a fine-tuned model: none of the architectures in its config.json "
         f"ends in {', '.join(known)}. Received: {listed(found)}"
     )

@@ -32,7 +32,8 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
             its weights are saved.
 
     Raises:
-        InputError: frozen weights differ from those of the base.
+        InputError: frozen weights differ from those of the base, or the directory is that of the
+            base.
 
     Example:
         adapter = Adapter("lora", size=8)
@@ -42,6 +43,8 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
         TextClassifier.from_pretrained("tuned")
     """
     source = open_model(base)
+    if Path(directory).is_dir() and Path(directory).samefile(source.path):
+        raise InputError(f"{directory} holds the base model; give another directory.")
     read_encoder_config(source)
     encoder = model.encoder
     trainable = {weight.path for weight in encoder.trainable_weights}

@@ -25,7 +25,7 @@ def complete(*words, folder="/"):
     command = ["bash", "-c", program, "bash", "keras-bert", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    return done.stdout.split()
+    return [line for line in done.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,8 @@ def test_bash_completes(words, expected):
 def test_bash_completes_files_and_folders(tmp_path):
     (tmp_path / "corpus.txt").touch()
     (tmp_path / "corpora").mkdir()
+    (tmp_path / "my texts").mkdir()
+    assert complete("serve", "my", folder=tmp_path) == ["my texts"]
     assert complete("finetune", "--train", "corpu", folder=tmp_path) == ["corpus.txt"]
     assert sorted(complete("finetune", "--train", "corp", folder=tmp_path)) == [
         "corpora", "corpus.txt",

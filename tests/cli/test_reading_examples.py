@@ -4,7 +4,12 @@ import argparse
 
 import pytest
 
-from keras_bert_impl.cli.examples import add_examples, read_examples, read_train_and_dev
+from keras_bert_impl.cli.examples import (
+    add_examples,
+    check_examples,
+    read_examples,
+    read_train_and_dev,
+)
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
 from keras_bert_impl.tasks.language_modelling.augmentation import write_examples
@@ -120,3 +125,30 @@ def test_the_delimiter_of_a_table(tmp_path):
     assert read(*files, "--delimiter", "^").labels == ["a"]
     with pytest.raises(InputError, match="or pass a delimiter"):
         read(*files)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--task squad --delimiter ;", "--delimiter has no meaning with --task squad"),
+        ("--task tagging --pair b", "--pair has no meaning with --task tagging"),
+        ("--word-prefix en:", "--word-prefix has no meaning with tables"),
+        ("--language de", "--language has no meaning with tables"),
+        ("--task mrpc --data . --text a", "--text has no meaning with --data"),
+        ("--tfds a/b --regression", "--regression has no meaning with --tfds"),
+        ("--task similarity --label-separator |", "--label-separator has no meaning with"),
+        ("--text t --label t", "a column can be named once. Received: --text t, --label t"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(given, message):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+    with pytest.raises(InputError, match=message):
+        check_examples(parser.parse_args(given.split()))
+
+
+@pytest.mark.parametrize("given", ["--task xnli --data . --language de", "--text a --id b"])
+def test_options_with_a_meaning_are_taken(given):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+    check_examples(parser.parse_args(given.split()))

@@ -22,6 +22,7 @@ from tests.interop.google_models import unpacked
 from tests.interop.parity import random_original
 from tests.interop.test_architectures import CASES, original
 from tests.tasks import helpers
+from tests.tasks.helpers import encoder
 
 WORDS = [f"word{number}" for number in range(48)]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -239,3 +240,17 @@ def test_a_cross_encoder_is_a_classifier(tmp_path, caplog):
     for folder in ("cross", "ours"):
         received = TextClassifier.from_pretrained(tmp_path / folder).predict(pairs, verbose=0)
         np.testing.assert_allclose(received[:, 0], expected, atol=1e-5)
+
+
+def test_the_generator_of_an_electra(tmp_path, caplog):
+    encoders = [encoder(architecture="electra", hidden_dim=n, use_pooler=False) for n in (16, 8)]
+    encoders[0].save_pretrained(tmp_path / "both")
+    encoders[1].save_pretrained(tmp_path / "both" / "generator")
+    for generator, made in ((False, encoders[0]), (True, encoders[1])):
+        caplog.clear()
+        out = tmp_path / f"converted-{generator}"
+        convert(tmp_path / "both", out, generator=generator)
+        assert Encoder.from_pretrained(out).config == made.config
+        assert any("the generator, see --generator" in m for m in caplog.messages) != generator
+    with pytest.raises(InputError, match="has no generator"):
+        convert(tmp_path / "both" / "generator", tmp_path / "other", generator=True)

@@ -87,3 +87,17 @@ def test_rejects_shared_layers(tmp_path):
     encoder(num_layers=4, **shared).save_pretrained(tmp_path / "teacher")
     with pytest.raises(InputError, match="share weights"):
         student_of(tmp_path / "teacher", tmp_path / "student", 2)
+
+
+def test_layer_types_are_those_of_the_layers(tmp_path):
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
+    kinds = {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3}
+    vocabulary = tokenizer().vocabulary_size
+    config = transformers.ModernBertConfig(
+        vocab_size=vocabulary, pad_token_id=0, max_position_embeddings=32, **sizes, **kinds
+    )
+    transformers.ModernBertModel(config).save_pretrained(tmp_path / "teacher")
+    assert student_of(tmp_path / "teacher", tmp_path / "student", 2) == [0, 2]
+    assert Encoder.from_pretrained(tmp_path / "student").config.num_layers == 2
+    theirs = transformers.AutoModel.from_pretrained(tmp_path / "student")
+    assert len(theirs.config.layer_types) == 2

@@ -5,11 +5,14 @@ import json
 import types
 
 import pytest
+import transformers
 
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.interop.huggingface import encoder_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import building
+from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from tests.tasks.helpers import encoder
 
 
 @pytest.mark.parametrize("model", ["roberta-base", "bert-base-uncased"])
@@ -32,3 +35,31 @@ def test_recipe_model_is_found_from_any_folder_after_local_files(tmp_path, monke
     assert building._shape("budget_24h.json", tokenizer, {}).num_layers == 3
     with pytest.raises(InputError, match="cannot read other.json"):
         building._shape("other.json", tokenizer, {})
+
+
+@pytest.mark.parametrize("has_pooler", [False, True])
+def test_a_pooler_is_saved_only_if_it_was_trained(tmp_path, has_pooler):
+    encoder(use_pooler=has_pooler).save_pretrained(tmp_path / "begun")
+    config = json.loads((tmp_path / "begun" / "config.json").read_text())
+    config.get("keras_bert_impl", {}).pop("use_pooler", None)  # as files of `transformers` are
+    (tmp_path / "begun" / "config.json").write_text(json.dumps(config))
+    pretrainer = Pretrainer.from_pretrained(tmp_path / "begun", ["masked_lm"])
+    assert pretrainer.encoder.config.use_pooler is has_pooler
+    both = Pretrainer.from_pretrained(tmp_path / "begun", ["masked_lm", "next_sentence"])
+    assert both.encoder.config.use_pooler
+
+
+def test_a_model_that_becomes_causal_keeps_its_tensors(tmp_path):
+    config = transformers.ModernBertConfig(
+        vocab_size=20,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=32,
+        pad_token_id=0,
+        layer_types=["full_attention"],
+    )
+    transformers.ModernBertModel(config).save_pretrained(tmp_path / "modern")
+    with pytest.raises(InputError, match="begin with its config.json instead"):
+        Pretrainer.from_pretrained(tmp_path / "modern", ["left_to_right"], causal=True)

@@ -112,3 +112,24 @@ def test_hints_for_folders_that_hold_something_else(tmp_path):
     for folder, hint in (("run", "is a run: give .*model"), ("models/reviews", "is an export")):
         with pytest.raises(InputError, match=hint):
             open_model(tmp_path / folder)
+
+
+def test_a_models_directory_takes_no_saved_model(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match="is a model's directory; give a new folder"):
+        check_target(tmp_path, SAVED_MODEL_ENTRIES)
+
+
+@pytest.mark.parametrize(
+    ("format", "settings"),
+    [
+        ("onnx", {"nope": 1}),
+        ("litert", {"fused": False}),
+        ("tf_saved_model", {"precision": "fp16"}),
+    ],
+)
+def test_rejects_settings_of_other_formats(tmp_path, format, settings):
+    with pytest.raises(
+        InputError, match=f"format='{format}' has no settings '{list(settings)[0]}'"
+    ):
+        helpers.classifier().export(tmp_path / "served", format=format, **settings)

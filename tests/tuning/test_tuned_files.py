@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.cli.main import main
 from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
@@ -218,3 +219,28 @@ def test_replicas_reach_the_same_weights(base):
         np.testing.assert_allclose(results[1][path], results[0][path], atol=1e-5, err_msg=path)
         if path.endswith("lora/b"):
             assert np.abs(results[0][path]).max() > 1e-3
+
+
+def test_a_whole_model_is_not_written_beside_tuned_weights(base, lora, tmp_path):
+    model, _ = lora
+    save_tuned(model, tmp_path / "tuned", base)
+    whole = classifier(base)
+    for write in (model.save_pretrained, whole.save_pretrained, whole.encoder.save_pretrained):
+        with pytest.raises(InputError, match="fine-tuned weights that would be added"):
+            write(tmp_path / "tuned")
+    command = ["merge", "--model", str(tmp_path / "tuned"), "--out"]
+    assert main([*command, str(tmp_path / "tuned")]) == 2
+    loaded = TextClassifier.from_pretrained(tmp_path / "tuned")
+    np.testing.assert_array_equal(loaded(FEATURES), model(FEATURES))
+
+
+def test_the_base_is_not_replaced(base, lora, tmp_path, capsys):
+    model, _ = lora
+    shutil.copytree(base, tmp_path / "base")
+    with pytest.raises(InputError, match="holds the base model"):
+        save_tuned(model, tmp_path / "base", tmp_path / "base")
+    save_tuned(model, tmp_path / "tuned", tmp_path / "base")
+    command = ["merge", "--model", str(tmp_path / "tuned"), "--out", str(tmp_path / "base")]
+    assert main(command) == 2
+    assert "holds the base model" in capsys.readouterr().err
+    TextClassifier.from_pretrained(tmp_path / "tuned")

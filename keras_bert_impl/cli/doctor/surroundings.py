@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from keras_bert_impl.cli.doctor.findings import Problem, Section
+from keras_bert_impl.io.errors import InputError
 
 _LITTLE = 5 << 30  # bytes free: a large model and its run
 _VARIABLES = (
@@ -51,8 +52,14 @@ def check_variables() -> Section:
     section.facts |= {name: "set" for name in _SECRETS if name in os.environ}
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if backend not in ("tensorflow", "jax"):
-        what = f"KERAS_BACKEND is {backend}; commands need tensorflow, or jax for pre-training."
+        what = f"KERAS_BACKEND is {backend}; this package needs tensorflow or jax."
         section.problems.append(Problem(what, "unset KERAS_BACKEND"))
+    try:
+        from keras_bert_impl.training.workers import read_cluster
+
+        read_cluster()
+    except InputError as error:
+        section.problems.append(Problem(str(error), "unset TF_CONFIG"))
     if os.environ.get("TF_USE_LEGACY_KERAS", "0").lower() in ("1", "true"):
         what = "TF_USE_LEGACY_KERAS makes TensorFlow use Keras 2; this package needs Keras 3."
         section.problems.append(Problem(what, "unset TF_USE_LEGACY_KERAS"))

@@ -106,7 +106,7 @@ def check(arguments: Namespace) -> None:
         raise InputError("give --out to export, or --check DIR to check what was exported.")
     if arguments.ids_only and arguments.check:
         raise InputError("--check sends strings, which --ids-only does not export.")
-    for name in ("xla", "whole_batches"):
+    for name in ("xla", "whole_batches", "dev", "task", "max_drop"):
         if getattr(arguments, name) and not arguments.out:
             option = name.replace("_", "-")
             raise InputError(f"--{option} needs --out, the SavedModel to write.")

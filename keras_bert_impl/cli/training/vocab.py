@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import add_documents, positive_int, say
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.progress import Progress
 
@@ -20,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
     )
     group.add_argument(
-        "--size", type=positive_int, default=30522, metavar="N", help="size of the vocabulary"
+        "--size", type=positive_int, metavar="N", help="size of the vocabulary; default: 30522"
     )
     group.add_argument("--cased", action="store_true", help="keep upper case and accents")
     group.add_argument(
@@ -40,10 +41,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--add",
         type=positive_int,
-        default=1000,
         metavar="N",
-        help="largest number of tokens that --extend adds",
+        help="largest number of tokens that --extend adds; default: 1000",
     )
+
+
+def check(arguments: Namespace) -> None:
+    """Refuses the options of the other way."""
+    others = ("size", "cased") if arguments.extend else ("add",)
+    for name in others:
+        if getattr(arguments, name):
+            way = "with --extend" if arguments.extend else "without --extend"
+            raise InputError(f"--{name} has no meaning {way}.")
 
 
 def run(arguments: Namespace) -> None:
@@ -58,7 +67,7 @@ def run(arguments: Namespace) -> None:
     with replace_directory(arguments.out) as temporary:  # rejects an unusable path before the work
         vocabulary = learn_wordpiece_vocabulary(
             _texts(documents),
-            vocabulary_size=arguments.size,
+            vocabulary_size=arguments.size or 30522,
             lowercase=not arguments.cased,
             min_frequency=arguments.min_frequency or 2,
         )
@@ -73,7 +82,7 @@ def _extend(arguments, documents):
         arguments.extend,
         arguments.out,
         _texts(documents),
-        arguments.add,
+        arguments.add or 1000,
         arguments.min_frequency or 5,
     )
     some = ", ".join(tokens[:10])

@@ -42,8 +42,9 @@ def run(arguments: Namespace) -> None:
 def _load(name):
     """Loads a task model, else a masked language model, else an encoder."""
     from keras_bert_impl.io.errors import InputError
+    from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.tasks import MaskedLM, TextEmbedder
-    from keras_bert_impl.tasks.registry import model_class_of
+    from keras_bert_impl.tasks.registry import NotFineTunedError, model_class_of
     from keras_bert_impl.tasks.runs.run import load_tuned, model_directory
 
     directory = model_directory(name)
@@ -51,12 +52,11 @@ def _load(name):
         raise InputError(f"{name} is a file: name a run, a model directory or a published model.")
     try:
         model_class_of(directory)
-    except InputError as error:
-        if "is not a fine-tuned model" not in str(error):
-            raise
+    except NotFineTunedError:
+        pass
     else:
         return load_tuned(name)
     try:
         return MaskedLM.from_pretrained(directory)
-    except InputError:  # no masked language modeling head
+    except MissingTensorError:  # no masked language modeling head
         return TextEmbedder.from_pretrained(directory)

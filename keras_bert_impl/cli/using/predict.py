@@ -56,6 +56,10 @@ def check(arguments: Namespace) -> None:
     if arguments.out == STANDARD_INPUT:
         arguments.out = None
     if arguments.out:
+        if arguments.json:
+            raise InputError(
+                "--json prints; --out writes JSON to a file whose name ends in .jsonl."
+            )
         check_output(arguments.out)
 
 

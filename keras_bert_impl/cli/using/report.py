@@ -55,6 +55,9 @@ def run(arguments: Namespace) -> None:
     run, *others = arguments.run
     is_set = len(runs_of(run)) > 1
     if others or is_set:
+        for name in ("dtype", "base"):
+            if getattr(arguments, name):
+                raise InputError(f"--{name} is for the page of one run, not of several.")
         examples = read_examples(arguments, "dev") if has_data(arguments) else None
         out = arguments.out or Path("" if others else run) / "comparison.html"
         path = write_comparison(arguments.run, out, examples, arguments.pictures)

@@ -33,13 +33,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> None:
     """Prints the cosine, location and beginning of each text, best first."""
-    from keras_bert_impl.tasks.embedding.search import read_places, read_vectors, search
+    from keras_bert_impl.tasks.embedding.search import (
+        check_vectors,
+        read_places,
+        read_vectors,
+        search,
+    )
     from keras_bert_impl.tasks.runs.run import load_embedder
 
     vectors = read_vectors(arguments.vectors)
     embedder = load_embedder(arguments.model)
     rows, scores = search(embedder, arguments.query, vectors, arguments.top)
     places = read_places(arguments.vectors, rows.ravel(), len(vectors))
+    check_vectors(embedder, vectors, places)
     answers = [
         {
             "query": query,

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from urllib.parse import quote
 
 from keras_bert_impl.cli.common import import_tensorflow_quietly, positive_int, say
 from keras_bert_impl.cli.kinds import SAVED_MODEL
@@ -130,7 +131,7 @@ def _serve(arguments, folder, listener):
     if arguments.grpc_port is not None:
         grpc_port = server.start_grpc(f"{host}:{arguments.grpc_port}")
         print(f"serving gRPC on {host}:{grpc_port}")
-    print(f"serving http://{host}:{port}/v1/models/{folder.name}", flush=True)
+    print(f"serving http://{host}:{port}/v1/models/{quote(folder.name)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn handles them, and passes them on
     if not server.run(listener):

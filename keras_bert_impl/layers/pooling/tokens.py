@@ -181,3 +181,6 @@ class ScalarMix(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape: tuple) -> tuple:
         return (*inputs_shape[:-2], inputs_shape[-1])
+
+    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+        return super().get_config()

@@ -19,6 +19,7 @@ from keras_bert_impl.io.files import (
     replace_directory,
     temporary_directory,
 )
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.corpus.finished_blocks import RESUME, Interrupted
 from keras_bert_impl.pretraining.examples import draws, records
 from keras_bert_impl.tokenizers import Tokenizer
@@ -108,7 +109,7 @@ def _check_replaceable(directory, settings, fingerprint):
     recover(directory)
     own = f".{directory.name}."  # files of interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
-        if not (directory / records.MANIFEST).is_file():
+        if not _has_records(directory):
             raise InputError(
                 f"{directory} exists and holds other files; name a new or empty folder."
             )
@@ -125,6 +126,17 @@ def _check_replaceable(directory, settings, fingerprint):
                 raise InputError(
                     f"{directory} holds records with {name}={before[name]}, not {value}; {way_out}"
                 )
+
+
+def _has_records(directory):
+    """Returns whether a folder has records; those of an interrupted copy may lack the manifest's."""
+    if not (directory / records.MANIFEST).is_file():
+        return False
+    try:
+        found = read_json(directory / records.MANIFEST)
+    except InputError:  # damaged
+        found = {}
+    return "splits" in found or any(directory.glob("*-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"))
 
 
 def _remove_other_shards(directory):

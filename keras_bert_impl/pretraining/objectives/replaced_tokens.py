@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
+    GENERATOR,
     encoder_tensors,
     has_key,
     head_tensors,
@@ -26,8 +27,6 @@ from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Object
 from keras_bert_impl.pretraining.objectives.masked_lm import masked_logits
 from keras_bert_impl.pretraining.objectives.sampling import SampleTokens, write
 from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
-
-_FOLDER = "generator"
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -77,9 +76,9 @@ class ReplacedTokens(Objective):
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
         config = self._config(encoder.config)
         # Variable paths must differ from the encoder's.
-        with keras.name_scope(_FOLDER):
+        with keras.name_scope(GENERATOR):
             generator = Encoder(
-                config, encoder.dtype_policy, name=_FOLDER, shared_embeddings=encoder.embeddings
+                config, encoder.dtype_policy, name=GENERATOR, shared_embeddings=encoder.embeddings
             )
             features = {name: inputs[name] for name in ENCODER_FEATURES}
             logits = masked_logits(generator, generator(features)["sequence_output"], inputs)
@@ -124,15 +123,15 @@ class ReplacedTokens(Objective):
     # === Model directories ===
 
     def of_directory(self, path: Path, **overrides: Any) -> "ReplacedTokens":
-        if self.generator is not None or not (path / _FOLDER).is_dir():
+        if self.generator is not None or not (path / GENERATOR).is_dir():
             return self
-        config = read_encoder_config(open_model(path / _FOLDER))
+        config = read_encoder_config(open_model(path / GENERATOR))
         return ReplacedTokens(self.weight, dataclasses.replace(config, **overrides))
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:
-        if (path / _FOLDER).is_dir():
+        if (path / GENERATOR).is_dir():
             config = self._config(pretrainer.encoder.config)
-            source = open_model(path / _FOLDER)
+            source = open_model(path / GENERATOR)
             read_encoder_config(source)  # determines the tensor names in its files
             load_weights(pretrainer, source, _generator_tensors(config))
 
@@ -142,8 +141,10 @@ class ReplacedTokens(Objective):
         heads = {name.tensor for name in head_tensors(config, "masked_lm")}
         prefix = tensor_prefix(config)
         tensors = {name if name in heads else prefix + name: t for name, t in tensors.items()}
-        (directory / _FOLDER).mkdir()
-        write_model_directory(directory / _FOLDER, huggingface_config(config, "masked_lm"), tensors)
+        (directory / GENERATOR).mkdir()
+        write_model_directory(
+            directory / GENERATOR, huggingface_config(config, "masked_lm"), tensors
+        )
 
     def _config(self, encoder):
         """Returns the generator's configuration for an encoder's configuration."""
@@ -194,7 +195,7 @@ def _generator_tensors(config):
 
     def in_folder(name):
         is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
-        variable = name.variable if is_shared else f"{_FOLDER}/{name.variable}"
+        variable = name.variable if is_shared else f"{GENERATOR}/{name.variable}"
         return dataclasses.replace(name, variable=variable)
 
     return [*map(in_folder, encoder_tensors(config) + head_tensors(config, "masked_lm"))]

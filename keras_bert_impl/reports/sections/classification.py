@@ -213,8 +213,8 @@ def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
     text = f"{wrong:,} of {count:,} examples are wrong; the farthest from the truth first."
     if boxes and model is not None:
         text += (
-            " Words: blue and solid speaks for the predicted label, orange and dashed against it "
-            "(integrated gradients)."
+            " Words marked solid blue speak for the predicted label, words marked dashed orange "
+            "against it (integrated gradients)."
         )
     return page.paragraph(text if wrong else f"None of {count:,} examples is wrong.") + "".join(
         boxes

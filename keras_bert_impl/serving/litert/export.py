@@ -48,7 +48,7 @@ def export_litert(
 def _write(model, directory, precision, batches):
     if batches is not None:
         raise InputError(
-            "LiteRT computes the scales of activations at run time: leave out --calibrate."
+            "LiteRT computes the scales of activations at run time: leave out calibration texts."
         )
     weights = weights_of(model)
     if sum(weight.nbytes for weight in weights.values()) > _LARGE:

@@ -1,5 +1,6 @@
 """Model cards of models that were exported to another runtime."""
 
+import json
 from pathlib import Path
 
 import keras
@@ -33,8 +34,21 @@ def model_card(
         "## Use",
         f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
         f"```python\n{use}```",
+        *_before_tokenization(model),
         "## Check",
         check,
     ]
     note = f". Exported to {how} by keras_bert_impl {__version__}."
     return export_card(model, name, encoder_of(model).config, note, sections, run)
+
+
+def _before_tokenization(model):
+    """Returns what a client does to a text first, which the files of a tokenizer cannot express."""
+    prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
+    lines = []
+    if prompt:
+        shown = json.dumps(prompt, ensure_ascii=False)
+        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not.")
+    if getattr(model, "do_lower_case", False):
+        lines.append("Convert each text to lower case before it is tokenized.")
+    return lines

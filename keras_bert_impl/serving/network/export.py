@@ -98,6 +98,9 @@ def export_network(
             score that drops by more than `max_drop`.
     """
     _check(precision, file_format.precisions, calibration, measure, max_drop)
+    for name, given in (("texts", texts), ("calibration", calibration)):
+        if given is not None and (isinstance(given, (str, bytes, Path)) or not given):
+            raise InputError(f"{name} must be a list of at least one text. Received: {given!r:.60}")
     check_target(directory, NETWORK_ENTRIES)
     network = network_of(model)
     tokenizer = tokenizer or getattr(model, "tokenizer", None)
@@ -130,8 +133,8 @@ def _check(precision, precisions, calibration, measure, max_drop):
         raise InputError(
             f"precision must be one of {', '.join(precisions)}. Received: {precision!r}"
         )
-    if calibration is not None and (precision != "int8" or not calibration):
-        raise InputError("calibration needs precision int8, and at least one text.")
+    if calibration is not None and precision != "int8":
+        raise InputError("calibration needs precision int8.")
     if max_drop is not None and measure is None:
         raise InputError("max_drop needs labeled examples to score the model on.")
 

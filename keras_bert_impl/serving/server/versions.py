@@ -1,5 +1,6 @@
 """Versions of a model in a folder, and the one that is served."""
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable
@@ -23,7 +24,7 @@ class Folder:
         name: name of the model. Default: that of the folder.
 
     Raises:
-        InputError: the path holds no SavedModel.
+        InputError: the path holds no SavedModel, or the name cannot stand in a URL.
     """
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
@@ -35,6 +36,8 @@ class Folder:
         self._is_single = (self.path / _GRAPH).is_file()
         is_numbered = self.path.name.isdecimal() and self._is_single
         self.name = name or (self.path.parent if is_numbered else self.path).name
+        if set(self.name) & set("/:"):
+            raise InputError(f"a model's name in URLs has neither / nor :. Received: {self.name!r}")
         self._version = int(self.path.name) if is_numbered else 1
         if not self.versions():
             raise InputError(
@@ -74,8 +77,8 @@ class Folder:
 class Versions:
     """Serves the newest version of a model that can be loaded.
 
-    A newer version is loaded beside the old one, which answers until then. One that cannot be
-    loaded is left alone until its files change.
+    A newer version, or the served one with other files, is loaded beside the old one, which answers
+    until then. One that cannot be loaded is left alone until its files change.
 
     Args:
         folder: the versions.
@@ -90,6 +93,7 @@ class Versions:
         self.name = folder.name
         self.current: Model | None = None
         self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
+        self._files: Any = None  # of the version that is served, when it was loaded
         self._refused: dict[int, Any] = {}  # version: its files at that time
         self._load = load
         self._report = report
@@ -98,26 +102,35 @@ class Versions:
     def load_newest(self) -> None:
         """Switches to the newest version that can be loaded, if that is another one."""
         for version, directory in self.folder.versions():
-            if self.current is not None and version == self.current.version:
-                return
+            is_served = self.current is not None and version == self.current.version
             files = self.folder.files(directory)
-            if self._refused.get(version) == files:
-                continue
+            if is_served and files == self._files:
+                return
+            if self._refused.get(version) != files and self._loads(version, directory, files):
+                return
+            if is_served:  # its new files cannot be loaded; the old ones are in memory
+                return
+
+    def _loads(self, version, directory, files):
+        """Switches to a version; returns False if it cannot be loaded."""
+        is_served = self.current is not None and version == self.current.version
+        if not is_served:
             self._set(version, "LOADING")
-            try:
-                model = self._load(directory, version)
-            except ApiError as error:
-                self._refused[version] = files
+        try:
+            model = self._load(directory, version)
+        except ApiError as error:
+            self._refused[version] = files
+            if not is_served:
                 self._set(version, "END", error.code, str(error))
-                self._report(f"version {version} cannot be loaded: {error}")
-                continue
-            if self.current is not None:
-                self._set(self.current.version, "END")
-            self._set(version, "AVAILABLE")
-            self.current = model
-            self._report(f"version {version} is loaded")
-            gc.collect()  # frees the old one, whose functions refer to each other
-            return
+            self._tell(f"version {version} cannot be loaded: {error}")
+            return False
+        if self.current is not None:
+            self._set(self.current.version, "END")
+        self._set(version, "AVAILABLE")
+        self.current, self._files = model, files
+        self._tell(f"version {version} is loaded")
+        gc.collect()  # frees the old one, whose functions refer to each other
+        return True
 
     def watch(self, seconds: float) -> None:
         """Looks for newer versions in a thread, until `stop`."""
@@ -165,4 +178,10 @@ class Versions:
             try:
                 self.load_newest()
             except OSError as error:  # files that vanish meanwhile, or a disk that is away
-                self._report(f"{self.folder.path} cannot be read: {error}")
+                self._tell(f"{self.folder.path} cannot be read: {error}")
+            except Exception as error:  # the next version may be better
+                self._tell(f"{type(error).__name__}: {error}")
+
+    def _tell(self, line):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads the messages any more
+            self._report(line)

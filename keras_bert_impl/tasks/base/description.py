@@ -26,6 +26,7 @@ class Task:
         example_class: class of its labeled examples; None if `finetune` does not take them.
         architectures: suffixes of the class names in the `config.json` of other libraries.
         settings: names of the `FinetuneSettings` fields that only some tasks have.
+        decision_settings: names of the model's settings that `finish` selects.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are refused.
         arguments: dict of arguments for `from_pretrained` of the model class.
@@ -36,6 +37,7 @@ class Task:
     example_class: type | None = None
     architectures: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    decision_settings: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     needs_labels: bool = True
 

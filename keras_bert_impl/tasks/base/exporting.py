@@ -17,7 +17,7 @@ import keras
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.serving import export_saved_model
-from keras_bert_impl.serving.formats import SAVED_MODEL, exporter
+from keras_bert_impl.serving.formats import SAVED_MODEL, exporter, settings_of
 
 _OTHER_SUFFIXES = {".onnx": "onnx", ".tflite": "litert", ".xml": "openvino"}
 _REQUEST, _WEIGHTS = "request.json", "model.weights.h5"
@@ -43,9 +43,10 @@ def export_model(
             f"{filepath} would be a SavedModel: write export({os.fspath(filepath)!r}, "
             f"format={_OTHER_SUFFIXES[suffix]!r})."
         )
-    unknown = [name for name in settings if name not in model.signature_settings]
-    if format == SAVED_MODEL and unknown:
-        raise InputError(f"format={SAVED_MODEL!r} has no settings {listed(unknown)}.")
+    known = model.signature_settings if format == SAVED_MODEL else settings_of(format)
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise InputError(f"format={format!r} has no settings {listed(unknown)}.")
     if keras.backend.backend() != "tensorflow":
         export_on_tensorflow(model, filepath, {"format": format, "ids_only": ids_only, **settings})
     elif format == SAVED_MODEL:

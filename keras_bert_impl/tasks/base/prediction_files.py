@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from keras_bert_impl.io.files import replace_file
 
@@ -13,9 +13,21 @@ def write_predictions_table(
 ) -> None:
     """Writes a `.tsv` file of predictions; each row begins with its index, from 0."""
     with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(["index", *columns])
-        writer.writerows([index, *row] for index, row in enumerate(rows))
+        write_cells(file, ["index", *columns], "\t")
+        for index, row in enumerate(rows):
+            write_cells(file, [index, *row], "\t")
+
+
+def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> None:
+    """Writes a line of a CSV file, with quotes where they are needed."""
+    # Python 3.12 and earlier leaves "\r" without quotes, and then refuses to read it.
+    has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
+    csv.writer(
+        file,
+        delimiter=delimiter,
+        lineterminator="\n",
+        quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL,
+    ).writerow(cells)
 
 
 def cells(values: Iterable[float]) -> list[str]:

@@ -18,13 +18,14 @@ from keras_bert_impl.interop import (
     huggingface_config,
     open_model,
     read_encoder_config,
+    replace_model_directory,
     tensor_prefix,
     write_model_directory,
 )
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory, replace_file
+from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
@@ -97,9 +98,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             )
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
-        if encoder.config.num_segments == 1:
-            tokenizer = tokenizer.with_one_segment()
-        self.tokenizer = tokenizer
+        has_one = encoder.config.num_segments == 1
+        self.tokenizer = tokenizer.with_one_segment() if has_one else tokenizer
         self.max_length = int(max_length)
         self.long_texts = self.long_texts.changed(long_texts)
 
@@ -313,8 +313,8 @@ class TaskModel(RawTextTrainer, keras.Model):
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         """Reads the arguments of the class that a `ModelSource` keeps from the saved model.
 
-        Arguments in `given`, a dict, take precedence. Settings of another class are not used: a
-        `TextClassifier` and a `TextEmbedder` both have a `pooling`.
+        Settings of another class are not used: a `TextClassifier` and a `TextEmbedder` both have a
+        `pooling`. `given`, a dict, has the arguments of the caller, which replace those returned.
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]
@@ -372,7 +372,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         self._check_not_quantized("saved")
         _, tensors = self.encoder.without_adapter(tensor_prefix(self.config) if self.head else "")
         tensors |= tensors_of(self, self.head_names())
-        with replace_directory(directory) as temporary:
+        with replace_model_directory(directory) as temporary:
             write_model_directory(temporary, self.file_config(), tensors)
             self.tokenizer.save_pretrained(temporary, self.config)
             self.save_more(temporary)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.user_input import values
 
 
@@ -48,7 +48,7 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
                 f"class_weight has {len(weights)} numbers, but there are {len(names)} classes."
             )
         weights = dict(enumerate(values(weights)))
-    factors, places = dict.fromkeys(range(len(names)), 1.0), places_of(names)
+    factors, places = dict.fromkeys(range(len(names)), 1.0), index_of_name(names)
     for label, weight in weights.items():
         number = places.get(label, label)
         if isinstance(number, (bool, np.bool_)) or number not in factors:

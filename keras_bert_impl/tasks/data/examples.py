@@ -24,7 +24,7 @@ def content_hash(*columns: Any) -> str:
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
-def places_of(names: Iterable[str]) -> dict[str, int]:
+def index_of_name(names: Iterable[str]) -> dict[str, int]:
     """Maps each name to its index."""
     return {name: number for number, name in enumerate(names)}
 
@@ -68,7 +68,8 @@ class Examples(LabeledExamples):
         label_names: names of the classes; None if the file has no fixed set or labels are floats.
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
         source: the file.
-        lines: the line that each text ended on.
+        lines: number of the line that each text ended on, or of its row.
+        unit: `"line"` or `"row"`, what `lines` counts, from 1.
         skipped: location and reason for each skipped row.
         read_with: how a file was read; see `LabeledExamples`.
     """
@@ -79,6 +80,7 @@ class Examples(LabeledExamples):
     metrics: tuple[str, ...] | None = None
     source: str = "examples"
     lines: list[int] | None = None
+    unit: str = "line"
     skipped: tuple[str, ...] = ()
     read_with: dict[str, Any] | None = None
 
@@ -96,7 +98,7 @@ class Examples(LabeledExamples):
         """File and line of a text, for messages."""
         if self.lines is None:
             return f"{self.source}, example {position}"
-        return f"{self.source}, line {self.lines[position]}"
+        return f"{self.source}, {self.unit} {self.lines[position]}"
 
     def class_numbers(self, names: list[str]) -> np.ndarray:
         """Converts the labels to int32 indices into `names`.
@@ -104,13 +106,13 @@ class Examples(LabeledExamples):
         Raises:
             InputError: a label is not in `names`; the message says where.
         """
-        places = places_of(names)
+        places = index_of_name(names)
         labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
         return np.array(labels, "int32")
 
     def multi_hot(self, names: list[str]) -> np.ndarray:
         """Converts labels to float32 [texts, names], 1 for each label; see `class_numbers`."""
-        places = places_of(names)
+        places = index_of_name(names)
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
             rows[position, [self._index(places, position, label) for label in labels]] = 1
@@ -118,7 +120,13 @@ class Examples(LabeledExamples):
 
     def _index(self, places, position, label):
         if isinstance(label, (int, np.integer)):
-            label = self.label_names[label] if self.label_names else list(places)[label]
+            names = self.label_names or list(places)
+            if not 0 <= label < len(names):
+                raise InputError(
+                    f"{self.where(position)}: the label must be an index into the {len(names)} "
+                    f"classes, from 0. Received: {label}"
+                )
+            label = names[label]
         if label not in places:
             where = self.where(position)
             raise InputError(f"{where}: label {label!r} is not one of {listed(places)}.")
@@ -262,7 +270,8 @@ def examples_of(
         texts,
         None if layout.label is None else labels,
         source=str(source),
-        lines=lines if unit == "line" else None,
+        lines=lines,
+        unit=unit,
         skipped=tuple(skipped),
     )
 

@@ -34,7 +34,7 @@ class GlueTask:
 
 
 _ENTAILMENT = {"entailment": "entailment", "not_entailment": "not_entailment"}
-_NLI = {name: name for name in ("entailment", "neutral", "contradiction")}
+NLI = {name: name for name in ("entailment", "neutral", "contradiction")}
 
 TASKS = {
     "cola": GlueTask(
@@ -70,7 +70,7 @@ TASKS = {
         allow_empty=True,
     ),
     "mnli": GlueTask(
-        "MNLI", "sentence1", "sentence2", "gold_label", _NLI, allow_empty=True, id="index"
+        "MNLI", "sentence1", "sentence2", "gold_label", NLI, allow_empty=True, id="index"
     ),
     "qnli": GlueTask("QNLI", "question", "sentence", "label", _ENTAILMENT, id="index"),
     "rte": GlueTask("RTE", "sentence1", "sentence2", "label", _ENTAILMENT, id="index"),
@@ -83,7 +83,7 @@ TASKS = {
         id="index",
     ),
     "diagnostic": GlueTask(
-        "diagnostic", "Premise", "Hypothesis", "Label", _NLI, metrics=("matthews", "accuracy")
+        "diagnostic", "Premise", "Hypothesis", "Label", NLI, metrics=("matthews", "accuracy")
     ),
 }
 _FILES = {
@@ -146,7 +146,8 @@ def read_glue(
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
     """Whether a GLUE folder has the file of a split; for arguments see `read_glue`."""
-    return (Path(directory) / TASKS[task].folder / _name_of(task, split)).is_file()
+    places = _places(directory, TASKS[task].folder, _name_of(task, split))
+    return any(path.is_file() for path in places)
 
 
 def _name_of(task, split):
@@ -159,10 +160,14 @@ def find_file(directory: str | Path, folder: str, name: str) -> Path:
     Raises:
         InputError: it is in neither.
     """
-    for path in (Path(directory) / folder / name, Path(directory) / name):
+    for path in _places(directory, folder, name):
         if path.is_file():
             return path
     raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
+
+
+def _places(directory, folder, name):
+    return Path(directory) / folder / name, Path(directory) / name
 
 
 def with_names(

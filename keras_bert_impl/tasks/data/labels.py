@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int
     if not isinstance(labels, (list, tuple, np.ndarray)):
         raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
     if len(labels) and all(isinstance(label, str) for label in labels):
-        places = places_of(names)
+        places = index_of_name(names)
         for word, label in enumerate(labels):
             if label not in places:
                 raise InputError(
@@ -212,7 +212,7 @@ def with_labels(
     if arguments.get("labels") is not None:
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
-    if last is None and stated == label_names(len(stated or "?"), None):
+    if last is None and stated and stated == made_names(len(stated)):
         stated = None  # default names of `transformers` carry no information
     if count is not None and count != len(stated or ()):
         return dict(arguments)
@@ -281,7 +281,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
     """Returns the entries of `config.json` for label names."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
-        "label2id": places_of(labels),
+        "label2id": index_of_name(labels),
     }
 
 

@@ -1,15 +1,15 @@
 """Readers of XNLI and PAWS-X, one language at a time, in their published layouts."""
 
+import dataclasses
 import functools
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
-from keras_bert_impl.tasks.data.glue import find_file, with_names
+from keras_bert_impl.tasks.data.glue import NLI, find_file, with_names
 from keras_bert_impl.tasks.data.tables import tsv_rows
 
-_NLI = {name: name for name in ("entailment", "neutral", "contradiction")}
-_TRANSLATED_NLI = _NLI | {"contradictory": "contradiction"}
+_TRANSLATED_NLI = NLI | {"contradictory": "contradiction"}
 _PARAPHRASE = {"0": "different", "1": "paraphrase"}
 
 
@@ -43,9 +43,11 @@ def read_xnli(
         rows = tsv_rows(path, layout)
     else:
         path = find_file(directory, "XNLI-1.0", f"xnli.{split}.tsv")
-        layout = Layout("sentence1", "sentence2", "gold_label", labels=list(_NLI))
+        layout = Layout("sentence1", "sentence2", "gold_label", labels=list(NLI))
         rows = _of_language(path, tsv_rows(path, layout), language)
     examples = examples_of(path, rows, layout, skip_bad_rows)
+    read_with = {"task": "xnli", "data": str(directory), "language": language}
+    examples = dataclasses.replace(examples, read_with=read_with | {"skip_bad_rows": skip_bad_rows})
     return with_names(examples, _TRANSLATED_NLI, ("accuracy",))
 
 
@@ -72,6 +74,8 @@ def read_paws_x(
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
     examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
+    read_with = {"task": "paws_x", "data": str(directory), "language": language}
+    examples = dataclasses.replace(examples, read_with=read_with | {"skip_bad_rows": skip_bad_rows})
     return with_names(examples, _PARAPHRASE, ("accuracy", "f1"))
 
 

@@ -6,6 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import Fraction, check
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
@@ -29,13 +30,14 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
         (train, dev), each in the order of the file.
 
     Raises:
-        InputError: one of the two would be empty.
+        InputError: `share` is not between 0 and 1, or one of the two would be empty.
 
     Example:
         from keras_bert_impl.tasks import read_table
         from keras_bert_impl.tasks.data.splits import hold_out
         train, dev = hold_out(read_table("all.csv", "text", label="label"), 0.1)
     """
+    share = check("share", share, Fraction)
     is_held = np.zeros(len(examples), bool)
     is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
@@ -44,7 +46,10 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
             "empty."
         )
     train, dev = _part(examples, ~is_held), _part(examples, is_held)
-    read_with = examples.read_with and examples.read_with | {"dev_split": share, "seed": seed}
+    read_with = examples.read_with
+    if read_with is not None:  # a command splits files, but no folders of data sets
+        of_split = {"dev_split": share, "seed": seed}
+        read_with = read_with | of_split if "dev" in read_with else None
     source = f"{examples.source} (held out)"
     return train, dataclasses.replace(dev, source=source, read_with=read_with)
 

@@ -1,5 +1,6 @@
 """Reader of labeled texts from TensorFlow Datasets."""
 
+import dataclasses
 import functools
 import os
 from pathlib import Path
@@ -34,6 +35,8 @@ def read_tfds(
         skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
             in `skipped`.
 
+    Returns:
+        `Examples` with class indices, or floats for regression.
 
     Raises:
         InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,
@@ -63,6 +66,11 @@ def read_tfds(
     )
     source = f"{name}, split {split}"
     examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
+    if data_dir is None:  # else a command would look elsewhere
+        columns = {"text": text, "pair": pair, "label": label, "skip_bad_rows": skip_bad_rows}
+        examples = dataclasses.replace(
+            examples, read_with={"tfds": str(name), "dev": split} | columns
+        )
     return with_names(examples, names and {name: name for name in names}, None)
 
 

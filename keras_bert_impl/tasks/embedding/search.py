@@ -14,12 +14,18 @@ from keras_bert_impl.io.files import recover
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
-from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
+from keras_bert_impl.tasks.embedding.vectors import (
+    SHOWN_CHARACTERS,
+    PlacedText,
+    document_prompt,
+    places_of,
+)
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 _VECTORS, _QUERIES = 1 << 13, 256  # compared at once
+_LEAST_COSINE = 0.9  # of a text's vector and its stored one; another precision leaves above 0.99
 
 
 def search(
@@ -168,6 +174,37 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
             f"{path} has {line} lines for {count} vectors: the files do not belong together."
         )
     return found
+
+
+def check_vectors(
+    embedder: TextEmbedder, vectors: np.ndarray, places: dict[int, PlacedText]
+) -> None:
+    """Embeds the shortest of some texts again, to check that the embedder made the vectors.
+
+    Args:
+        embedder: `TextEmbedder` of the queries.
+        vectors: array `[texts, dim]`, from `read_vectors`.
+        places: some of the texts, from `read_places`. Those that are stored in part are skipped.
+
+    Raises:
+        InputError: the text has another vector: another model made it.
+
+    Example:
+        check_vectors(embedder, vectors, read_places("vectors.npy", [0, 1, 2], len(vectors)))
+    """
+    whole = [row for row, place in places.items() if len(place.text) < SHOWN_CHARACTERS]
+    if not whole:
+        return
+    row = min(whole, key=lambda row: len(places[row].text))
+    again = embedder.encode([places[row].text], document_prompt(embedder))
+    cosine = float(unit_length(again)[0] @ unit_length(vectors[row : row + 1])[0])
+    if cosine < _LEAST_COSINE:
+        place = places[row]
+        raise InputError(
+            f"the vectors are another model's: the text of {place.path}:{place.line} has the "
+            f"cosine {cosine:.2f} to its own vector. Give the --model of `keras-bert embed`, or "
+            "embed the texts again."
+        )
 
 
 def _place(content, where):

@@ -13,6 +13,7 @@ from keras_bert_impl.tasks.embedding.vector_similarity import similarity
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, tokenize_groups
+from keras_bert_impl.thread_value import ThreadValue
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
 _Mixin: Any = object  # the methods use attributes of the `TaskModel` that follows in the bases
@@ -25,7 +26,7 @@ class TextVectors(_Mixin):
     `similarity_fn_name`.
     """
 
-    _prompt = None  # replaces the default prompt during `encode`
+    _prompt = ThreadValue(None)  # replaces the default prompt during `encode`
 
     @known_arguments("TextEmbedder.encode")
     def encode(
@@ -62,11 +63,8 @@ class TextVectors(_Mixin):
                 names = listed(self.prompts) or "none"
                 raise InputError(f"there is no prompt {prompt_name!r:.60}; the model has {names}.")
             prompt = self.prompts[prompt_name]
-        self._prompt = prompt
-        try:
+        with self._prompt.set(prompt):
             return self.predict(texts, batch_size=batch_size, verbose=verbose)
-        finally:
-            self._prompt = None
 
     def similarity(self, first: Any, second: Any) -> np.ndarray:
         """Computes pairwise similarities with `similarity_fn_name`.
@@ -154,9 +152,8 @@ class TextVectors(_Mixin):
     @property
     def _prompt_now(self):
         """str. Prompt that is prepended to each text."""
-        return (
-            self.prompts.get(self.default_prompt_name, "") if self._prompt is None else self._prompt
-        )
+        prompt = self._prompt.value
+        return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 
     def _prepared(self, texts):
         """Returns the text that is tokenized, string `[texts]`, in any graph."""

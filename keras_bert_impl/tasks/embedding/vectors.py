@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNITS = ("line", "file")
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
 _PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
-_SHOWN = 200  # characters of a text stored with its vector
+SHOWN_CHARACTERS = 200  # of a text, stored with its vector
 
 
 class PlacedText(NamedTuple):
@@ -143,11 +143,12 @@ def write_vectors(
     if path.suffix not in _WRITERS:
         raise InputError(f"{path}: the name must end in {' or '.join(_WRITERS)}.")
     count = 0
-    prompt = next((name for name in _PROMPTS if name in embedder.prompts), None)
+    prompt = document_prompt(embedder)
+    written = {place.resolve() for place in _written(path)}
     with _WRITERS[path.suffix](path, embedder.dim) as write:
         for chunk in filter(None, blocks(texts, _CHUNK_TEXTS, _CHUNK_CHARACTERS)):
             for source in {one.path for one in chunk}:
-                if Path(source).resolve() in (path.resolve(), places_of(path).resolve()):
+                if Path(source).resolve() in written:
                     raise InputError(
                         f"{source} would be replaced by the vectors in {path}; name another file."
                     )
@@ -161,6 +162,15 @@ def write_vectors(
     return count
 
 
+def _written(path):
+    return [path, places_of(path)] if path.suffix == ".npy" else [path]
+
+
+def document_prompt(embedder: TextEmbedder) -> str | None:
+    """Returns the name of the prompt that is prepended to texts to search among, or None."""
+    return next((name for name in _PROMPTS if name in embedder.prompts), None)
+
+
 @contextlib.contextmanager
 def _npy(path, dim):
     with replace_files(path, places_of(path)) as (aside, places_aside):
@@ -170,7 +180,7 @@ def _npy(path, dim):
             def write(texts, batch):
                 vectors.write(np.ascontiguousarray(batch, "<f4").data)
                 for text in texts:
-                    shown = text._replace(text=text.text[:_SHOWN])._asdict()
+                    shown = text._replace(text=text.text[:SHOWN_CHARACTERS])._asdict()
                     places.write(json.dumps(shown) + "\n")
 
             yield write
@@ -201,7 +211,7 @@ def _parquet(path, dim):
             arrays = [
                 pyarrow.array([text.path for text in texts]),
                 pyarrow.array([text.line for text in texts], pyarrow.int64()),
-                pyarrow.array([text.text[:_SHOWN] for text in texts]),
+                pyarrow.array([text.text[:SHOWN_CHARACTERS] for text in texts]),
                 pyarrow.FixedSizeListArray.from_arrays(flat, dim),
             ]
             file.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))

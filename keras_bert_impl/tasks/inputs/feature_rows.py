@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.models.inputs import check_values, renamed
+from keras_bert_impl.models.inputs import check_not_ragged, check_values, renamed
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 _INTEGERS = (*FEATURES, "masked_positions")
@@ -115,6 +115,7 @@ def is_symbolic(features: dict[str, Any]) -> bool:
 
 def _as_array(name, feature):
     """Converts lists to arrays and checks integer features; returns tensors unchanged."""
+    check_not_ragged(name, feature)
     if isinstance(feature, keras.KerasTensor) or _is_tensor(feature):
         return feature
     try:

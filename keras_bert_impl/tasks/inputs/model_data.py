@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.label_checks import check_ids
+from keras_bert_impl.tasks.data.label_checks import check_ids, check_labels
 from keras_bert_impl.tasks.data.labels import check_weights
 from keras_bert_impl.tasks.data.user_input import NO_TEXTS
 from keras_bert_impl.tasks.inputs import streams
@@ -209,6 +209,9 @@ def encode_dataset(
             check_ids(x, model.config)
         else:
             x = model.features_in_graph(x)
+        for weight in weights:
+            is_right = tf.math.is_finite(tf.cast(weight, tf.float32)) & (weight >= 0)
+            check_labels(is_right, weight, "sample_weight must be finite and not negative.")
         return (x, model.label_tensor(y), *weights) if with_labels else x
 
     encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
@@ -248,6 +251,8 @@ def _check_dataset(model, x, y, with_labels):
             "pass a list of texts, or a data set of features."
         )
     for part in tf.nest.flatten(x):
+        if isinstance(part, tf.RaggedTensorSpec):
+            raise InputError("the data set yields ragged tensors: pad their rows with to_tensor().")
         if part.dtype == tf.string and part.shape.rank != model.text_rank:
             shape = "[batch]" if model.text_rank == 1 else "[batch, group]"
             raise InputError(

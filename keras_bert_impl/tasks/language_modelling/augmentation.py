@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.settings import Seed, check
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
@@ -68,6 +69,7 @@ def augment(
             raise InputError(f"{name} must be at least 1. Received: {value}")
     if not 0 < rate <= 1:
         raise InputError(f"rate must be in (0, 1]. Received: {rate}")
+    seed = check("seed", seed, Seed)
     is_pair = isinstance(examples.texts[0], tuple)
     segments = [s for text in examples.texts for s in (text if is_pair else (text,))]
     sentences = [find_words(segment) for segment in segments]

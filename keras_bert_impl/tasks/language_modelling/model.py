@@ -26,7 +26,6 @@ from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.inputs.batching import tokenize_texts
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modelling.masked_batches import EVALUATION, RowMasks
 from keras_bert_impl.tasks.language_modelling.network import MaskedLMNetwork
@@ -226,9 +225,7 @@ class MaskedLM(TokenLabels, TaskModel):
         if not texts:
             return []
         ids = self._candidate_ids(candidates)
-        limit = self.max_length
-        pack = functools.partial(self._features, limit=limit)
-        tokenized = tokenize_texts(texts, self.tokenizer, limit, self.widths(limit), pack)
+        tokenized = self.tokenized(texts)
         splits = tokenized.row_splits.numpy()
         places = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
         # positions of the masks of each text, relative to its first token
@@ -238,7 +235,8 @@ class MaskedLM(TokenLabels, TaskModel):
         for row, positions in enumerate(per_text):
             if not len(positions):
                 raise InputError(
-                    f"text {row} has no {mask} within its first {limit} tokens: {texts[row]!r:.60}"
+                    f"text {row} has no {mask} within its first {self.max_length} tokens: "
+                    f"{texts[row]!r:.60}"
                 )
         fillings = [None] * len(texts)
         for rows in _batches_of_masks(list(map(len, per_text)), tokenized.lengths.numpy()):
@@ -265,10 +263,6 @@ class MaskedLM(TokenLabels, TaskModel):
             top_k: number of tokens per mask.
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
-
-    def _features(self, texts, limit):
-        features = self.tokenizer(texts)
-        return {name: value[:, :limit] for name, value in features.items()}
 
     def _candidate_ids(self, candidates):
         """Returns the ids of the candidate tokens as an int array."""

@@ -48,8 +48,7 @@ class FillingSignatures(Signatures):
         return f"{text} {mask}"
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = self.tokenizer(text)
-        return {name: feature[:, : self.max_length] for name, feature in features.items()}
+        return self.cut(text)
 
     def answers_of_strings(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.answers_of_ids(self.tokenize(text))

@@ -2,13 +2,11 @@
 
 import functools
 import itertools
-import json
 import re
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
-from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.data.tables import csv_cells, csv_header, csv_records
@@ -61,11 +59,11 @@ def read_choices(
         example, rows = _swag_rows(path)
     elif suffix == ".tsv":
         example, rows = functools.partial(_codah_row, path), _lines(path)
-    elif suffix in (".jsonl", ".json"):
+    elif suffix in (".jsonl", ".ndjson", ".json"):
         beside = path.with_name(f"{path.stem}-labels.lst")
         example, rows = _json_rows(path, labels or (beside if beside.exists() else None))
     else:
-        raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json.")
+        raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl, .ndjson or .json.")
     if labels is not None and suffix in (".csv", ".tsv"):
         raise InputError(f"{path} contains its answers: leave out labels={str(labels)!r}.")
     skipped: list[str] | None = [] if skip_bad_rows else None
@@ -184,29 +182,31 @@ def _codah_row(path, numbered):
 
 def _json_rows(path, labels):
     """Same as `_swag_rows`; `labels` is the path of a file with one number per line, or None."""
-    if typed_rows.is_json_array(path):
-        lines = [(n, json.dumps(read()).encode()) for n, read in typed_rows.json_array(path)]
-    else:
-        lines = _lines(path)
+    is_array = typed_rows.is_json_array(path)
+    rows = typed_rows.json_array(path) if is_array else typed_rows.json_lines(path)
+    example = functools.partial(_json_row, path, "row" if is_array else "line", labels)
     if labels is None:
-        return functools.partial(_json_row, path, None), zip(lines, itertools.repeat(None))
-    lines, numbers = list(lines), list(_lines(labels))
-    if len(lines) != len(numbers):
-        raise InputError(f"{path} has {len(lines)} rows, but {labels} has {len(numbers)} labels.")
-    return functools.partial(_json_row, path, labels), zip(lines, numbers)
+        return example, zip(rows, itertools.repeat(None))
+    rows, numbers = list(rows), list(_lines(labels))
+    if len(rows) != len(numbers):
+        raise InputError(f"{path} has {len(rows)} rows, but {labels} has {len(numbers)} labels.")
+    return example, zip(rows, numbers)
 
 
-def _json_row(path, labels, numbered_and_label):
-    (line, content), label = numbered_and_label
-    where = f"{path}, line {line}"
-    row = parse_json_line(decoded(content, path, line), where)
-    if isinstance(row, dict) and {"context", "question", *_SIQA} <= set(row):
+def _json_row(path, unit, labels, numbered_and_label):
+    (line, read), label = numbered_and_label
+    where = f"{path}, {unit} {line}"
+    try:
+        row = read()
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if {"context", "question", *_SIQA} <= set(row):
         label = _siqa_label(where, row) if label is None else _label_of_line(labels, *label)
         prompt = f"{row['context']} {row['question']}"
         for name in ("context", "question"):
             _check_text(where, name, row[name])
         return line, *_checked(where, prompt, [row[name] for name in _SIQA], label)
-    if not isinstance(row, dict) or not isinstance(row.get("endings"), list):
+    if not isinstance(row.get("endings"), list):
         raise InputError(
             f"{where}: expected an object with prompt, endings (a list) and answer, or a SIQA "
             "object with context, question, answerA, answerB and answerC."

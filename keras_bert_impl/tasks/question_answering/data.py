@@ -13,6 +13,7 @@ from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples, usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # characters; the length of a long novel
+_NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # of a flat row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _may_have_no_answer(found):
     *_, row = found
     if not isinstance(row, dict):
         return False
-    return "is_impossible" in row or row.get("answers") == {"text": [], "answer_start": []}
+    return "is_impossible" in row or row.get("answers") == _NO_ANSWERS
 
 
 def _questions(path):
@@ -179,6 +180,8 @@ def _flat(row, place):
     if not isinstance(row, dict):
         return place, "", None, row
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
+    if question.get("answers") == []:
+        question["answers"] = _NO_ANSWERS
     return place, str(question.get("title", "")), question.get("context"), question
 
 

@@ -285,7 +285,7 @@ def _of_tokens(x, logits):
 
 
 def _decoded(text):
-    return text.decode("utf-8") if isinstance(text, bytes) else text
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 def _characters(pairs, labels):

@@ -32,6 +32,7 @@ class QuestionAnswering(Task):
     # The second is used by FlauBERT.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = ("doc_stride", "max_question_length")
+    decision_settings = ("null_threshold",)
 
     def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
         if (train.is_impossible is None) is not (dev.is_impossible is None):

@@ -234,7 +234,7 @@ def _of_length(summary, model):
         model.encoder.config.max_length,
     )
     if summary.max_length >= most:
-        return f"{cut}, the model takes no more than {most} tokens. Try long_texts=mean."
+        return f"{cut}: the model takes at most {most} tokens. Try long_texts=mean."
     wanted = min(-(-summary.lengths["99"] // 8) * 8, most)
     return f"{cut}. max_length={wanted} would hold {'99 %' if wanted < most else 'more'} of them."
 
@@ -243,7 +243,8 @@ def _of_classes(summary, has_one_each):
     train, dev = summary.train_labels, summary.dev_labels
     missing = [name for name, count in dev.items() if count and not train.get(name)]
     if missing:
-        yield f"{listed(missing)} occur only in the texts to score on. Add examples to train on."
+        verb = "occurs" if len(missing) == 1 else "occur"
+        yield f"{listed(missing)} {verb} only in the texts to score on. Add examples to train on."
     single = [name for name, count in train.items() if count == 1]
     if single:
         yield f"{_first(single)} {_has(single)} one example to train on. Add some, or merge classes."

@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.heads import linear_map
+from keras_bert_impl.settings import PositiveFloat, Share, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
@@ -81,7 +82,8 @@ class SoftTargets(_WithLabelLoss):
         teacher_weight: from 0 to 1.
 
     Raises:
-        InputError: student and teacher do not match; the message says in what.
+        InputError: student and teacher do not match; the message says in what. Also for a
+            temperature or a weight out of range.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531); with a weight of 1 and a temperature of 1, the
     prediction layer of Jiao et al. 2020, "TinyBERT", equation 10.
@@ -104,7 +106,8 @@ class SoftTargets(_WithLabelLoss):
         _check_pair(student, teacher)
         self._model, self._teacher = student, teacher
         self.read_variables = teacher.variables
-        self._temperature, self._teacher_weight = temperature, teacher_weight
+        self._temperature = check("temperature", temperature, PositiveFloat)
+        self._teacher_weight = check("teacher_weight", teacher_weight, Share)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""
@@ -186,10 +189,10 @@ class RDrop(_WithLabelLoss):
 
     Args:
         model: `TextClassifier`, or `TokenClassifier` without a CRF.
-        alpha: weight of the divergence.
+        alpha: weight of the divergence, above 0.
 
     Raises:
-        InputError: the model is of another task.
+        InputError: the model is of another task, or `alpha` is not positive.
 
     Source: Liang et al. 2021 (arXiv:2106.14448), section 2.2.
 
@@ -200,7 +203,7 @@ class RDrop(_WithLabelLoss):
 
     def __init__(self, model: TaskModel, alpha: float):
         _check_task(model, "R-Drop")
-        self._model, self._alpha = model, alpha
+        self._model, self._alpha = model, check("alpha", alpha, PositiveFloat)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""

@@ -1,5 +1,6 @@
 """Labeled texts in memory, for `finetune`."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
                 f"{name} must be examples from a reader such as read_table, or (texts, labels). "
                 f"Received: {data!r:.60}"
             )
-        return data
+        return _with_named_classes(data)
     if len(data) != 2:
         raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
     texts, labels = (_as_list(part, name) for part in data)
@@ -39,8 +40,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
         return TaggedExamples(texts, labels, names, source=name)
     kinds = {type(label) for label in labels}
     if kinds <= {int, bool}:
-        names = [str(int(number)) for number in sorted(set(labels))]
-        return Examples(texts, [str(int(label)) for label in labels], names, source=name)
+        return _with_named_classes(Examples(texts, [int(label) for label in labels], source=name))
     if kinds <= {int, float}:
         return Examples(texts, [float(label) for label in labels], source=name)
     if kinds not in ({str}, {list}):
@@ -49,6 +49,17 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
             f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
         )
     return Examples(texts, labels, source=name)
+
+
+def _with_named_classes(examples):
+    """Returns examples whose labels, if they are indices of classes without names, are names."""
+    if not isinstance(examples, Examples) or examples.label_names or not examples.labels:
+        return examples
+    if not all(isinstance(label, (int, np.integer)) for label in examples.labels):
+        return examples
+    names = [str(number) for number in sorted(set(examples.labels))]
+    labels = [str(label) for label in examples.labels]
+    return dataclasses.replace(examples, labels=labels, label_names=names)
 
 
 def read_options(
@@ -67,7 +78,8 @@ def read_options(
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}
     if options.get("dev_split"):
         options["train"], options["dev"] = options["dev"], None
-    for name in ("train", "dev", "data"):
+    places = ("data",) if options.get("tfds") else ("train", "dev", "data")  # else of splits
+    for name in places:
         if options.get(name):
             options[name] = str(Path(options[name]).absolute())
     return options

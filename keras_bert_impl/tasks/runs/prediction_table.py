@@ -5,7 +5,6 @@ The columns of the input come first. An answer's column whose name the input als
 """
 
 import contextlib
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow.parquet
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.tasks.base.prediction_files import write_cells
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import Layout
 from keras_bert_impl.tasks.data.tables import Table, open_table, table_format
@@ -174,7 +174,7 @@ class _Delimited:
 
     def _write_cells(self, cells):
         if self._is_csv:
-            csv.writer(self._file, lineterminator="\n").writerow(cells)
+            write_cells(self._file, cells)
         else:
             plain = (" ".join(cell.splitlines()).replace("\t", " ") for cell in cells)
             self._file.write("\t".join(plain) + "\n")

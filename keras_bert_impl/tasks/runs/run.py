@@ -6,24 +6,24 @@ import operator
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.reports.finished import describe_run
+from keras_bert_impl.reports.finished import describe_run, is_described
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
 from keras_bert_impl.tasks.runs.data_summary import summarize
-from keras_bert_impl.tasks.runs.distillation import IntermediateLayers, RDrop, SoftTargets
 from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options
+from keras_bert_impl.tasks.runs.phases import phases_of
 from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
-from keras_bert_impl.tasks.runs.settings import TINYBERT, FinetuneSettings
+from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
@@ -141,6 +141,8 @@ def finetune(
     if run.is_finished:
         _show(verbose, f"{run.path} is finished; its model is in {run.model}")
         tuned = load_tuned(run.path, config.dtype)
+        if is_chief() and not is_described(run.path):  # the process was killed before
+            describe_run(run.path, tuned, dev)
     else:
         if is_chief():
             summary = summarize(tuned, train, dev)
@@ -239,44 +241,6 @@ def task_with(
     return task, chosen
 
 
-class Phase(NamedTuple):
-    """Consecutive epochs with the same objective, each phase with its own optimizer.
-
-    Attributes:
-        start, end: first epoch of the phase, and the epoch after its last one.
-        objective: see `ReplicatedTrainer`; None for the task's loss.
-        name: subfolder for its checkpoints in the run's checkpoint folder.
-        is_scored: whether the model's predictions have meaningful metrics and loss.
-    """
-
-    start: int
-    end: int
-    objective: Any = None
-    name: str = ""
-    is_scored: bool = True
-
-
-def phases_of(
-    settings: FinetuneSettings, model: TaskModel, teacher: TaskModel | None = None
-) -> list[Phase]:
-    """Returns the phases of a run: one, or two with `distillation=tinybert`.
-
-    Raises:
-        InputError: teacher and model do not match, or the model does not support the objective.
-    """
-    if teacher is None:
-        objective = None if settings.r_drop is None else RDrop(model, settings.r_drop)
-        return [Phase(0, settings.epochs, objective)]
-    soft = SoftTargets(model, teacher, settings.temperature, settings.teacher_weight)
-    if settings.distillation != TINYBERT:
-        return [Phase(0, settings.epochs, soft)]
-    layers, before = IntermediateLayers(model, teacher), settings.intermediate_epochs
-    return [
-        Phase(0, before, layers, name="intermediate", is_scored=False),
-        Phase(before, before + settings.epochs, soft),
-    ]
-
-
 def _build(settings, task, model_class, own):
     keras.utils.set_random_seed(settings.seed)
     model = model_class.from_pretrained(
@@ -295,8 +259,9 @@ def _plan(model, settings, epochs, train):
     """Describes the training in lines: epochs, steps, devices and parameters."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     total, trained = count_parameters(model)
+    passes = "1 epoch" if epochs == 1 else f"{epochs} epochs"
     return (
-        f"training: {epochs} epochs of {steps:,} steps of {settings.batch_size} examples, "
+        f"training: {passes} of {steps:,} steps of {settings.batch_size} examples, "
         f"on {device_names(model.distribute_strategy)}, {settings.dtype}",
         f"parameters: {total:,}, of which {trained:,} ({trained / total:.2%}) are trained",
     )
@@ -379,6 +344,8 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
     # Reloaded, so that users who load the saved model get the same scores.
     saved = load_tuned(run.path, settings.dtype)
     scores = task.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
+    for name in task.decision_settings:
+        setattr(tuned, name, getattr(saved, name))
     warn_of_nan(scores, run.path)
     run.write_scores(scores)
 

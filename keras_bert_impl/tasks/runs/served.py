@@ -23,7 +23,8 @@ def load_model(
         name_or_path: directory or name.
         use: `"encoder"`, `"embedder"` or `"masked-lm"`: the kind of model to load. Default: the
             task that it was fine-tuned for.
-        dtype: Keras dtype policy. Default: that of the run, else float32.
+        dtype: Keras dtype policy. Default: that of the run for its task and for an embedder, else
+            float32.
         base: see `load_tuned`.
 
     Raises:
@@ -32,9 +33,10 @@ def load_model(
     if use is None:
         return load_tuned(name_or_path, dtype, base)
     if use == "embedder":
-        return load_embedder(name_or_path, dtype)
+        return load_embedder(name_or_path, dtype, base=base)
     model_class = MaskedLM if use == "masked-lm" else Encoder
-    return model_class.from_pretrained(model_directory(name_or_path), dtype=dtype or "float32")
+    directory = model_directory(name_or_path)
+    return model_class.from_pretrained(directory, dtype=dtype or "float32", base=base)
 
 
 def load_signatures(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import decoded, raw_lines
+from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.tagging.entity_labels import misfits
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
@@ -59,7 +59,7 @@ def read_columns(
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
-    if Path(path).suffix == ".conllu":
+    if is_conllu(path):
         raise InputError(f"{path} is a CoNLL-U file. Use read_conllu.")
     has_tabs, width = _layout(path)
     for name, column in (("word", word), ("label", label)):
@@ -73,6 +73,11 @@ def read_columns(
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     columns = {"text": str(word), "label": str(label), "word_prefix": word_prefix}
     return _read(path, rows, labels, skip_bad_rows, columns)
+
+
+def is_conllu(path: str | Path) -> bool:
+    """Returns whether the name of a file, which may be compressed, is that of a CoNLL-U file."""
+    return suffix_of(path) == ".conllu"
 
 
 def read_conllu(

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.data.examples import LabeledExamples, content_hash, places_of
+from keras_bert_impl.tasks.data.examples import LabeledExamples, content_hash, index_of_name
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import entity_scores
@@ -51,7 +51,7 @@ class TaggedExamples(LabeledExamples):
         Raises:
             InputError: a label is not in `names`; names its location.
         """
-        places = places_of(names)
+        places = index_of_name(names)
         for position, labels in enumerate(self.labels):
             for word, label in enumerate(labels):
                 if label not in places:

@@ -246,6 +246,8 @@ class FeatureTagger(WordTagger):
         return outputs if self.crf else ops.softmax(outputs)
 
     def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> np.ndarray:
+        if kwargs.get("callbacks"):
+            raise InputError("a FeatureTagger has no callbacks of predict: leave out callbacks=...")
         # Batches are not concatenated: each has the length of its longest text, which is unbounded.
         parts: list[np.ndarray] = []
         for (features,) in data:

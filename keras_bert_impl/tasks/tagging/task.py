@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.words import find_words
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
 from keras_bert_impl.tasks.tagging import TASK_NAME
-from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
+from keras_bert_impl.tasks.tagging.columns import is_conllu, read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
     score_tags,
@@ -62,7 +62,7 @@ class Tagging(Task):
     @classmethod
     def read(cls, source: ExampleSource, split: str) -> TaggedExamples:
         path, skip, labels = source.file(split), source.skip_bad_rows, source.labels
-        if Path(path).suffix == ".conllu":
+        if is_conllu(path):
             return read_conllu(path, source.label or "upos", labels, skip_bad_rows=skip)
         columns = {"--text": source.text or "0", "--label": source.label or "-1"}
         for option, text in columns.items():

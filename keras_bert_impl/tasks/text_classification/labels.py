@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.data.class_weights import class_weights
-from keras_bert_impl.tasks.data.examples import places_of
+from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.label_checks import (
     check_labels,
     check_numbers,
@@ -85,7 +85,7 @@ class TextLabels:
         if len(labels) and all(_is_list_of_names(row) and len(row) == 1 for row in labels):
             labels = [row[0] for row in labels]  # a column of names
         if any(isinstance(label, (str, bytes)) for label in labels):
-            places = places_of(self.labels)
+            places = index_of_name(self.labels)
             return np.array(
                 [number_of(label, i, places) for i, label in enumerate(labels)], "int32"
             )
@@ -138,7 +138,7 @@ class TextLabels:
     def _multi_hot(self, labels):
         if all(_is_list_of_names(row) for row in labels):
             rows = np.zeros((len(labels), self.num_classes), "float32")
-            places = places_of(self.labels)
+            places = index_of_name(self.labels)
             for position, names in enumerate(labels):
                 rows[position, [number_of(name, position, places) for name in names]] = 1
             return rows

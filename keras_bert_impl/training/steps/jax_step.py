@@ -115,7 +115,7 @@ class JaxStep(_Mixin):
         """
         trainable, others, of_optimizer, of_metrics = state
         batch = keras.utils.unpack_x_y_sample_weight(without_padding(data))
-        totals = self._trained_for().loss_totals(*batch)
+        totals = self._totals(*batch, training=True)
         seed = self._step_seed(of_optimizer)
         loss, gradients, others, of_metrics = self._accumulate(
             trainable, others, of_metrics, batch, totals, seed
@@ -130,7 +130,7 @@ class JaxStep(_Mixin):
         variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
         with _values(sum(variables, []), sum(map(list, state), [])) as scope:
             y_pred = self._forward(x, training=False)
-            totals = self.loss_totals(*batch)
+            totals = self._totals(*batch, training=False)
             loss = self._share(x, y, y_pred, sample_weight, totals, training=False)
             self._update_metrics(x, y, y_pred, sample_weight)
             self._track_loss(loss, batch)

@@ -141,7 +141,7 @@ class TensorFlowStep(_Mixin):
             dict with the `loss` of the global batch, a float32 scalar.
         """
         batch = unpack(data)
-        totals = _sum_over_replicas(self._trained_for().loss_totals(*batch))
+        totals = _sum_over_replicas(self._totals(*batch, training=True))
         compute = self._accumulate
         if self._compiles:
             # The reduction cannot be compiled on CPUs and GPUs; a TPU compiles the whole step.
@@ -158,7 +158,7 @@ class TensorFlowStep(_Mixin):
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Computes the loss and metrics of one replica's batch; see `train_step`."""
         batch = x, y, sample_weight = unpack(data)
-        totals = _sum_over_replicas(self.loss_totals(*batch))
+        totals = _sum_over_replicas(self._totals(*batch, training=False))
 
         def evaluate():
             y_pred = self._forward(x, training=False)

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.keras_internals import compute_loss
+from keras_bert_impl.keras_internals import compiled_loss, compute_loss
 from keras_bert_impl.settings import PositiveInt, check
 
 _Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
@@ -65,9 +65,10 @@ class ReplicatedTrainer(_Step):
     it is split: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy or gradient
     accumulation.
 
-    By default the loss is Keras's: the mean over the examples of the global batch, including
-    `add_loss` terms. A model whose loss is a mean over something else (masked tokens, for example)
-    overrides `loss_totals` to count it and `loss_share` to divide by the global count.
+    By default the loss is Keras's: the mean over the examples of the global batch. A model whose
+    loss is a mean over something else (masked tokens, for example) overrides `loss_totals` to count
+    it and `loss_share` to divide by the global count. What layers add, regularizers and `add_loss`,
+    is part of the loss in either case.
 
     Additional arguments of `compile`:
         accumulation_steps: int, default 1. Number of micro-batches that each replica's batch is
@@ -207,10 +208,11 @@ class ReplicatedTrainer(_Step):
             totals: result of `loss_totals`, summed over all replicas.
 
         Returns:
-            float32 scalar. The shares of all micro-batches of all replicas sum to the loss.
+            float32 scalar, without what layers add. The shares of all micro-batches of all replicas
+            sum to the loss.
         """
         # Keras divides its mean by the number of replicas because it sums over them later.
-        mean = keras.Model.compute_loss(self, x, y, y_pred, sample_weight) * num_replicas()
+        mean = ops.cast(compiled_loss(self, y, y_pred, sample_weight), "float32") * num_replicas()
         return mean * num_examples(x) / totals
 
     def scores(self, outputs: Any) -> Any:
@@ -231,7 +233,8 @@ class ReplicatedTrainer(_Step):
         the loss on several replicas, with accumulation or an objective, override `loss_share`.
         """
         totals = self.loss_totals(x, y, sample_weight)
-        return self.loss_share(x, y, y_pred, sample_weight, totals)
+        share = self.loss_share(x, y, y_pred, sample_weight, totals)
+        return self._with_added_losses(share, x, num_examples(x))
 
     # === For the steps of the backends ===
 
@@ -253,13 +256,25 @@ class ReplicatedTrainer(_Step):
         # Not a property: when saving, Keras would follow it from the model to the model itself.
         return self if self._objective is None else self._objective
 
+    def _totals(self, x, y, sample_weight, training):
+        """Returns what `_share` divides by, when it is summed over the replicas."""
+        owner = self._trained_for() if training else self
+        return owner.loss_totals(x, y, sample_weight), num_examples(x)
+
     def _share(self, x, y, y_pred, sample_weight, totals, training):
         """Returns a share of the loss: the objective's in training, that of `compute_loss` if a
         subclass overrides it, else `loss_share`."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
-        owner = self._trained_for() if training else self
-        return owner.loss_share(x, y, y_pred, sample_weight, totals)
+        owner, (totals, examples) = self._trained_for() if training else self, totals
+        share = owner.loss_share(x, y, y_pred, sample_weight, totals)
+        return self._with_added_losses(share, x, examples)
+
+    def _with_added_losses(self, share, x, examples):
+        """Adds the share of what layers add to the loss; `examples` are those of all replicas."""
+        for loss in self.losses:
+            share += ops.cast(ops.sum(loss), "float32") * num_examples(x) / examples
+        return share
 
     def _update_metrics(self, x, y, y_pred, sample_weight):
         self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))

@@ -209,3 +209,9 @@ def test_a_check_that_fails_does_not_hide_the_others():
         {},
         [Problem("check_things failed: RuntimeError: broken", "keras-bert doctor --debug")],
     )
+
+
+def test_a_wrong_cluster_is_a_problem(no_probe, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{x")
+    found = problems([surroundings.check_variables()])
+    assert any("TF_CONFIG" in what for what in found)

@@ -2,6 +2,7 @@
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tokenizers import Tokenizer
+from tests.tasks.helpers import save_base
 
 TEXT = "The boat sails on the sea.\nThe sailors sail the boat.\n\nA boat is on the sea.\n"
 
@@ -41,3 +42,17 @@ def test_bad_input_writes_nothing(tmp_path, capsys):
         assert main(["vocab", *arguments]) == 2
         assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
+
+
+def test_options_of_the_other_way_are_refused(tmp_path, capsys):
+    text = tmp_path / "corpus.txt"
+    text.write_text(TEXT)
+    out = ["--out", str(tmp_path / "out")]
+    save_base(tmp_path / "base")
+    for arguments, message in (
+        (["--add", "7"], "--add has no meaning without --extend"),
+        (["--extend", str(tmp_path / "base"), "--size", "9"], "--size has no meaning with --ext"),
+        (["--extend", str(tmp_path / "base"), "--cased"], "--cased has no meaning with --extend"),
+    ):
+        assert main(["vocab", str(text), *out, *arguments]) == 2
+        assert message in capsys.readouterr().err

@@ -94,3 +94,14 @@ def test_bad_text_leaves_nothing(scratch, corpus, tokenizer):
     with pytest.raises(InputError, match="is not UTF-8"):
         prepare(text, NAME, tokenizer, num_workers=1, **ARGUMENTS)
     assert not tf.io.gfile.listdir(NAME) and not list(scratch.iterdir())
+
+
+def test_keeps_a_folder_with_another_manifest(tmp_path, corpus, tokenizer):
+    """A `manifest.json` is also what a web application has."""
+    folder = tmp_path / "application"
+    folder.mkdir()
+    for name, content in (("manifest.json", '{"name": "app"}'), ("vocab.txt", "mine")):
+        (folder / name).write_text(content)
+    with pytest.raises(InputError, match="holds other files; name a new or empty folder"):
+        prepare(corpus, folder, tokenizer, num_workers=1, **ARGUMENTS)
+    assert (folder / "vocab.txt").read_text() == "mine"

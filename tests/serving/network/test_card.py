@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from keras_bert_impl import TextEmbedder
 from keras_bert_impl.serving.formats import NAMES, exporter
+from keras_bert_impl.serving.network.card import model_card
 from tests.tasks import helpers
 
 PACKAGES = {"onnx": "onnxruntime", "litert": "ai_edge_litert", "openvino": "openvino"}
@@ -20,3 +22,11 @@ def test_its_code_loads_the_files(file_format, tmp_path, monkeypatch, capsys):
     assert {"input_ids", "attention_mask", "logits"} <= set(
         re.findall(r"\w+", capsys.readouterr().out)
     )
+
+
+def test_the_card_of_an_embedder_has_its_default_prompt():
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    for more, said in (({}, False), (prompts, True)):
+        model = TextEmbedder(helpers.encoder(), helpers.tokenizer(), **more)
+        card = model_card(model, "vectors", "ONNX in fp32", "", "")
+        assert ('Put the prompt "query: " before each text' in card) is said

@@ -84,6 +84,8 @@ def test_the_card_has_the_scores_of_the_run_and_is_kept_if_edited(tmp_path):
         ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
         ({"calibration": ["a"]}, "calibration needs precision int8"),
         ({"precision": "int8", "calibration": []}, "at least one text"),
+        ({"precision": "int8", "calibration": "texts.txt"}, "calibration must be a list"),
+        ({"texts": "one text"}, "texts must be a list"),
         ({"max_drop": 0.5}, "max_drop needs labeled examples"),
     ],
 )

@@ -4,13 +4,15 @@ import json
 import os
 import shutil
 import threading
+import types
 
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.server.model import WARMUP, read_warmup
-from keras_bert_impl.serving.server.versions import Folder
+from keras_bert_impl.serving.server.versions import Folder, Versions
+from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.serving.warmup import BATCH_SIZES, example_inputs, write_warmup
 from tests.serving.server.servers import running, wait_for
 
@@ -124,3 +126,58 @@ def test_folders_without_a_model(tmp_path):
         Folder(tmp_path)
     with pytest.raises(InputError, match="is a file"):
         Folder(tmp_path / "config.json")
+
+
+def written(folder, version, content):
+    (folder / version).mkdir(parents=True)
+    (folder / version / "saved_model.pb").write_text(content)
+
+
+def versions_of(folder, report=lambda line: None):
+    """Versions whose "models" have the content of their file; "bad" cannot be loaded."""
+
+    def load(path, version):
+        content = (path / "saved_model.pb").read_text()
+        if content == "bad":
+            raise ApiError("no graph", "DATA_LOSS")
+        return types.SimpleNamespace(version=version, content=content)
+
+    return Versions(Folder(folder), load, report)
+
+
+def test_a_version_with_other_files_is_loaded_again(tmp_path):
+    written(tmp_path, "1", "first")
+    versions = versions_of(tmp_path)
+    versions.load_newest()
+    for content, served in (
+        ("second one", "second one"),
+        ("bad", "second one"),
+        ("third", "third"),
+    ):
+        shutil.rmtree(tmp_path / "1")
+        versions.load_newest()  # deleted: goes on answering
+        written(tmp_path, "1", content)
+        versions.load_newest()
+        assert versions.current.content == served
+        assert [state["state"] for state in versions.status(versions.name, None)] == ["AVAILABLE"]
+
+
+def test_the_watch_goes_on_when_nobody_reads_its_messages(tmp_path):
+    def broken(line):
+        raise BrokenPipeError
+
+    written(tmp_path, "1", "first")
+    versions = versions_of(tmp_path, broken)
+    versions.load_newest()
+    versions.watch(0.01)
+    for version in ("2", "3"):
+        written(tmp_path, version, version)
+        wait_for(lambda: versions.current.content == version)
+    assert versions.stop(5)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a:b"])
+def test_rejects_names_that_no_url_has(tmp_path, name):
+    written(tmp_path, "1", "first")
+    with pytest.raises(InputError, match="has neither / nor :"):
+        Folder(tmp_path, name)

@@ -2,6 +2,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_glue
+from keras_bert_impl.tasks.data.glue import has_glue
 
 # The layouts of the published files, with our own sentences.
 FILES = {
@@ -118,3 +119,9 @@ def test_skips_bad_rows_on_request(folder):
     )
     with pytest.raises(InputError, match="RTE/dev.tsv, line 3: id '0' is already used in line 2"):
         read_glue("rte", folder, "dev")
+
+
+def test_finds_the_dev_sets_of_mnli_in_its_own_folder(folder):
+    for place in (folder, folder / "MNLI"):
+        assert has_glue("mnli", place, "dev_mismatched")
+    assert not has_glue("mnli", folder / "CoLA", "dev_mismatched")

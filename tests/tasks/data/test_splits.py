@@ -1,6 +1,7 @@
 """Held-out examples: stratified and reproducible."""
 
 import collections
+import dataclasses
 
 import numpy as np
 import pytest
@@ -84,3 +85,16 @@ def test_splits_every_kind_of_examples(data):
 def test_rejects_a_split_with_an_empty_part():
     with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples leaves one part"):
         hold_out(examples(["a", "b", "c"]), 0.1)
+
+
+@pytest.mark.parametrize("share", [-0.1, 0, 1, 1.5, float("nan")])
+def test_rejects_a_share_that_is_none(share):
+    with pytest.raises(InputError, match="share must be"):
+        hold_out(examples(["a", "b"] * 12), share)
+
+
+def test_a_command_cannot_split_a_data_set_again(tmp_path):
+    data = examples(["a", "b"] * 12)
+    for read_with, kept in (({"task": "rte", "data": "glue"}, False), ({"dev": "a.csv"}, True)):
+        parts = hold_out(dataclasses.replace(data, read_with=read_with), 0.25)
+        assert (parts[1].read_with is not None) is kept

@@ -1,5 +1,6 @@
 """`TextEmbedder`: vectors against PyTorch, losses on raw strings, files of two libraries."""
 
+import concurrent.futures
 import json
 import shutil
 from pathlib import Path
@@ -135,6 +136,23 @@ def test_encodes_one_text_and_prompts(model):
     np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)  # unchanged
     with pytest.raises(InputError, match="there is no prompt 'x'; the model has 'query'"):
         named.encode(["film"], prompt_name="x")
+
+
+def test_a_prompt_belongs_to_the_thread_that_gave_it(monkeypatch):
+    named = embedder(prompts={"query": "what "})
+    expected = named.encode(["film"], "query")
+    predict = type(named).predict
+
+    def after_another(self, *args, **kwargs):
+        """Runs `encode` of another thread, from its beginning to its end, before."""
+        monkeypatch.setattr(type(named), "predict", predict)
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            without = thread.submit(named.encode, ["film"]).result()
+        assert not np.allclose(without, expected, atol=1e-3)
+        return predict(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(named), "predict", after_another)
+    np.testing.assert_array_equal(named.encode(["film"], "query"), expected)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,13 @@ import pytest
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import load_embedder, read_texts, read_vectors, search
+from keras_bert_impl.tasks import (
+    load_embedder,
+    read_texts,
+    read_vectors,
+    search,
+    write_vectors,
+)
 from keras_bert_impl.tasks.embedding import vectors
 from keras_bert_impl.tasks.embedding.search import read_places
 from tests.tasks.helpers import encoder, examples, tokenizer
@@ -198,6 +204,17 @@ def test_command_finds_a_text_by_itself(folder, written, capsys):
     assert len(lines) == 2 and lines[0] == f"1.0000\t{folder}/texts/a.csv:5\t{TEXTS[4]}"
 
 
+def test_command_rejects_vectors_of_another_model(folder, written, tmp_path, capsys):
+    other = tmp_path / "other.npy"
+    np.save(other, read_vectors(written)[:, ::-1])
+    other.with_suffix(".jsonl").write_bytes(written.with_suffix(".jsonl").read_bytes())
+    command = ["search", "--model", str(folder / "model"), "--vectors", str(other), TEXTS[4]]
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "the vectors are another model's: the text of" in printed.err
+
+
 def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     with pytest.raises(InputError, match=r"vectors must be \[texts, 16\]"):
         search(embedder, ["film"], np.zeros((3, 8), "float32"))
@@ -227,3 +244,12 @@ def test_search_takes_lists_of_vectors_but_no_texts():
     for wrong in (texts, []):
         with pytest.raises(InputError, match="write search"):
             search(embedder, texts, wrong)
+
+
+def test_parquet_replaces_no_table_of_its_name(folder, embedder, tmp_path):
+    texts = tmp_path / "rows.jsonl"
+    texts.write_text('{"text": "a film"}\n')
+    write_vectors(embedder, read_texts(texts), tmp_path / "rows.parquet")
+    assert texts.read_text() == '{"text": "a film"}\n'
+    with pytest.raises(InputError, match="rows.jsonl would be replaced"):
+        write_vectors(embedder, read_texts(texts), tmp_path / "rows.npy")

@@ -284,3 +284,18 @@ def test_scores_are_means_over_masked_tokens(directory):
     assert scores["accuracy"] == pytest.approx(3 / 4)
     assert scores["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
     assert scores["ce"] == pytest.approx(np.mean(losses), abs=1e-5)
+
+
+def test_long_texts_are_cut_as_in_transformers(directory):
+    model = MaskedLM.from_pretrained(directory)
+    text = "[MASK] " + "film " * 2 * model.max_length
+    theirs = transformers.AutoTokenizer.from_pretrained(directory)
+    ids = theirs(text, truncation=True, max_length=model.max_length, return_tensors="pt").input_ids
+    found = model.signatures().tokenize(tf.constant([text]))["token_ids"]
+    np.testing.assert_array_equal(found, ids)
+    peer = transformers.BertForMaskedLM.from_pretrained(directory).double().eval()
+    with torch.no_grad():
+        scores = peer(input_ids=ids).logits[0, 1].softmax(-1)
+    filling = model.fill([text], top_k=1)[0][0][0]
+    assert filling.token == theirs.convert_ids_to_tokens(int(scores.argmax()))
+    assert filling.score == pytest.approx(float(scores.max()), abs=1e-5)

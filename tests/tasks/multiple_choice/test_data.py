@@ -136,7 +136,7 @@ BAD = [
     ),
     ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "has 10,000,001 characters; the file"),
     ("a.jsonl", '{"prompt": "a",\n', "not valid JSON"),
-    ("a.jsonl", '["a"]\n', "expected an object with prompt, endings"),
+    ("a.jsonl", '["a"]\n', "expected a JSON object."),
     ("a.jsonl", lines({"prompt": "a", "answer": 0}), "expected an object with prompt, endings"),
     ("a.jsonl", lines({"prompt": "a", "endings": ["x"], "answer": 0}), "two or more endings"),
     (
@@ -202,7 +202,7 @@ def test_rejects_a_bad_line_of_a_label_file(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl or .json"),
+        ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl, .ndjson or .json"),
         ("a.csv", "sent1,label,ending0,ending1\n", "SWAG needs the columns sent1 and sent2"),
         ("a.csv", "", "SWAG needs the columns"),
         ("a.tsv", "\n\n", "has no rows that can be used"),
@@ -224,3 +224,20 @@ def test_rejects_a_label_file_for_other_formats(tmp_path):
     path = write(tmp_path / "a.jsonl", GOOD_LINES["a.jsonl"])
     with pytest.raises(InputError, match="line 1: only SIQA has its answers in a separate file"):
         read_choices(path, labels)
+
+
+def test_bad_row_of_an_array_has_its_number(tmp_path, caplog):
+    good = {"prompt": "a", "endings": ["x", "y"], "answer": 1}
+    for bad, message in (
+        (good | {"answer": float("nan")}, "NaN"),
+        (good | {"answer": 2}, "from 0 to 1. Received: 2"),
+    ):
+        path = write(tmp_path / "a.json", json.dumps([good, bad, good], indent=1))
+        with pytest.raises(InputError, match=f"a.json, row 2: .*{message}"):
+            read_choices(path)
+        assert read_choices(path, skip_bad_rows=True).labels == [1, 1]
+
+
+def test_reads_ndjson(tmp_path):
+    rows = lines({"prompt": "a", "endings": ["x", "y"], "answer": 1})
+    assert read_choices(write(tmp_path / "a.ndjson", rows)).labels == [1]

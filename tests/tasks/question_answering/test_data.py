@@ -188,3 +188,18 @@ def test_rejects_a_file_with_only_bad_questions(tmp_path):
     path = write(tmp_path / "a.json", document(question(answers=[("Eve", 0)])))
     with pytest.raises(InputError, match="has no questions that can be used"):
         read_squad(path, skip_bad_rows=True)
+
+
+def test_an_empty_list_of_answers_makes_a_file_squad_2(tmp_path):
+    rows = [
+        {
+            "id": "a",
+            "question": "q",
+            "context": "one two",
+            "answers": [{"text": "one", "answer_start": 0}],
+        },
+        {"id": "b", "question": "q", "context": "one two", "answers": []},
+    ]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read_squad(path).is_impossible == [False, True]

@@ -23,7 +23,7 @@ from keras_bert_impl.tasks import (
     finetune,
     load_tuned,
 )
-from keras_bert_impl.tasks.runs.run import phases_of
+from keras_bert_impl.tasks.runs.phases import phases_of
 from tests.tasks.helpers import encoder, examples, tokenizer
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))

@@ -17,6 +17,7 @@ from keras_bert_impl.tasks import (
     SimilarityExamples,
     TaggedExamples,
     evaluate,
+    finetune,
     load_tuned,
     read_squad,
 )
@@ -225,3 +226,13 @@ def test_rejects_a_test_set_without_labels(scored, tmp_path, capsys):
     assert main([*command, str(tmp_path), "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"accuracy"}
     assert load_tuned(scored / "run").labels == ["negative", "positive"]
+
+
+@pytest.mark.slow
+def test_finetune_returns_the_threshold_that_it_saves(base, tmp_path):
+    train, dev = (read_squad(of_questions(tmp_path, seed)) for seed in (0, 1))
+    windows = {"max_question_length": 4, "doc_stride": 2}
+    tuned = finetune(base, train, dev, tmp_path / "run", verbose=0, **SETTINGS | windows)
+    assert tuned.null_threshold == load_tuned(tmp_path / "run").null_threshold != 0.0
+    scores = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert evaluate(tuned, dev) == pytest.approx(scores)

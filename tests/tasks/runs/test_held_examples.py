@@ -100,3 +100,17 @@ def test_options_of_tagged_words_and_of_texts_in_memory(tmp_path):
     in_memory = as_examples((["one"], ["x"]), "dev")
     assert read_options(tagged, in_memory, "tagging") is None
     assert read_options(in_memory, tagged, "tagging")["train"] is None
+
+
+def test_indices_of_unnamed_classes_become_names():
+    data = Examples(["a", "b", "c"], [2, 1, 2], source="d.csv")
+    found = as_examples(data, "train")
+    assert (found.labels, found.label_names) == (["2", "1", "2"], ["1", "2"])
+    assert list(found.class_numbers(["1", "2"])) == [1, 0, 1]
+
+
+def test_rejects_indices_out_of_range():
+    for label in (2, -1):
+        data = Examples(["a"], [label], ["x", "y"], source="d.csv")
+        with pytest.raises(InputError, match=f"d.csv, example 0: .* 2 classes.*Received: {label}"):
+            data.class_numbers(["x", "y"])

@@ -10,6 +10,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.runs.prediction_table import count_rows, joined, read_rows, table_writer
 
 ROWS = [{"id": 1, "note": 'a "b",\tc\nd'}, {"id": 2, "note": ""}]
@@ -105,3 +106,11 @@ def test_reads_all_columns_of_a_table(tmp_path, name):
         path.write_text("\n".join(between.join(row) for row in [rows[0], *map(dict.values, rows)]))
     assert list(read_rows(path, layout)) == [(row["text"], row) for row in rows]
     assert count_rows(path, layout) == (None if name == "a.json" else 2)
+
+
+def test_cells_with_carriage_returns_read_back(tmp_path):
+    rows = [{"text": "one\rtwo"}, {"text": "a,b\n"}, {"text": "plain"}]
+    with table_writer(tmp_path / "a.csv", tmp_path / "in.jsonl") as write_rows:
+        write_rows([(row, {"label": "x"}, ["x"]) for row in rows])
+    table = read_table(tmp_path / "a.csv", text="text", label="label")
+    assert table.texts == [row["text"] for row in rows]

@@ -1,10 +1,13 @@
+import gzip
 import logging
 
 import pytest
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.spans import detect_scheme
+from keras_bert_impl.tasks.tagging.task import Tagging
 
 CONLL2003 = """-DOCSTART- -X- -X- O
 
@@ -212,3 +215,13 @@ def test_rejects_invalid_files_and_arguments(tmp_path, call, message):
     written(tmp_path, "\n\n", "empty.txt")
     with pytest.raises(InputError, match=message):
         call(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.CONLLU", "a.conllu.gz"])
+def test_conllu_files_are_known_by_their_name(tmp_path, name):
+    content = gzip.compress(CONLLU.encode()) if name.endswith("gz") else CONLLU
+    path = written(tmp_path, content, name)
+    with pytest.raises(InputError, match="is a CoNLL-U file. Use read_conllu"):
+        read_columns(path)
+    source = ExampleSource(train=str(path), dev=str(path))
+    assert Tagging.read(source, "train").labels[0] == ["PRON", "AUX", "PART", "NUM"]

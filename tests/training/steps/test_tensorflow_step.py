@@ -288,9 +288,9 @@ def operations_on_tpu():
 @pytest.mark.parametrize("accumulation_steps", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_step_traces_under_tpu_strategy(operations_on_tpu, accumulation_steps):
     operations = operations_on_tpu[str(accumulation_steps)]
-    # One sum for each of 15 gradients, one for the loss, one for the number of masked tokens. A
-    # second reduction of the gradients would double them.
-    assert operations["CrossReplicaSum"] == 17
+    # One sum for each of 15 gradients, one for the loss, one each for the numbers of masked tokens and
+    # of rows. A second reduction of the gradients would double them.
+    assert operations["CrossReplicaSum"] == 18
     assert operations["TPUReplicateMetadata"] == 1
     assert operations.get("While", 0) == accumulation_steps - 1
     assert not {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "Assert", "Print"} & set(operations)

@@ -1,0 +1,120 @@
+"""What programs do with Keras models beyond `fit`: regularizers, copies, features, other floats."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import (
+    FeatureTagger,
+    MaskedLM,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
+from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
+
+TEXTS, LABELS = examples(count=16)
+WORDS = [text.split() for text in TEXTS]
+TAGS = [["B-X" if word in GOOD else "O" for word in row] for row in WORDS]
+PAIRS, SCORES = list(zip(TEXTS, TEXTS[::-1])), np.linspace(-1, 1, 16)
+
+
+def tagger(**arguments):
+    return TokenClassifier(encoder(dropout=0.0), tokenizer(), labels=["O", "B-X"], **arguments)
+
+
+def embedder(**arguments):
+    return TextEmbedder(encoder(dropout=0.0), tokenizer(), **arguments)
+
+
+TASKS = {
+    "classifier": (lambda: classifier(dropout=0.0), TEXTS, LABELS),
+    "tagger": (tagger, WORDS, TAGS),
+    "crf": (lambda: tagger(crf=True), WORDS, TAGS),
+    "pairs": (embedder, PAIRS, SCORES),
+    "in batch": (lambda: embedder(loss="multiple_negatives"), PAIRS, None),
+    "masked lm": (lambda: MaskedLM(encoder(dropout=0.0), tokenizer()), TEXTS, None),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_regularizers_are_part_of_the_loss(task):
+    made, x, y = TASKS[task]
+    model = made()
+    model.compile(keras.optimizers.SGD(0.0), metrics=[])
+    before = model.evaluate(x, y, verbose=0)
+    model.encoder.embeddings.trainable_variables[0].regularizer = keras.regularizers.L2(1.0)
+    added = float(sum(model.losses))
+    assert added > 0.01
+    model.compile(keras.optimizers.SGD(0.0), metrics=[])
+    assert model.evaluate(x, y, verbose=0) - before == pytest.approx(added, rel=1e-3)
+    if task != "masked lm":  # whose training draws other masks
+        model.compile(keras.optimizers.SGD(0.0), metrics=[], accumulation_steps=3)
+        loss = model.fit(x, y, batch_size=16, verbose=0).history["loss"][0]
+        assert loss - before == pytest.approx(added, rel=1e-3)
+
+
+@pytest.mark.parametrize("weight", [-5.0, np.nan, np.inf])
+def test_weights_of_data_sets_are_checked(weight):
+    model = classifier()
+    model.compile("sgd", run_eagerly=True)
+    data = tf.data.Dataset.from_tensors((TEXTS[:2], [0, 1], [1.0, weight]))
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(InputError, match="sample_weight must be finite and not negative"):
+            call(data, verbose=0)
+    assert not np.isnan(model.get_weights()[0]).any()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        classifier,
+        tagger,
+        lambda: FeatureTagger(
+            encoder(), tokenizer(), labels=["O", "X"], features="mix", lstm_dim=8
+        ),
+        lambda: embedder(num_layers=2),
+        lambda: TextClassifier(encoder(), tokenizer(), num_classes=2, long_texts="mean"),
+    ],
+)
+def test_models_can_be_cloned(made):
+    model = made()
+    clone = keras.models.clone_model(model)
+    shapes = [[w.shape for w in one.trainable_weights] for one in (model, clone)]
+    assert shapes[0] == shapes[1]
+
+
+def test_a_masked_lm_says_how_to_copy_it():
+    with pytest.raises(InputError, match=r"write copy.deepcopy\(model\)"):
+        keras.models.clone_model(MaskedLM(encoder(), tokenizer()))
+
+
+def test_ragged_features_are_refused():
+    ragged = {"token_ids": tokenizer().tokenize(TEXTS[:2])}
+    model = classifier()
+    model.compile("sgd")
+    data = tf.data.Dataset.from_tensors((ragged, [0, 1]))
+    for call in (
+        lambda: model.predict(ragged, verbose=0),
+        lambda: model(ragged),
+        lambda: model.encoder(ragged),
+        lambda: model.fit(data, verbose=0),
+    ):
+        with pytest.raises(InputError, match="pad the"):
+            call()
+
+
+@pytest.mark.parametrize("floatx", ["float64", "bfloat16"])
+def test_trains_whatever_keras_floats_are(floatx):
+    expected = classifier(dropout=0.0).evaluate(TEXTS, LABELS, verbose=0)[0]
+    keras.config.set_floatx(floatx)
+    try:
+        model = classifier(dtype="float32", dropout=0.0)
+        model.compile(keras.optimizers.SGD(0.0), metrics=[], run_eagerly=True)
+        found = float(model.fit(TEXTS, LABELS, verbose=0).history["loss"][0])
+    finally:
+        keras.config.set_floatx("float32")
+    # Keras averages the losses of batches in these floats.
+    assert found == pytest.approx(expected, rel=1e-4 if floatx == "float64" else 2**-7)
