@@ -143,8 +143,12 @@ def _add_data_sets(group):
     )
 
 
-def check_examples(arguments: argparse.Namespace) -> None:
+def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
     """Checks the arguments of `add_examples` as they were given.
+
+    Args:
+        are_written: whether the command also writes the columns that `--text`, `--pair` and
+            `--label` name.
 
     Raises:
         InputError: arguments are inconsistent, or one has no meaning for the task.
@@ -156,10 +160,10 @@ def check_examples(arguments: argparse.Namespace) -> None:
         names = ", ".join(f"--{name} {column}" for name, column in given.items() if column)
         raise InputError(f"a column can be named once. Received: {names}")
     task, is_training = arguments.task, "train" in vars(arguments)
-    if task in MULTILINGUAL:
+    if task in MULTILINGUAL and arguments.data:
         known, source = {"language"}, f"--task {task}"
     elif arguments.data:
-        known, source = set(), "--data"
+        known, source = {"text", "pair", "label"} if are_written else set(), "--data"
     elif task in _OPTIONS and (task or is_training):
         known, source = _OPTIONS[task], f"--task {task}" if task else "tables"
     else:

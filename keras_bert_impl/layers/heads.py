@@ -123,7 +123,7 @@ class MaskedLMHead(keras.layers.Layer):
     def get_config(self) -> dict:
         raise InputError(
             "a masked LM head shares the token table of its encoder, so that neither clone_model nor "
-            "a file of the layer alone can copy it: write copy.deepcopy(model)."
+            "a file of other layers can hold it: write copy.deepcopy(model), or save the model whole."
         )
 
 

@@ -312,7 +312,6 @@ class Encoder(keras.Model):
         return encoder
 
 
-@keras.saving.register_keras_serializable("keras_bert_impl")
 class _DetailedEncoder(keras.Model):
     """Runs an encoder's layers and returns their intermediate outputs.
 
@@ -341,11 +340,10 @@ class _DetailedEncoder(keras.Model):
         return outputs | {name: details[name] for name in self.names}
 
     def get_config(self) -> dict:
-        return {"encoder": keras.saving.serialize_keras_object(self.encoder), "names": self.names}
-
-    @classmethod
-    def from_config(cls, config: dict, custom_objects: dict | None = None) -> "_DetailedEncoder":
-        return cls(keras.saving.deserialize_keras_object(config["encoder"]), tuple(config["names"]))
+        raise InputError(
+            "the model of with_outputs shares its weights with an encoder, so that neither "
+            "clone_model nor a file can hold it: write copy.deepcopy(model), or save the encoder."
+        )
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None

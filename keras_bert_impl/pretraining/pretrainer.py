@@ -259,7 +259,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 f"{source.path}: a {config.architecture} with causal={changed.causal} has other "
                 "tensors; begin with its config.json instead of its weights."
             )
-        if not any(one.uses_pooler for one in trained) and not _has_pooler(source, config):
+        is_kept = "use_pooler" in overrides or _has_pooler(source, config)
+        if not is_kept and not any(one.uses_pooler for one in trained):
             changed = dataclasses.replace(changed, use_pooler=False)  # it would be saved untrained
         with values_deferred():
             encoder = Encoder(changed, dtype)

@@ -34,7 +34,8 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 
 
 def is_described(run_directory: str | Path) -> bool:
-    """Returns whether a run has its report, which it lacks if the process was killed before."""
+    """Returns whether a finished run has its report; it has none if the process was killed before
+    that was written."""
     return (Path(run_directory) / FILE).is_file()
 
 

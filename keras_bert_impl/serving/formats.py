@@ -8,6 +8,7 @@ from collections.abc import Callable
 from keras_bert_impl.io.errors import InputError, listed
 
 SAVED_MODEL = "tf_saved_model"  # Keras's name
+SAVED_MODEL_ENTRIES = ("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
 NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}
 _PACKAGES = {
     "onnx": ("onnx", "onnxruntime"),

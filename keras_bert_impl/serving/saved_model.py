@@ -10,9 +10,10 @@ from keras_bert_impl.cards import save_card
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.serving.card import model_card
+from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.inference import for_inference
 from keras_bert_impl.serving.signatures import Signatures
-from keras_bert_impl.serving.target import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
+from keras_bert_impl.serving.target import check_target, save_tokenizer
 from keras_bert_impl.serving.warmup import write_warmup
 
 

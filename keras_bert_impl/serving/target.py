@@ -5,13 +5,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.interop.tuned import TUNED_FILES
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tokenizers import Tokenizer
 
-SAVED_MODEL_ENTRIES = ("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
 NETWORK_ENTRIES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 _EXPORTS = {"saved_model.pb", "model.onnx", "model.tflite", "model.xml"}
-_MODELS = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"}
+_MODELS = {
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "model.weights.h5",
+    "bert_model.ckpt.index",
+    *TUNED_FILES,
+}
 
 
 def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:

@@ -8,10 +8,10 @@ import tokenizers
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.server.versions import Folder
 from keras_bert_impl.serving.target import (
     NETWORK_ENTRIES,
-    SAVED_MODEL_ENTRIES,
     check_target,
     save_tokenizer,
 )
@@ -114,8 +114,9 @@ def test_hints_for_folders_that_hold_something_else(tmp_path):
             open_model(tmp_path / folder)
 
 
-def test_a_models_directory_takes_no_saved_model(tmp_path):
-    (tmp_path / "model.safetensors").write_bytes(b"")
+@pytest.mark.parametrize("name", ["model.safetensors", "adapter_model.safetensors"])
+def test_a_models_directory_takes_no_saved_model(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
     with pytest.raises(InputError, match="is a model's directory; give a new folder"):
         check_target(tmp_path, SAVED_MODEL_ENTRIES)
 

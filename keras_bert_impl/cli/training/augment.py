@@ -50,7 +50,7 @@ def check(arguments: Namespace) -> None:
     """Checks the combination of arguments."""
     if Path(arguments.out).suffix != ".jsonl":
         raise InputError(f"--out must end in .jsonl. Received: {arguments.out}")
-    check_examples(arguments)
+    check_examples(arguments, are_written=True)
 
 
 check_files = check_tables

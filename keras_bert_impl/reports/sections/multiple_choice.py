@@ -66,4 +66,4 @@ def _errors(subject, found, chosen, is_right):
 def _where(examples, row):
     if examples.lines is None:
         return f"{examples.source}, example {row}"
-    return f"{examples.source}, line {examples.lines[row]}"
+    return f"{examples.source}, {examples.unit} {examples.lines[row]}"

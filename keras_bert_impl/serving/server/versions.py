@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.server.wire import ApiError
 
 if TYPE_CHECKING:  # it imports TensorFlow
@@ -68,8 +69,13 @@ class Folder:
         return sorted(found, reverse=True)
 
     def files(self, directory: Path) -> list[tuple[str, int, int]]:
-        """Returns name, size and time of the files of a SavedModel, which show that it changed."""
-        paths = sorted(path for path in directory.rglob("*") if path.is_file())
+        """Returns name, size and time of the files of a SavedModel, which show that it changed.
+
+        Other files, such as notes, are left out.
+        """
+        entries = [directory / name for name in SAVED_MODEL_ENTRIES]
+        paths = [path for entry in entries for path in (entry, *sorted(entry.rglob("*")))]
+        paths = [path for path in paths if path.is_file()]
         stats = [(str(path), path.stat()) for path in paths]
         return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 

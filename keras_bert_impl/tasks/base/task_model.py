@@ -314,7 +314,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         """Reads the arguments of the class that a `ModelSource` keeps from the saved model.
 
         Settings of another class are not used: a `TextClassifier` and a `TextEmbedder` both have a
-        `pooling`. `given`, a dict, has the arguments of the caller, which replace those returned.
+        `pooling`. The caller puts its own arguments, `given`, in the place of those returned.
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]

@@ -68,10 +68,10 @@ class Examples(LabeledExamples):
         label_names: names of the classes; None if the file has no fixed set or labels are floats.
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
         source: the file.
-        lines: number of the line that each text ended on, or of its row.
-        unit: `"line"` or `"row"`, what `lines` counts, from 1.
+        lines: number of the line that each text ended on, or of its row or example.
         skipped: location and reason for each skipped row.
         read_with: how a file was read; see `LabeledExamples`.
+        unit: `"line"`, `"row"` or `"example"`, what `lines` counts.
     """
 
     texts: list
@@ -80,9 +80,9 @@ class Examples(LabeledExamples):
     metrics: tuple[str, ...] | None = None
     source: str = "examples"
     lines: list[int] | None = None
-    unit: str = "line"
     skipped: tuple[str, ...] = ()
     read_with: dict[str, Any] | None = None
+    unit: str = "line"
 
     @property
     def is_numeric(self) -> bool:
@@ -125,6 +125,11 @@ class Examples(LabeledExamples):
                 raise InputError(
                     f"{self.where(position)}: the label must be an index into the {len(names)} "
                     f"classes, from 0. Received: {label}"
+                )
+            if not self.label_names and places.get(str(int(label)), label) != label:
+                raise InputError(
+                    f"{self.where(position)}: label {label} may be the class '{label}' or the class "
+                    f"of that number, {names[label]!r}: give the labels as names."
                 )
             label = names[label]
         if label not in places:

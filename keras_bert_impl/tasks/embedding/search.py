@@ -184,19 +184,27 @@ def check_vectors(
     Args:
         embedder: `TextEmbedder` of the queries.
         vectors: array `[texts, dim]`, from `read_vectors`.
-        places: some of the texts, from `read_places`. Those that are stored in part are skipped.
+        places: some of the texts, from `read_places`. Those that are stored in part are skipped, and
+            those that are longer than the model, whose vectors depend on more than the model.
 
     Raises:
         InputError: the text has another vector: another model made it.
 
     Example:
-        check_vectors(embedder, vectors, read_places("vectors.npy", [0, 1, 2], len(vectors)))
+        from keras_bert_impl.tasks.embedding.search import check_vectors
+        from keras_bert_impl.tasks.embedding.vectors import PlacedText
+        vectors = embedder.encode(texts)
+        check_vectors(embedder, vectors, {0: PlacedText("texts.txt", 1, texts[0])})
     """
     whole = [row for row, place in places.items() if len(place.text) < SHOWN_CHARACTERS]
     if not whole:
         return
     row = min(whole, key=lambda row: len(places[row].text))
-    again = embedder.encode([places[row].text], document_prompt(embedder))
+    prompt = document_prompt(embedder)
+    text = f"{embedder.prompts[prompt] if prompt else ''}{places[row].text}"
+    if len(embedder.tokenizer([text])["token_ids"][0]) > embedder.max_length:
+        return
+    again = embedder.encode([places[row].text], prompt)
     cosine = float(unit_length(again)[0] @ unit_length(vectors[row : row + 1])[0])
     if cosine < _LEAST_COSINE:
         place = places[row]

@@ -209,10 +209,13 @@ def encode_dataset(
             check_ids(x, model.config)
         else:
             x = model.features_in_graph(x)
-        for weight in weights:
-            is_right = tf.math.is_finite(tf.cast(weight, tf.float32)) & (weight >= 0)
+        if not with_labels:
+            return x
+        for weight in filter(tf.is_tensor, tf.nest.flatten(weights)):
+            weight = tf.reshape(tf.cast(weight, tf.float32), [-1])
+            is_right = tf.math.is_finite(weight) & (weight >= 0)
             check_labels(is_right, weight, "sample_weight must be finite and not negative.")
-        return (x, model.label_tensor(y), *weights) if with_labels else x
+        return (x, model.label_tensor(y), *weights)
 
     encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
     return without_autotuner(encoded.prefetch(tf.data.AUTOTUNE))

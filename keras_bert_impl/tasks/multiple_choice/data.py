@@ -67,9 +67,10 @@ def read_choices(
     if labels is not None and suffix in (".csv", ".tsv"):
         raise InputError(f"{path} contains its answers: leave out labels={str(labels)!r}.")
     skipped: list[str] | None = [] if skip_bad_rows else None
+    unit = "row" if suffix == ".json" and typed_rows.is_json_array(path) else "line"
     found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
-        found = usable(functools.partial(_labeled, path), found, skipped)
+        found = usable(functools.partial(_labeled, path, unit), found, skipped)
     warn_of_skipped(path, skipped)
     if not found:
         raise InputError(f"{path} has no rows that can be used.")
@@ -81,12 +82,15 @@ def read_choices(
         lines=lines,
         skipped=tuple(skipped or ()),
         read_with=None if labels else {"dev": str(path), "skip_bad_rows": skip_bad_rows},
+        unit=unit,
     )
 
 
-def _labeled(path, row):
+def _labeled(path, unit, row):
     if row[-1] is None:
-        raise InputError(f"{path}, line {row[0]}: the answer is missing, but other rows have one.")
+        raise InputError(
+            f"{path}, {unit} {row[0]}: the answer is missing, but other rows have one."
+        )
     return row
 
 

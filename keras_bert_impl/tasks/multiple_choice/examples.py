@@ -22,9 +22,10 @@ class ChoiceExamples(LabeledExamples):
         texts: list of (prompt, list of endings).
         labels: list of int, number of the correct ending, from 0; None if unlabeled.
         source: file name.
-        lines: list of int, last line of each example; None if not from a file.
+        lines: list of int, last line of each example, or its row; None if not from a file.
         skipped: tuple of str: location and reason for each skipped row.
         read_with: how a file was read; see `LabeledExamples`.
+        unit: `"line"` or `"row"`, what `lines` counts.
     """
 
     texts: list
@@ -33,6 +34,7 @@ class ChoiceExamples(LabeledExamples):
     lines: list | None = None
     skipped: tuple = ()
     read_with: dict[str, Any] | None = None
+    unit: str = "line"
 
 
 def score_choices(

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.heads import linear_map
-from keras_bert_impl.settings import PositiveFloat, Share, check
+from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Share, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
@@ -189,10 +189,10 @@ class RDrop(_WithLabelLoss):
 
     Args:
         model: `TextClassifier`, or `TokenClassifier` without a CRF.
-        alpha: weight of the divergence, above 0.
+        alpha: weight of the divergence, at least 0.
 
     Raises:
-        InputError: the model is of another task, or `alpha` is not positive.
+        InputError: the model is of another task, or `alpha` is negative.
 
     Source: Liang et al. 2021 (arXiv:2106.14448), section 2.2.
 
@@ -203,7 +203,7 @@ class RDrop(_WithLabelLoss):
 
     def __init__(self, model: TaskModel, alpha: float):
         _check_task(model, "R-Drop")
-        self._model, self._alpha = model, check("alpha", alpha, PositiveFloat)
+        self._model, self._alpha = model, check("alpha", alpha, NonNegativeFloat)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""

@@ -29,7 +29,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
                 f"{name} must be examples from a reader such as read_table, or (texts, labels). "
                 f"Received: {data!r:.60}"
             )
-        return _with_named_classes(data)
+        return data
     if len(data) != 2:
         raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
     texts, labels = (_as_list(part, name) for part in data)
@@ -40,7 +40,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
         return TaggedExamples(texts, labels, names, source=name)
     kinds = {type(label) for label in labels}
     if kinds <= {int, bool}:
-        return _with_named_classes(Examples(texts, [int(label) for label in labels], source=name))
+        return _named(Examples(texts, labels, source=name))
     if kinds <= {int, float}:
         return Examples(texts, [float(label) for label in labels], source=name)
     if kinds not in ({str}, {list}):
@@ -51,15 +51,27 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
     return Examples(texts, labels, source=name)
 
 
-def _with_named_classes(examples):
-    """Returns examples whose labels, if they are indices of classes without names, are names."""
+def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
+    """Names the classes by their numbers if the first set, the training set, has no names.
+
+    The other sets keep their numbers if the training set has names.
+    """
+    if not _has_numbers(sets[0]):
+        return sets
+    return tuple(_named(one) if _has_numbers(one) else one for one in sets)
+
+
+def _has_numbers(examples):
+    """Returns whether the labels are numbers of classes without names."""
     if not isinstance(examples, Examples) or examples.label_names or not examples.labels:
-        return examples
-    if not all(isinstance(label, (int, np.integer)) for label in examples.labels):
-        return examples
-    names = [str(number) for number in sorted(set(examples.labels))]
-    labels = [str(label) for label in examples.labels]
-    return dataclasses.replace(examples, labels=labels, label_names=names)
+        return False
+    return all(isinstance(label, (int, np.integer)) for label in examples.labels)
+
+
+def _named(examples):
+    numbers = [int(label) for label in examples.labels]  # a bool is 0 or 1
+    names = [str(number) for number in sorted(set(numbers))]
+    return dataclasses.replace(examples, labels=list(map(str, numbers)), label_names=names)
 
 
 def read_options(

@@ -20,7 +20,11 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
 from keras_bert_impl.tasks.runs.data_summary import summarize
-from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options
+from keras_bert_impl.tasks.runs.held_examples import (
+    as_examples,
+    read_options,
+    with_named_classes,
+)
 from keras_bert_impl.tasks.runs.phases import phases_of
 from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
@@ -108,8 +112,9 @@ def finetune(
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
     config = FinetuneSettings(model=str(model), **settings)
-    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
-    more_dev = {name: as_examples(more, name) for name, more in (more_dev or {}).items()}
+    given = {"train": train, "dev": dev} | (more_dev or {})
+    train, dev, *others = with_named_classes(*(as_examples(data, n) for n, data in given.items()))
+    more_dev = dict(zip(more_dev or {}, others))
     if any(Path(output_directory).glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     task, own = task_with(config, train, dev)

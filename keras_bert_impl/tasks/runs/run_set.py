@@ -15,7 +15,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.runs.held_examples import as_examples
+from keras_bert_impl.tasks.runs.held_examples import as_examples, with_named_classes
 from keras_bert_impl.tasks.runs.run import finetune, made_of, task_with
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
@@ -78,7 +78,7 @@ def finetune_set(
         finetune_set("path/to/model", train, dev, "sweep", PAPER_GRID | {"seed": [1, 2, 3]})
     """
     directory = Path(output_directory)
-    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
+    train, dev = with_named_classes(as_examples(train, "train"), as_examples(dev, "dev"))
     if not grid:
         raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, {"model": str(model), **settings})

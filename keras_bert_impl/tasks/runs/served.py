@@ -23,8 +23,8 @@ def load_model(
         name_or_path: directory or name.
         use: `"encoder"`, `"embedder"` or `"masked-lm"`: the kind of model to load. Default: the
             task that it was fine-tuned for.
-        dtype: Keras dtype policy. Default: that of the run for its task and for an embedder, else
-            float32.
+        dtype: Keras dtype policy. Default: float32 for `"encoder"` and `"masked-lm"`, else that of
+            the run.
         base: see `load_tuned`.
 
     Raises:

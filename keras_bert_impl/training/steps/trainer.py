@@ -266,7 +266,8 @@ class ReplicatedTrainer(_Step):
         subclass overrides it, else `loss_share`."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
-        owner, (totals, examples) = self._trained_for() if training else self, totals
+        owner = self._trained_for() if training else self
+        totals, examples = totals
         share = owner.loss_share(x, y, y_pred, sample_weight, totals)
         return self._with_added_losses(share, x, examples)
 

@@ -149,6 +149,10 @@ def test_a_version_with_other_files_is_loaded_again(tmp_path):
     written(tmp_path, "1", "first")
     versions = versions_of(tmp_path)
     versions.load_newest()
+    first = versions.current
+    (tmp_path / "1" / "notes.txt").write_text("mine")
+    versions.load_newest()
+    assert versions.current is first
     for content, served in (
         ("second one", "second one"),
         ("bad", "second one"),

@@ -65,6 +65,19 @@ def test_weights_of_data_sets_are_checked(weight):
         with pytest.raises(InputError, match="sample_weight must be finite and not negative"):
             call(data, verbose=0)
     assert not np.isnan(model.get_weights()[0]).any()
+    assert model.predict(data, verbose=0).shape == (2, 2)  # weights have no meaning there
+
+
+def test_weights_of_data_sets_may_be_masks_or_none():
+    model = classifier(dropout=0.0)
+    model.compile("sgd", metrics=[], run_eagerly=True)
+    expected = model.evaluate(TEXTS[:1], LABELS[:1], verbose=0)
+    numbers = [["negative", "positive"].index(label) for label in LABELS[:2]]
+    data = tf.data.Dataset.from_tensors((TEXTS[:2], numbers))
+    masked = data.map(lambda x, y: (x, y, tf.constant([True, False])))
+    assert model.evaluate(masked, verbose=0) == pytest.approx(expected / 2, rel=1e-5)
+    without = data.map(lambda x, y: (x, y, None))
+    assert model.evaluate(without, verbose=0) == model.evaluate(data, verbose=0)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +88,6 @@ def test_weights_of_data_sets_are_checked(weight):
         lambda: FeatureTagger(
             encoder(), tokenizer(), labels=["O", "X"], features="mix", lstm_dim=8
         ),
-        lambda: embedder(num_layers=2),
         lambda: TextClassifier(encoder(), tokenizer(), num_classes=2, long_texts="mean"),
     ],
 )
@@ -86,9 +98,12 @@ def test_models_can_be_cloned(made):
     assert shapes[0] == shapes[1]
 
 
-def test_a_masked_lm_says_how_to_copy_it():
+@pytest.mark.parametrize(
+    "made", [lambda: MaskedLM(encoder(), tokenizer()), lambda: embedder(num_layers=2)]
+)
+def test_models_with_shared_parts_say_how_to_copy_them(made):
     with pytest.raises(InputError, match=r"write copy.deepcopy\(model\)"):
-        keras.models.clone_model(MaskedLM(encoder(), tokenizer()))
+        keras.models.clone_model(made())
 
 
 def test_ragged_features_are_refused():

@@ -215,6 +215,17 @@ def test_command_rejects_vectors_of_another_model(folder, written, tmp_path, cap
     assert "the vectors are another model's: the text of" in printed.err
 
 
+def test_command_takes_vectors_of_windows(folder, tmp_path, capsys):
+    """A text longer than the model has another vector by `--long-texts`, of the same model."""
+    (tmp_path / "texts.txt").write_text("film good joy great plot very dull awful bad\n" * 2)
+    small = encoder(dropout=0.0, use_pooler=False)
+    TextEmbedder(small, tokenizer(), max_length=4).save_pretrained(tmp_path / "model")
+    model, file = ["--model", str(tmp_path / "model")], str(tmp_path / "windows.npy")
+    command = ["embed", *model, str(tmp_path / "texts.txt"), "--out", file]
+    assert main([*command, "--long-texts", "mean"]) == 0
+    assert main(["search", *model, "--vectors", file, "film"]) == 0
+
+
 def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     with pytest.raises(InputError, match=r"vectors must be \[texts, 16\]"):
         search(embedder, ["film"], np.zeros((3, 8), "float32"))

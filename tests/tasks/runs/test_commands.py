@@ -147,9 +147,9 @@ def predicted(capsys, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.registry.task_of_model", task)
 
     def run(path, *options):
-        status = main(
-            ["predict", "--model", "bert-base-uncased", "--input", str(path), "--json", *options]
-        )
+        printed = [] if "--out" in options else ["--json"]
+        model = ["--model", "bert-base-uncased"]
+        status = main(["predict", *model, "--input", str(path), *printed, *options])
         out, error = capsys.readouterr()
         if status == 0:
             return [json.loads(line) for line in out.splitlines()]

@@ -56,7 +56,7 @@ def test_lengths_of_a_sample(model, monkeypatch):
         (
             Examples(["joy", "bad"], [0, 0], ["a", "b"]),
             Examples(["a"], [1], ["a", "b"]),
-            "'b' occur only in the texts to score on.",
+            "'b' occurs only in the texts to score on.",
         ),
         (
             Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2),
@@ -77,7 +77,7 @@ def test_no_warnings_without_a_reason(model):
 def test_a_model_that_takes_no_more(model):
     texts = Examples(["good " * 40] * 4, ["a", "a", "b", "b"])
     whole = classifier(max_length=32)
-    assert "takes no more than 32 tokens. Try long_texts=mean" in str(
+    assert "takes at most 32 tokens. Try long_texts=mean" in str(
         summarize(whole, texts, DEV).warnings
     )
     windows = classifier(max_length=6, long_texts="mean")

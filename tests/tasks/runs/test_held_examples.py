@@ -8,7 +8,7 @@ from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.splits import hold_out
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.registry import task_of
-from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options
+from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options, with_named_classes
 from keras_bert_impl.tasks.runs.run import finetune
 from keras_bert_impl.tasks.tagging.columns import read_columns
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
@@ -104,9 +104,17 @@ def test_options_of_tagged_words_and_of_texts_in_memory(tmp_path):
 
 def test_indices_of_unnamed_classes_become_names():
     data = Examples(["a", "b", "c"], [2, 1, 2], source="d.csv")
-    found = as_examples(data, "train")
+    dev = Examples(["d", "e"], [1, 2], source="dev.csv")
+    found, other = with_named_classes(data, dev)
     assert (found.labels, found.label_names) == (["2", "1", "2"], ["1", "2"])
     assert list(found.class_numbers(["1", "2"])) == [1, 0, 1]
+    assert list(other.class_numbers(["1", "2"])) == [0, 1]
+    named = Examples(["a", "b", "c"], [1, 0, 1], ["x", "y"], source="d.csv")
+    bools = Examples(["d", "e"], [True, False], source="dev.csv")
+    assert with_named_classes(named, bools) == (named, bools)
+    assert list(bools.class_numbers(["x", "y"])) == [1, 0]
+    with pytest.raises(InputError, match="label 1 may be the class '1' or the class of that num"):
+        dev.class_numbers(["1", "2"])
 
 
 def test_rejects_indices_out_of_range():
