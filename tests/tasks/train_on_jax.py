@@ -1,6 +1,6 @@
 """Trains a classifier on the backend in KERAS_BACKEND, from given weights, and saves its weights.
 
-Then makes its training and its predictions fail.
+Then makes its training and its predictions fail, and trains a CRF with a metric.
 
 Arguments: files of the weights before and after.
 """
@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl.tasks import TokenClassifier
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.strategy import get_strategy
-from tests.tasks.helpers import classifier, examples
+from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
 
 
 def trained(weights):
@@ -62,9 +63,20 @@ def check_errors_keep_the_weights(model):
         np.testing.assert_array_equal(now, expected)
 
 
+def check_metrics_read_the_weights():
+    """Those of a CRF need its transitions for the probabilities."""
+    words = [text.split() for text in examples(count=8)[0]]
+    labels = [["X" if word in GOOD else "O" for word in row] for row in words]
+    model = TokenClassifier(encoder(dropout=0.0), tokenizer(), labels=["O", "X"], crf=True)
+    model.compile(AdamW(1e-3), metrics=["macro_f1"])
+    history = model.fit(words, labels, verbose=0).history
+    assert 0 <= history["macro_f1"][0] <= 1
+
+
 if __name__ == "__main__":
     before, after = sys.argv[1:]
     history, scores, model = trained(before)
     values = {f"history/{name}": value for name, value in history.items()}
     np.savez(after, *model.get_weights(), scores=scores, **values)
     check_errors_keep_the_weights(model)
+    check_metrics_read_the_weights()

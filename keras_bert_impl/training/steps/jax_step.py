@@ -165,7 +165,10 @@ class JaxStep(_Mixin):
                 trainable, others, rows, totals, jax.random.fold_in(seed, index)
             )
             x, y, sample_weight = rows
-            with _values(self.metrics_variables, of_metrics) as metrics:
+            # A metric may read the weights, as those of a CRF do.
+            weights = [*self.trainable_variables, *self.non_trainable_variables]
+            variables = [*self.metrics_variables, *weights]
+            with _values(variables, [*of_metrics, *trainable, *others]) as metrics:
                 self._update_metrics(x, y, y_pred, sample_weight)
             gradients = [a + b for a, b in zip(gradients, more)]
             of_metrics = _now(metrics, self.metrics_variables)
