@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_impl.layers.own_gradient import own_gradient
+
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 def gelu(inputs: Any) -> Any:
@@ -23,7 +25,7 @@ def gelu_tanh(inputs: Any) -> Any:
     return 0.5 * inputs * (1.0 + ops.tanh(inner))
 
 
-@ops.custom_gradient
+@own_gradient
 def _gelu_and_slope(inputs):
     """Computes `gelu` and, in the same pass, its derivative `Phi(x) + x * phi(x)`.
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.layers.fused.attention import jax_platform
+from keras_bert_impl.layers.own_gradient import own_gradient
 
 Tensor = Any  # of any Keras backend
 
@@ -50,7 +51,7 @@ def _is_accelerated():
 def _normalized(epsilon):
     """Returns the function of (inputs, gamma, beta) that normalizes."""
 
-    @ops.custom_gradient
+    @own_gradient
     def normalized(inputs, gamma, beta):
         mean = ops.mean(inputs, axis=-1, keepdims=True)
         centered = inputs - mean

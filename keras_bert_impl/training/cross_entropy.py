@@ -4,6 +4,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert_impl.layers.own_gradient import own_gradient
+
 
 def cross_entropy(labels: Any, logits: Any) -> Any:
     """Computes `-log softmax(logits)[label]` at each position.
@@ -30,7 +32,7 @@ def cross_entropy(labels: Any, logits: Any) -> Any:
 def _cross_entropy(labels, logits):
     """Computes `cross_entropy` for labels `[positions]` and logits `[positions, classes]`."""
 
-    @ops.custom_gradient
+    @own_gradient
     def losses(logits):
         highest = ops.max(logits, axis=-1, keepdims=True)
         shares = ops.exp(logits - highest)  # kept for the gradient: softmax times `total`

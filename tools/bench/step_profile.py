@@ -39,7 +39,7 @@ def steps(model, dtype, rows, length):
     @tf.function(autograph=False)
     def gradients():
         examples = inputs, tf.constant(batch[1]), None
-        return plain._loss_and_gradients(examples, plain.loss_totals(*examples), seed)[1]
+        return plain._loss_and_gradients(examples, plain._totals(*examples, training=True), seed)[1]
 
     @tf.function(autograph=False)
     def forward():
