@@ -31,9 +31,9 @@ _SCRIPT = """\
             esac ;;
         esac
     fi
-    local IFS=$'\n'  # a file's name may have spaces; the words of compgen -W are split as usual
+    local IFS=$'\\n'  # a file's name may have spaces; the words of compgen -W are split as usual
     # PREFIX is where the compgen of zsh finds the beginning of a file's name.
-    COMPREPLY=($(IFS=$' \t\n'; PREFIX="$current"; compgen $files -P "$before" -W "$words" -- "$current"))
+    COMPREPLY=($(IFS=$' \\t\\n'; PREFIX="$current"; compgen $files -P "$before" -W "$words" -- "$current"))
     if [[ ${{COMPREPLY[0]}} == *= ]]; then compopt -o nospace +o filenames 2>/dev/null; fi
 }}
 complete -o filenames -F _keras_bert keras-bert

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 
+from keras_bert_impl.io.cluster import EXAMPLE, read_cluster
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.training.jax_devices import (
@@ -19,7 +20,7 @@ from keras_bert_impl.training.jax_devices import (
     use_cpu_devices_of_jax,
     value_of_first_host,
 )
-from keras_bert_impl.training.workers import EXAMPLE, connecting, read_cluster, wait_for_workers
+from keras_bert_impl.training.workers import connecting, wait_for_workers
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -1,14 +1,11 @@
-"""Multi-worker runs: parses `TF_CONFIG` and checks that the workers are reachable."""
+"""Multi-worker runs: waits for the other workers, and notices when one is lost."""
 
 import contextlib
-import dataclasses
 import faulthandler
 import functools
-import json
 import logging
 import math
 import os
-import re
 import signal
 import socket
 import sys
@@ -19,128 +16,18 @@ from typing import Any
 
 import keras
 
+from keras_bert_impl.io.cluster import Cluster, host_and_port, read_cluster
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import parse_json_line
 
 _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"
 DEFAULT_TIMEOUT = 600  # seconds
-_KINDS = ("chief", "worker")
-EXAMPLE = (
-    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
-)
 _BETWEEN_SWEEPS = 0.5  # seconds
 _KEPT: list[socket.socket] = []  # listeners that stay open to the end of the process
 
 
 class WorkerLostError(RuntimeError):
     """Another worker of the run has stopped."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Cluster:
-    """The contents of `TF_CONFIG`."""
-
-    addresses: dict[str, list[str]]  # `"host:port"` by task type, `"chief"` or `"worker"`
-    kind: str  # task type of this process
-    index: int  # of this process among those of its type
-
-    @property
-    def num_workers(self) -> int:
-        return sum(map(len, self.addresses.values()))
-
-    @property
-    def is_chief(self) -> bool:
-        return (self.kind, self.index) == ("chief" if "chief" in self.addresses else "worker", 0)
-
-    @property
-    def own_address(self) -> str:
-        return self.addresses[self.kind][self.index]
-
-    @property
-    def everyone(self) -> list[str]:
-        """The addresses of all workers, the chief's first."""
-        return [*self.addresses.get("chief", []), *self.addresses.get("worker", [])]
-
-    @property
-    def others(self) -> dict[str, str]:
-        """The other tasks' addresses, with their names, such as `"worker 1"`."""
-        return {
-            address: f"{kind} {index}"
-            for kind, addresses in self.addresses.items()
-            for index, address in enumerate(addresses)
-            if address != self.own_address
-        }
-
-
-# === TF_CONFIG ===
-
-
-def read_cluster() -> Cluster | None:
-    """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster.
-
-    Like TensorFlow's `TFConfigClusterResolver`, this also accepts a string index such as `"0"`.
-    Raises `InputError` if `TF_CONFIG` is invalid.
-    """
-    text = os.environ.get("TF_CONFIG") or "{}"
-    config = parse_json_line(text, "the environment variable TF_CONFIG")
-    if not isinstance(config, dict):
-        raise _error("must be an object", config)
-    if config.get("cluster", {}) == {}:
-        return None
-    addresses = _addresses(config["cluster"])
-    kind, index = _task(config.get("task"), addresses)
-    return Cluster(addresses, kind, index)
-
-
-def _addresses(cluster):
-    if not isinstance(cluster, dict):
-        raise _error("must have an object as its cluster", cluster)
-    for kind, addresses in cluster.items():
-        if kind not in _KINDS:
-            raise _error("must have no task types in its cluster but chief and worker", kind)
-        if not isinstance(addresses, list) or not addresses:
-            raise _error(f"must have a list of addresses as the {kind} of its cluster", addresses)
-        for address in addresses:
-            _host_and_port(address)
-    everyone = [address for addresses in cluster.values() for address in addresses]
-    twice = next((address for address in everyone if everyone.count(address) > 1), None)
-    if twice is not None:
-        raise _error("must not list an address twice", twice)
-    if len(cluster.get("chief", [])) > 1:
-        raise _error("must not have more than one chief", cluster["chief"])
-    return cluster
-
-
-def _host_and_port(address):
-    """Splits `"host:port"` into (str, int). The host may be an IPv6 address in brackets."""
-    if isinstance(address, str):
-        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([\w.-]+)):([0-9]{1,5})", address)
-        if found and not address.startswith("-") and 0 < int(found[3]) < 2**16:
-            return found[1] or found[2], int(found[3])
-    raise _error('must have addresses such as "host1:2222"', address)
-
-
-def _task(task, addresses):
-    if not isinstance(task, dict):
-        raise _error("must have an object as its task, naming this process", task)
-    kind, index = task.get("type"), task.get("index")
-    if not isinstance(kind, str) or kind not in addresses:
-        raise _error(f"must have one of {', '.join(addresses)} as the type of its task", kind)
-    if isinstance(index, str) and re.fullmatch("[0-9]{1,9}", index):
-        index = int(index)
-    if type(index) is not int or not 0 <= index < len(addresses[kind]):
-        last = len(addresses[kind]) - 1
-        raise _error(f"must have an index from 0 to {last} for its task, a {kind}", index)
-    return kind, index
-
-
-def _error(what, received):
-    text = json.dumps(received)
-    text = text if len(text) < 200 else f"{text[:200]}..."
-    return InputError(
-        f"the environment variable TF_CONFIG {what}, as in {EXAMPLE}. Received: {text}"
-    )
 
 
 # === Reachability of the other workers ===
@@ -300,14 +187,14 @@ def _missing(cluster):
 
 def _answers(address):
     try:
-        socket.create_connection(_host_and_port(address), timeout=2).close()
+        socket.create_connection(host_and_port(address), timeout=2).close()
     except OSError:
         return False
     return True
 
 
 def _listener(cluster):
-    _, port = _host_and_port(cluster.own_address)
+    _, port = host_and_port(cluster.own_address)
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     try:
         return socket.create_server(

@@ -9,13 +9,12 @@ import time
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl.io.cluster import Cluster, read_cluster
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
 from keras_bert_impl.training.workers import (
     TIMEOUT,
-    Cluster,
     WorkerLostError,
-    read_cluster,
     reports_lost_workers,
     wait_for_workers,
 )

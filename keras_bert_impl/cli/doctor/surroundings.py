@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from keras_bert_impl.cli.doctor.findings import Problem, Section
+from keras_bert_impl.io.cluster import read_cluster
 from keras_bert_impl.io.errors import InputError
 
 _LITTLE = 5 << 30  # bytes free: a large model and its run
@@ -55,8 +56,6 @@ def check_variables() -> Section:
         what = f"KERAS_BACKEND is {backend}; this package needs tensorflow or jax."
         section.problems.append(Problem(what, "unset KERAS_BACKEND"))
     try:
-        from keras_bert_impl.training.workers import read_cluster
-
         read_cluster()
     except InputError as error:
         section.problems.append(Problem(str(error), "unset TF_CONFIG"))

@@ -11,6 +11,7 @@ from keras_bert_impl.io.progress import Progress
 EXAMPLE = """  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000
   keras-bert vocab abstracts.txt --extend bert-base-uncased --out bert-medical"""
 TENSORFLOW_ALONE = True
+_SIZE, _ADDED = 30522, 1000  # tokens
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
     )
     group.add_argument(
-        "--size", type=positive_int, metavar="N", help="size of the vocabulary; default: 30522"
+        "--size", type=positive_int, metavar="N", help=f"size of the vocabulary; default: {_SIZE}"
     )
     group.add_argument("--cased", action="store_true", help="keep upper case and accents")
     group.add_argument(
@@ -42,17 +43,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--add",
         type=positive_int,
         metavar="N",
-        help="largest number of tokens that --extend adds; default: 1000",
+        help=f"largest number of tokens that --extend adds; default: {_ADDED}",
     )
 
 
 def check(arguments: Namespace) -> None:
     """Refuses the options of the other way."""
-    others = ("size", "cased") if arguments.extend else ("add",)
+    others, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
     for name in others:
         if getattr(arguments, name):
-            way = "with --extend" if arguments.extend else "without --extend"
-            raise InputError(f"--{name} has no meaning {way}.")
+            raise InputError(f"--{name} has no meaning {way} --extend.")
 
 
 def run(arguments: Namespace) -> None:
@@ -67,7 +67,7 @@ def run(arguments: Namespace) -> None:
     with replace_directory(arguments.out) as temporary:  # rejects an unusable path before the work
         vocabulary = learn_wordpiece_vocabulary(
             _texts(documents),
-            vocabulary_size=arguments.size or 30522,
+            vocabulary_size=arguments.size or _SIZE,
             lowercase=not arguments.cased,
             min_frequency=arguments.min_frequency or 2,
         )
@@ -82,7 +82,7 @@ def _extend(arguments, documents):
         arguments.extend,
         arguments.out,
         _texts(documents),
-        arguments.add or 1000,
+        arguments.add or _ADDED,
         arguments.min_frequency or 5,
     )
     some = ", ".join(tokens[:10])

@@ -46,8 +46,7 @@ def read_xnli(
         layout = Layout("sentence1", "sentence2", "gold_label", labels=list(NLI))
         rows = _of_language(path, tsv_rows(path, layout), language)
     examples = examples_of(path, rows, layout, skip_bad_rows)
-    read_with = {"task": "xnli", "data": str(directory), "language": language}
-    examples = dataclasses.replace(examples, read_with=read_with | {"skip_bad_rows": skip_bad_rows})
+    examples = _read_with(examples, "xnli", directory, language, skip_bad_rows)
     return with_names(examples, _TRANSLATED_NLI, ("accuracy",))
 
 
@@ -74,9 +73,14 @@ def read_paws_x(
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
     examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
-    read_with = {"task": "paws_x", "data": str(directory), "language": language}
-    examples = dataclasses.replace(examples, read_with=read_with | {"skip_bad_rows": skip_bad_rows})
+    examples = _read_with(examples, "paws_x", directory, language, skip_bad_rows)
     return with_names(examples, _PARAPHRASE, ("accuracy", "f1"))
+
+
+def _read_with(examples, task, directory, language, skip_bad_rows):
+    options = {"task": task, "data": str(directory), "language": language}
+    options["skip_bad_rows"] = skip_bad_rows
+    return dataclasses.replace(examples, read_with=options)
 
 
 def _translated(rows):

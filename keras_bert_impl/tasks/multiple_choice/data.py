@@ -54,20 +54,20 @@ def read_choices(
         examples.texts[0], examples.labels[0]  # ("I am very hungry. I", ["sleep.", ...]), 3
     """
     path = Path(path)
-    suffix = suffix_of(path)
+    suffix, unit = suffix_of(path), "line"
     if suffix == ".csv":
         example, rows = _swag_rows(path)
     elif suffix == ".tsv":
         example, rows = functools.partial(_codah_row, path), _lines(path)
     elif suffix in (".jsonl", ".ndjson", ".json"):
         beside = path.with_name(f"{path.stem}-labels.lst")
-        example, rows = _json_rows(path, labels or (beside if beside.exists() else None))
+        unit = "row" if typed_rows.is_json_array(path) else "line"
+        example, rows = _json_rows(path, labels or (beside if beside.exists() else None), unit)
     else:
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl, .ndjson or .json.")
     if labels is not None and suffix in (".csv", ".tsv"):
         raise InputError(f"{path} contains its answers: leave out labels={str(labels)!r}.")
     skipped: list[str] | None = [] if skip_bad_rows else None
-    unit = "row" if suffix == ".json" and typed_rows.is_json_array(path) else "line"
     found = usable(example, rows, skipped)
     if any(label is not None for *_, label in found):
         found = usable(functools.partial(_labeled, path, unit), found, skipped)
@@ -184,11 +184,10 @@ def _codah_row(path, numbered):
 # === JSON lines ===
 
 
-def _json_rows(path, labels):
+def _json_rows(path, labels, unit):
     """Same as `_swag_rows`; `labels` is the path of a file with one number per line, or None."""
-    is_array = typed_rows.is_json_array(path)
-    rows = typed_rows.json_array(path) if is_array else typed_rows.json_lines(path)
-    example = functools.partial(_json_row, path, "row" if is_array else "line", labels)
+    rows = typed_rows.json_array(path) if unit == "row" else typed_rows.json_lines(path)
+    example = functools.partial(_json_row, path, unit, labels)
     if labels is None:
         return example, zip(rows, itertools.repeat(None))
     rows, numbers = list(rows), list(_lines(labels))

@@ -215,3 +215,13 @@ def test_a_wrong_cluster_is_a_problem(no_probe, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{x")
     found = problems([surroundings.check_variables()])
     assert any("TF_CONFIG" in what for what in found)
+
+
+def test_variables_are_checked_where_keras_cannot_be_imported():
+    code = "from keras_bert_impl.cli.doctor.surroundings import check_variables as check; "
+    code += "import sys; print([one.what for one in check().problems], 'keras' in sys.modules)"
+    environment = os.environ | {"KERAS_BACKEND": "foo", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert "KERAS_BACKEND is foo" in done.stdout and done.stdout.endswith("False\n"), done.stderr
