@@ -112,8 +112,9 @@ def finetune(
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
     config = FinetuneSettings(model=str(model), **settings)
-    given = {"train": train, "dev": dev} | (more_dev or {})
-    train, dev, *others = with_named_classes(*(as_examples(data, n) for n, data in given.items()))
+    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
+    others = [as_examples(more, name) for name, more in (more_dev or {}).items()]
+    train, dev, *others = with_named_classes(train, dev, *others)
     more_dev = dict(zip(more_dev or {}, others))
     if any(Path(output_directory).glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
