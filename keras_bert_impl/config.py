@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.published import MODELS, published_name
 from keras_bert_impl.settings import (
     NonNegativeInt,
     OneOf,
@@ -194,16 +194,17 @@ class EncoderConfig:
     def named(cls, name: str, **overrides: Any) -> "EncoderConfig":
         """Creates the configuration of a published model, with any fields changed by `overrides`.
 
-        `keras-bert models` lists the names.
+        `keras-bert models` lists the names; `owner/name` is accepted, too.
 
         Raises:
             InputError: no published model has that name.
         """
-        if name not in MODELS:
+        known = published_name(name)
+        if known is None:
             near = difflib.get_close_matches(name, MODELS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(f"No published model is named {name!r}.{hint}")
-        return cls(**MODELS[name].fields | overrides)
+        return cls(**MODELS[known].fields | overrides)
 
     def num_parameters(self) -> int:
         """Returns the number of encoder parameters, including any pooler but not the adapter."""

@@ -248,6 +248,13 @@ _FAMILIES = (
 )
 MODELS = {model.hub.split("/")[1]: model for family in _FAMILIES for model in family()}
 
+
+def published_name(name: str) -> str | None:
+    """Returns the key in `MODELS` of a published model, named with or without its owner."""
+    short = name.rpartition("/")[2]
+    return short if short in MODELS and name in (short, MODELS[short].hub) else None
+
+
 # SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.
 _VOCABULARIES = {
     "0f052197aac305fe42f378b5c61554b7bacb34b8be4af83fec2cfdcdffbc9973": "bert-base-uncased",

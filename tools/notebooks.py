@@ -2,7 +2,7 @@
 """Keeps what the notebooks of `colab/` share the same, and renders them for the documentation.
 
     python tools/notebooks.py                     # writes the shared cells and links of all notebooks
-    python tools/notebooks.py --render [NAME...] [--model NAME=DIRECTORY]  # runs them and writes docs/notebooks/
+    python tools/notebooks.py --render [NAME...] [--model OWNER/NAME=DIRECTORY]  # runs them and writes docs/notebooks/
 
 The shared cells are those with the ids `install` and `device`. The address of the repository is
 the `Source` of `project_urls` in setup.cfg: with it, the notebooks install from there, link to its
@@ -17,6 +17,7 @@ import re
 import tempfile
 from pathlib import Path
 
+import hub_cache
 import nbclient
 import nbformat
 
@@ -121,29 +122,29 @@ def paths(names: list[str] | None = None) -> list[Path]:
 def execute(
     path: Path, directory: Path, models: dict[str, str], backend: str = "tensorflow"
 ) -> nbformat.NotebookNode:
-    """Runs a notebook in a process of its own.
+    """Runs a notebook as it stands, in its own process.
 
     Args:
         path: of the notebook.
         directory: the working directory of its cells.
-        models: directories of published models, by name: used in place of a download.
+        models: directories by the `owner/name` of their repositories: what the hub's cache holds.
+            There is no network if there are any.
         backend: of Keras.
 
     Returns:
         The notebook with its outputs.
     """
     notebook = nbformat.read(path, as_version=4)
-    for cell in notebook.cells:
-        if cell.id == "settings":
-            for name, weights in models.items():
-                cell.source = cell.source.replace(f'"{name}"', repr(weights))
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {"PYTHONPATH": python_path, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     resources = {"metadata": {"path": str(directory)}}
     client = nbclient.NotebookClient(
         notebook, timeout=900, kernel_name="python3", resources=resources
     )
-    client.execute(env=os.environ | environment)
+    with tempfile.TemporaryDirectory() as cache:
+        if models:
+            environment |= hub_cache.fill(Path(cache), models)
+        client.execute(env=os.environ | environment)
     return notebook
 
 
@@ -161,7 +162,7 @@ def render(path: Path, models: dict[str, str]) -> None:
             continue
         parts.append(f"```python\n{source}\n```")
         for output in cell.outputs:
-            parts += output_of_page(output, path.stem, models)
+            parts += output_of_page(output, path.stem)
     title, _, rest = "\n\n".join(parts).partition("\n\n")
     note = f"*Outputs of `colab/{path.name}` on two cores of a CPU, with `QUICK`.*"
     (PAGES / f"{path.stem}.md").write_text(f"{title}\n\n{note}\n\n{rest}\n", encoding="utf-8")
@@ -174,19 +175,16 @@ def _text_of_page(source):
     return re.sub(r"`(\d\d_\w+)`", r"[`\1`](\1.md)", source)
 
 
-def output_of_page(output: nbformat.NotebookNode, name: str, models: dict[str, str]) -> list[str]:
+def output_of_page(output: nbformat.NotebookNode, name: str) -> list[str]:
     """Converts what a cell has written on stdout or shown to Markdown; pictures become files.
 
     Args:
         output: of a cell.
         name: of the notebook.
-        models: see `execute`; their directories are shown as the names.
     """
     if output.output_type == "stream":
         lines = output.text.rstrip().split("\n") if output.name == "stdout" else []
         text = "\n".join(line for line in lines if ":tensorflow:" not in line)
-        for published, directory in models.items():
-            text = text.replace(directory, published)
         return [f"```text\n{text}\n```"] if text else []
     data = output.data
     if "image/png" in data:
@@ -209,8 +207,8 @@ def main() -> None:
         "--model",
         action="append",
         default=[],
-        metavar="NAME=DIRECTORY",
-        help="directory to use in place of a download",
+        metavar="OWNER/NAME=DIRECTORY",
+        help="directory to use in place of a download; then nothing is downloaded",
     )
     arguments = parser.parse_args()
     for path in paths():

@@ -1,4 +1,4 @@
-"""Resolves directories, `hf://`, `kaggle://` and published names to a local model directory."""
+"""Resolves directories, names on a hub and published names to a local model directory."""
 
 import difflib
 import functools
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from keras_bert_impl.families import instead_of, unsupported_in_name
 from keras_bert_impl.hub import huggingface, kaggle
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import recover
@@ -26,7 +27,8 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
     download resumes. With `HF_HUB_OFFLINE=1` the network is not used.
 
     Args:
-        name_or_path: A directory; `hf://owner/name[@revision]` on the Hugging Face hub;
+        name_or_path: A directory; `owner/name` or `hf://owner/name[@revision]` on the Hugging Face
+            hub, `owner/name` only if there is no such directory;
             `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
             (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
         revision: Branch, tag or commit on the Hugging Face hub. Default: the one in the name, else
@@ -91,7 +93,17 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
         return _hugging_face(MODELS[name].hub, revision)
     if name in kaggle.PRESETS:
         return _kaggle(kaggle.PRESETS[name], revision)
+    if _REPOSITORY.fullmatch(name.partition("@")[0]):
+        return functools.partial(_no_directory_but, name, _hugging_face(name, revision))
     raise InputError(f"No model is named {name!r}.{_hint(name)}")
+
+
+def _no_directory_but(name, download):
+    """Downloads `owner/name`, which may also be the path of a directory with a typing error."""
+    try:
+        return download()
+    except InputError as error:
+        raise InputError(f"There is no directory {name!r}, and {error}") from error
 
 
 def _recovered(path):
@@ -107,14 +119,15 @@ def _looks_local(name, path):
 
 
 def _hint(name):
-    if _REPOSITORY.fullmatch(name):
-        return f" There is no such directory; for a repository on the hub write 'hf://{name}'."
+    family = unsupported_in_name(name)
+    if family:
+        return f" Models of type {family!r} are not supported. {instead_of(family)}"
     near = difflib.get_close_matches(name, [*MODELS, *kaggle.PRESETS], n=3)
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"
     return (
-        " Give a directory, hf://owner/name, kaggle://owner/model/framework/variation, or a name "
-        "that `keras-bert models` lists."
+        " Give a directory, owner/name on the hub, kaggle://owner/model/framework/variation, or a "
+        "name that `keras-bert models` lists."
     )
 
 

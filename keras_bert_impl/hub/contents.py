@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from keras_bert_impl.families import check_family
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import parse_json, read_bytes
@@ -64,6 +65,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
     if get(f"{inner}config.json") is None:
         raise InputError(f"{source} has no {inner}config.json, which every supported model has.")
     config = _document(files[f"{inner}config.json"], source)
+    check_family(config)
     is_preset = config.text("registered_name", "").startswith(("keras_hub>", "keras_nlp>"))
     for name in _PRESET if is_preset else _TOKENIZER:
         get(inner + name)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.families import check_family
 from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS
 from keras_bert_impl.interop.layouts.names import TensorName, optional
@@ -41,7 +42,8 @@ _OTHER_KEYS = frozenset(
 def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderConfig:
     """Converts the content of a `config.json`, named `source` in errors, to an `EncoderConfig`."""
     document = Document(config, source)
-    layout = LAYOUTS[document.text("model_type", "bert", choices=LAYOUTS)]
+    check_family(document)
+    layout = LAYOUTS[document.text("model_type", "bert")]
     _check_classes(document, layout)
     _check_fixed(document, layout.fixed)
     stated = layout.stated(document)

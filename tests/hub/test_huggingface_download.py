@@ -214,3 +214,29 @@ def test_rejects_and_removes_wrong_content(hub, cache, name):
     checksum = sha256 if name == "model.safetensors" else git_sha1
     assert checksum(FILES[name]) not in blobs(cache)
     assert content(local_directory("hf://owner/model")) == FILES
+
+
+def test_owner_and_name_is_a_repository(hub, tmp_path, monkeypatch):
+    hub.add("owner/model", FILES)
+    monkeypatch.chdir(tmp_path)
+    assert content(local_directory("owner/model")) == FILES
+    with pytest.raises(InputError, match="There is no directory 'run/model', and .*no repository"):
+        local_directory("run/model")
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    assert local_directory("run/model") == Path("run/model")
+
+
+@pytest.mark.parametrize(
+    ("config", "family"),
+    [
+        ({"model_type": "mpnet"}, "'mpnet'.*Take 'roberta-base', or 'all-MiniLM-L6-v2'"),
+        ({"registered_name": "keras_hub>DebertaV3Backbone"}, "'deberta-v3'.*Take 'roberta-base'"),
+    ],
+)
+def test_a_family_that_is_not_supported_is_named_before_its_weights(hub, config, family):
+    files = FILES | PRESET | {"config.json": json.dumps(config).encode()}
+    hub.add("owner/model", files)
+    with pytest.raises(InputError, match=family):
+        local_directory("owner/model")
+    asked = {request.name for request in hub.requests if request.method == "GET"}
+    assert asked == {"revision", "config.json"}

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl import hub
+from keras_bert_impl import EncoderConfig, hub
 from keras_bert_impl.hub import huggingface, kaggle, local_directory
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.published import MODELS
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,21 @@ def test_directories_that_do_not_exist(path, tmp_path, monkeypatch, asked):
     assert asked == []
 
 
+def test_an_existing_directory_precedes_a_repository(tmp_path, monkeypatch, asked):
+    (tmp_path / "runs" / "model").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert local_directory("runs/model") == Path("runs/model")
+    assert asked == []
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_every_published_model_has_two_names(model, asked):
+    for name in (model.hub, model.hub.partition("/")[2], f"hf://{model.hub}"):
+        local_directory(name)
+        assert asked.pop() == (model.hub, "main")
+    assert EncoderConfig.named(model.hub) == EncoderConfig(**model.fields)
+
+
 def test_rejects_a_file(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     for path in (tmp_path / "config.json", str(tmp_path / "config.json")):
@@ -68,6 +84,9 @@ def test_rejects_a_revision_of_a_directory(tmp_path):
         ("roberta-base", "v2", ("FacebookAI/roberta-base", "v2")),
         ("kaggle://keras/bert/keras/bert_base_zh", None, ("keras/bert/keras/bert_base_zh", None)),
         ("kaggle://a/b/c/d/12", None, ("a/b/c/d", "12")),
+        ("google-bert/bert-base-uncased", None, ("google-bert/bert-base-uncased", "main")),
+        ("a/b", None, ("a/b", "main")),
+        ("a/b@v1.0", None, ("a/b", "v1.0")),
         ("bert_tiny_en_uncased", None, ("keras/bert/keras/bert_tiny_en_uncased", "3")),
     ],
 )
@@ -157,8 +176,13 @@ def test_rejects_a_revision_of_a_kaggle_handle():
     [
         ("bert-base-uncase", "named 'bert-base-uncase'. Did you mean 'bert-base-uncased'"),
         ("bert_tiny_en", "'bert_tiny_en_uncased'"),
-        ("google-bert/bert-base", "write 'hf://google-bert/bert-base'"),
-        ("https://hub/x", "Give a directory, hf://owner/name"),
+        ("deberta-v3-base", "type 'deberta-v3' are not supported. Take 'roberta-base'"),
+        (
+            "all-mpnet-base-v2",
+            "type 'mpnet' are not supported. Take 'roberta-base', or 'all-MiniLM",
+        ),
+        ("a/b/c", "Give a directory, owner/name"),
+        ("https://hub/x", "Give a directory, owner/name"),
         ("s3://bucket/model", "Give a directory"),
         ("x" * 5000, "Give a directory"),
         ("a\0b", "Give a directory"),

@@ -259,7 +259,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "no key": (edit_config(hidden_size=...), "config.json: hidden_size is missing"),
         "other model": (
             edit_config(model_type="gpt2"),
-            "model_type must be one of bert, roberta.*'gpt2'",
+            "models of type 'gpt2' are not supported.*Supported are bert, roberta",
         ),
         "relative positions": (
             edit_config(position_embedding_type="relative_key"),

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=MODEL,
         metavar="MODEL",
         help="model directory, Google checkpoint, SavedModel from TF Hub, KerasHub preset, "
-        "hf://owner/name[@revision], kaggle://owner/model/framework/variation, or a name that "
+        "owner/name on the hub, kaggle://owner/model/framework/variation, or a name that "
         "`keras-bert models` lists",
     )
     group.add_argument(
