@@ -77,7 +77,11 @@ def model_card(
     ]
     if published:
         parts.append(f"It began as {published}.")
-    parts += ["## Use", _use(model, name), *label_sections(model), *run_sections(run)]
+    parts += ["## Use", _use(model, name)]
+    only_here = model.only_here() if hasattr(model, "only_here") else []
+    if only_here:
+        parts.append(in_transformers(only_here))
+    parts += [*label_sections(model), *run_sections(run)]
     parts += ["## License", license_of(published)]
     parts += [
         "## Limits",
@@ -115,6 +119,15 @@ def export_card(
         license_of(published_base(run=run)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def in_transformers(settings: Sequence[str]) -> str:
+    """Returns what `transformers` makes of a model with settings that it does not have."""
+    return (
+        f"Other libraries do not have {', '.join(settings)}: `transformers` and "
+        "`sentence-transformers` load the directory without it, partly newly initialized, and "
+        "compute other scores. Load the model with keras_bert_impl, or export it."
+    )
 
 
 def _described(kind, config):

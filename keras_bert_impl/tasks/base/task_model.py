@@ -1,14 +1,14 @@
 """`TaskModel`: an encoder with a head and a tokenizer, saved in one model directory."""
 
 import dataclasses
-import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import keras
 
 from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES, Adapter
-from keras_bert_impl.cards import write_card
+from keras_bert_impl.cards import in_transformers, write_card
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.interop import (
@@ -22,6 +22,7 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
+from keras_bert_impl.interop.directory import write_json
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
@@ -40,11 +41,11 @@ from keras_bert_impl.tasks.base.exporting import export_model
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
-from keras_bert_impl.tasks.inputs.words import single_token_words
+from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
 
+_log = logging.getLogger(__name__)
 MODEL_CLASS = "model_class"  # key of the class among this package's settings in `config.json`
-_COMMON_WORDS = 5_000  # as in Lester et al. 2021, section 3.2
 
 
 @first_guesses("TaskModel")
@@ -279,7 +280,9 @@ class TaskModel(RawTextTrainer, keras.Model):
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
         model.order_classes(source)
         if adapter is not None and adapter.kind == "prompt":
-            _begin_as_words(model.encoder, tokenizer)
+            words = common_words(tokenizer)  # arbitrary tokens or random values learn less
+            if words:
+                model.encoder.virtual_tokens.begin_as(model.encoder.embeddings, words)
         return model
 
     def order_classes(self, source: ModelSource) -> None:
@@ -361,7 +364,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     def save_pretrained(self, directory: str | Path) -> None:
         """Saves the model, tokenizer and head as a directory that `transformers` also loads.
 
-        LoRA is merged into the encoder's matrices.
+        LoRA is merged into its matrices. Settings that `transformers` lacks are warned of.
 
         Args:
             directory: files of the same names are replaced.
@@ -377,6 +380,13 @@ class TaskModel(RawTextTrainer, keras.Model):
             self.tokenizer.save_pretrained(temporary, self.config)
             self.save_more(temporary)
             write_card(self, temporary, directory)
+        if self.only_here():
+            _log.warning("%s: %s", directory, in_transformers(self.only_here()))
+
+    def only_here(self) -> list[str]:
+        """Returns the settings that change scores and that `transformers` does not have."""
+        windows = self.long_texts.has_windows
+        return [f"long_texts={self.long_texts.way!r}"] if windows else []
 
     def save_more(self, directory: Path) -> None:
         """Writes the files that only this task has into a model directory."""
@@ -386,14 +396,5 @@ class TaskModel(RawTextTrainer, keras.Model):
         path = directory / "config.json"
         config = read_json(path)
         config[OWN_SETTINGS] |= self._settings_in_files()
-        text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
         with replace_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-
-
-def _begin_as_words(encoder, tokenizer):
-    """Initializes virtual tokens as common words; arbitrary tokens or random values learn less."""
-    # Vocabularies list common words first, after single characters.
-    words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
-    if words:
-        encoder.virtual_tokens.begin_as(encoder.embeddings, words[:_COMMON_WORDS])
+            write_json(temporary, config)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from keras_bert_impl.tokenizers import Tokenizer
 
 
+_COMMON_WORDS = 5_000  # as in Lester et al. 2021, section 3.2
+
+
 class Words(NamedTuple):
     """A text and its words.
 
@@ -57,6 +60,12 @@ def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
     # A word is tokenized to this token alone; bytes that are not text are not.
     rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
+
+
+def common_words(tokenizer: Tokenizer) -> list[int]:
+    """Returns the ids of common words; vocabularies list these first, after single characters."""
+    words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
+    return words[:_COMMON_WORDS]
 
 
 def join_words(words: list[str]) -> Words:

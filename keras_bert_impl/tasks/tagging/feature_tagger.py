@@ -269,6 +269,10 @@ class FeatureTagger(WordTagger):
 
     # === Files ===
 
+    def only_here(self) -> list[str]:
+        """Returns the settings that change labels and that `transformers` does not have."""
+        return ["a tagger on the encoder", *super().only_here()]
+
     @classmethod
     def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
         return None if source.shape(_BIAS) is None else _BIAS

@@ -344,6 +344,10 @@ class WordTagger(TokenLabels, TaskModel):
         arguments.setdefault("head_dropout", classifier_dropout(source, config))
         return arguments
 
+    def only_here(self) -> list[str]:
+        """Returns the settings that change labels and that `transformers` does not have."""
+        return super().only_here() + (["crf=True"] if self.crf else [])
+
     def head_names(self) -> list[TensorName]:
         return self.classifier_names() + (_CRF_TENSORS if self.crf else [])
 

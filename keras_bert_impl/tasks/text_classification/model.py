@@ -245,6 +245,11 @@ class TextClassifier(TaskModel):
         pools_tokens = arguments.get("pooling") is not None
         return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
 
+    def only_here(self) -> list[str]:
+        """Returns the settings that change scores and that `transformers` does not have."""
+        pooling = [] if self.pooling is None else [f"pooling={self.pooling!r}"]
+        return super().only_here() + pooling
+
     def pooling_names(self) -> list[TensorName]:
         of_tokens = TOKEN_POOLING_TENSORS if self.pooling == "attention" else []
         return super().pooling_names() + of_tokens
