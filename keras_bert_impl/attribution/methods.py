@@ -140,7 +140,7 @@ class _Path:
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
 
     Attributes:
-        offsets: `[points, length, dim]`, added to the points, to differentiate with respect to.
+        offsets: `[points, length, hidden]`, added to the points, to differentiate with respect to.
     """
 
     offsets: Any
@@ -164,8 +164,8 @@ class _Path:
     def no_offsets(self):
         """Returns offsets of 0."""
         embeddings = self.layers.embeddings
-        shape = len(self.alphas), self.masked.shape[1], embeddings.embedding_dim
-        return ops.zeros(shape, embeddings.compute_dtype)
+        shape = len(self.alphas), self.masked.shape[1], embeddings.hidden_dim
+        return ops.zeros(shape, embeddings.variable_dtype)
 
 
 def gradient(function: Callable, inputs: Any) -> Any:

@@ -44,12 +44,7 @@ def text_row(model: Any, text: Any) -> TextRow:
         raise InputError(
             "attribute takes one text: for several write [attribute(model, text) for text in texts]."
         ) from error
-    rows, _ = model.rows(texts)
-    features = {
-        name: np.asarray(value) for name, value in rows.features(tf.constant([0], "int64")).items()
-    }
-    if features["token_ids"].ndim == 3:  # windows of a long text
-        features = {name: value[:, :1] for name, value in features.items()}
+    features = features_of_first(model, model.rows(texts)[0])
     ids = features["token_ids"].reshape(-1)
     segments = texts[0] if isinstance(texts[0], tuple) and not _is_words(texts[0]) else (texts[0],)
     word_of = np.full(len(ids), -1)
@@ -70,6 +65,19 @@ def text_row(model: Any, text: Any) -> TextRow:
     if not words:
         raise InputError(f"the text has no words: {text!r:.60}")
     return TextRow(features, words, numbers, word_of, is_cut)
+
+
+def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
+    """Returns the features of the first example as `predict` makes them, without later windows.
+
+    Args:
+        rows: from `model.rows`.
+    """
+    made = rows.features(tf.constant([0], "int64"))
+    features = {name: np.asarray(value) for name, value in made.items()}
+    if model.long_texts.has_windows:  # [..., windows, length]
+        features = {name: value[..., :1, :] for name, value in features.items()}
+    return features
 
 
 def _is_words(text):

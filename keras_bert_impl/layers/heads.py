@@ -114,7 +114,7 @@ class MaskedLMHead(keras.layers.Layer):
             return VocabularyLogits(inputs, *map(ops.convert_to_tensor, (table, bias)))
         table = ops.cast(self.embeddings.token_embeddings, self.compute_dtype)
         logits = ops.matmul(inputs, ops.transpose(table))
-        return ops.cast(logits, "float32") + self.output_bias
+        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
 
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         shape = (*inputs.shape[:-1], self.embeddings.vocabulary_size)

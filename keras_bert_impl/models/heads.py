@@ -89,6 +89,16 @@ def check_sees_all(config: EncoderConfig) -> None:
         )
 
 
+def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
+    """Raises an `InputError` for a causal encoder; `what` needs the tokens on both sides."""
+    if config.causal:
+        raise InputError(
+            f"{what} needs an encoder that sees the tokens on both sides, but this one is causal "
+            "(left to right). Use a model with causal=False, or train this one with "
+            "objectives=['left_to_right']."
+        )
+
+
 def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
     """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs.
 

@@ -13,6 +13,7 @@ from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.models.heads import check_sees_both_sides
 from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
 from keras_bert_impl.pretraining.corpus.readers import read_documents
@@ -74,6 +75,7 @@ def adapt(
         )
     source = open_model(model)
     config = read_encoder_config(source)
+    check_sees_both_sides(config, "adaptation")
     length = settings.adapt_length or min(128, config.max_length)
     if length > config.max_length:
         raise InputError(

@@ -27,6 +27,7 @@ from keras_bert_impl.interop.layouts import layout_of
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.layers.fused.logits import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.heads import check_sees_both_sides
 from keras_bert_impl.models.serialization import deserialize_parts, frozen, no_hdf5, set_frozen
 from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
 from keras_bert_impl.pretraining.objectives import as_objectives
@@ -77,6 +78,9 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         **kwargs: Any,
     ) -> None:
         objectives = as_objectives(objectives)
+        for objective in objectives:
+            if objective.needs_both_sides:
+                check_sees_both_sides(encoder.config, objective.name)
 
         # === Functional model ===
         features = [name for objective in objectives for name in objective.features]

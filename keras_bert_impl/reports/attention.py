@@ -4,42 +4,120 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_bert_impl.attribution.rows import features_of_first
+from keras_bert_impl.models.encoder import encoders_run_by
+from keras_bert_impl.tasks import FeatureTagger, MaskedLM, MultipleChoice, TextEmbedder
+from keras_bert_impl.tasks.inputs.words import Words
+
 MOST_TOKENS = 64
+_LONGEST_ROW = 512  # tokens; the attention of all layers and heads grows with its square
 
 
 class TextAttention(NamedTuple):
     """Attention weights within one text.
 
     Attributes:
-        tokens: tokens of the row, special tokens included.
-        token_ids: int32 `[length]`.
-        weights: float32 `[layers, heads, length, length]`; rows attend to columns and sum to 1.
+        tokens: first tokens of what the model reads, special tokens included. Several rows, such as
+            the texts of an embedder, follow each other.
+        features: int32 `[rows, length]` each, the encoder's inputs as in `predict`.
+        weights: float32 `[layers, heads, tokens, tokens]`; rows attend to columns, and sum to 1
+            if no tokens are left out.
+        rollout: float32 `[layers, tokens, tokens]`, of the whole rows; see `rollout`.
         is_cut: whether the text has more tokens.
     """
 
     tokens: list[str]
-    token_ids: np.ndarray
+    features: dict[str, np.ndarray]
     weights: np.ndarray
+    rollout: np.ndarray
     is_cut: bool
 
 
 def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttention:
-    """Computes the attention of a text or pair.
+    """Computes the attention of a text or example in the encoder, with the features of `predict`.
 
     Args:
-        model: with `encoder` and `tokenizer`.
-        text: a text, or a (first, second) pair.
-        most: texts are truncated to this number of tokens. Default 64.
+        model: a task model.
+        text: an example, as in the list that `predict` takes.
+        most: the first tokens to keep. Default 64.
     """
-    tokenizer, limit = model.tokenizer, min(most, model.encoder.config.max_length)
-    whole = int(tokenizer([text])["token_ids"].shape[1])
-    length = min(whole, limit)
-    features = tokenizer([text], length=length)
-    outputs = model.encoder.with_outputs("attention_scores")(features, training=False)
-    weights = np.stack([np.asarray(scores)[0] for scores in outputs["attention_scores"]])
-    ids = features["token_ids"].numpy()[0]
-    tokens = [tokenizer.id_to_token(int(number)) for number in ids]
-    return TextAttention(tokens, ids, weights.astype("float32"), whole > length)
+    example = _example(model, text)
+    features = _encoder_features(model, example)
+    lengths = features["padding_mask"].sum(axis=1)
+    detailed = model.encoder.with_outputs("attention_scores")
+    tokens: list[str] = []
+    weights, rollouts, is_cut = [], [], False
+    for row, segments in enumerate(_segments(model, example)):
+        length = min(int(lengths[row]), _LONGEST_ROW)
+        kept = min(length, most - len(tokens))
+        is_cut = is_cut or kept < _num_tokens(model.tokenizer, segments)
+        if not kept:
+            break
+        of_row = {name: value[row : row + 1, :length] for name, value in features.items()}
+        scores = detailed(of_row, training=False)["attention_scores"]
+        whole = np.stack([np.asarray(layer)[0] for layer in scores]).astype("float32")
+        weights.append(whole[:, :, :kept, :kept])
+        rollouts.append(rollout(whole)[:, :kept, :kept])
+        ids = of_row["token_ids"][0, :kept]
+        tokens += [model.tokenizer.id_to_token(int(number)) for number in ids]
+    return TextAttention(tokens, features, _diagonal(weights), _diagonal(rollouts), is_cut)
+
+
+def _example(model, text):
+    """Returns a text as `model.rows` takes it."""
+    if isinstance(model, MultipleChoice) and isinstance(text, tuple) and isinstance(text[1], str):
+        return text[0], [text[1]]  # one of the endings, which do not see each other
+    return model.as_texts([text])[0]
+
+
+def _encoder_features(model, example):
+    """Returns the features that reach the encoder for an example, int32 `[rows, length]` each."""
+    network = model
+    if isinstance(model, FeatureTagger):
+        rows, network = model.windows([example]), model.states
+    else:
+        rows, _ = model.rows([example])
+    features = features_of_first(model, rows)
+    if isinstance(model, MaskedLM):
+        features["masked_positions"] = np.zeros([1, 1], "int32")
+    found = []
+
+    def recorded(compute, features):
+        found.append(features)
+        return compute(features)
+
+    with encoders_run_by(recorded):
+        network(features)
+    return {name: np.asarray(value) for name, value in found[0].items() if value is not None}
+
+
+def _segments(model, example):
+    """Returns the texts in each row of an example."""
+    if isinstance(model, MultipleChoice):
+        return [(example[0], ending) for ending in example[1]]
+    if isinstance(model, TextEmbedder):
+        prompt = model.prompts.get(model.default_prompt_name, "")
+        texts = example if isinstance(example, tuple) else (example,)
+        return [(prompt + text,) for text in texts]
+    is_pair = isinstance(example, tuple) and not isinstance(example, Words)
+    return [example if is_pair else (example,)]
+
+
+def _num_tokens(tokenizer, segments):
+    """Returns the number of tokens of a row that holds the whole segments."""
+    texts = [text.text if isinstance(text, Words) else text for text in segments]
+    special = 2 + (len(texts) > 1) * tokenizer.num_separators
+    return special + int(tokenizer.tokenize(texts).row_lengths().numpy().sum())
+
+
+def _diagonal(blocks):
+    """Joins matrices `[..., n, n]` along the diagonal: tokens of other rows are not seen."""
+    ends = np.cumsum([block.shape[-1] for block in blocks])
+    joined = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]), "float32")
+    for block, end in zip(blocks, ends):
+        start = end - block.shape[-1]
+        joined[..., start:end, start:end] = block
+    return joined
 
 
 def rollout(weights: np.ndarray) -> np.ndarray:

@@ -11,9 +11,10 @@ from keras_bert_impl.attribution.methods import METHODS
 from keras_bert_impl.attribution.targets import MODELS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import page
-from keras_bert_impl.reports.attention import TextAttention, rollout, text_attention
+from keras_bert_impl.reports.attention import TextAttention, text_attention
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.text import Html, escape, user_text
+from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
@@ -52,16 +53,18 @@ _STYLE = """<style>
 </style>"""
 
 
-def look(model: Any, text: str | tuple[str, str], path: str | Path) -> Path:
+def look(model: Any, text: Any, path: str | Path) -> Path:
     """Writes a page about what a model does with a text; it needs no network.
 
     It shows attention by layer and head and its rollout; for the models that `attribute` takes, the
     words that speak for the prediction; for a `MaskedLM`, the loss of each token if it is masked.
-    Attention and losses are those of the first 64 tokens.
+    The model reads the text as in `predict` or `encode`; attention and losses are shown for the
+    first 64 tokens.
 
     Args:
         model: a task model.
-        text: a text, or a (first, second) pair.
+        text: a text, a (first, second) pair, or (prompt, endings) for choices; an embedder reads
+            each text of a pair in a row by itself.
         path: the page to write.
 
     Returns:
@@ -73,7 +76,7 @@ def look(model: Any, text: str | tuple[str, str], path: str | Path) -> Path:
     Example:
         look(classifier, "a good film", "look.html")
     """
-    if not "".join(text).strip():
+    if not "".join(_texts(text)).strip():
         raise InputError("the text is empty: give a text to look at.")
     found = text_attention(model, text)
     sections = []
@@ -82,15 +85,16 @@ def look(model: Any, text: str | tuple[str, str], path: str | Path) -> Path:
     sections.append(Section("Attention", _cut(found) + _CONTROLS + _STYLE))
     if isinstance(model, MaskedLM):
         sections.append(_losses(model, found))
-    lead = f"{escape(type(model).__name__)} · {user_text(_joined(text), 300)}"
+    lead = f"{escape(type(model).__name__)} · {user_text(' | '.join(_texts(text)), 300)}"
     script = page.script_of("look.js")
     html = page.page("A look into the model", lead, sections, script=script, data=_data(found))
     page.save_page(path, html)
     return Path(path)
 
 
-def _joined(text):
-    return text if isinstance(text, str) else " | ".join(text)
+def _texts(text):
+    """Returns the strings of a text, pair, or (prompt, endings) as a list."""
+    return [text] if isinstance(text, str) else [part for one in text for part in _texts(one)]
 
 
 def _cut(found):
@@ -106,7 +110,7 @@ def _data(found: TextAttention) -> dict[str, Any]:
         "tokens": found.tokens,
         "sizes": [layers, heads, length],
         "weights": _bytes(found.weights),
-        "rollout": _bytes(rollout(found.weights)),
+        "rollout": _bytes(found.rollout),
     }
 
 
@@ -138,31 +142,33 @@ def _saliency(model, text):
 # === Losses ===
 
 
-def token_losses(model: MaskedLM, token_ids: np.ndarray) -> np.ndarray:
+def token_losses(model: MaskedLM, features: dict[str, np.ndarray], count: int) -> np.ndarray:
     """Computes the loss of each token if it alone is masked.
 
     Args:
-        token_ids: int32 `[length]`, a row with its special tokens.
+        features: int32 `[1, length]` each, a row of the model.
+        count: number of tokens from the first.
 
     Returns:
-        float32 `[length]`, in nats; NaN for special tokens.
+        float32 `[count]`, in nats; NaN for special tokens.
     """
-    ids, tokenizer = np.asarray(token_ids), model.tokenizer
+    features = {name: features[name] for name in FEATURES}
+    ids, tokenizer = features["token_ids"][0], model.tokenizer
     special = [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id]
-    losses = np.full(len(ids), np.nan, "float32")
-    places = np.flatnonzero(~np.isin(ids, special))
+    losses = np.full(count, np.nan, "float32")
+    places = np.flatnonzero(~np.isin(ids[:count], special))
     for start in range(0, len(places), _ROWS):
         chosen = places[start : start + _ROWS]
-        rows = np.repeat(ids[None], len(chosen), axis=0)
-        rows[np.arange(len(chosen)), chosen] = tokenizer.mask_id
-        features = {"token_ids": rows, "masked_positions": chosen[:, None].astype("int32")}
-        logits = model(features, training=False)[:, 0]
+        rows = {name: np.repeat(value, len(chosen), axis=0) for name, value in features.items()}
+        rows["token_ids"][np.arange(len(chosen)), chosen] = tokenizer.mask_id
+        rows["masked_positions"] = chosen[:, None].astype("int32")
+        logits = model(rows, training=False)[:, 0]
         losses[chosen] = np.asarray(cross_entropy(ids[chosen], logits))
     return losses
 
 
 def _losses(model, found):
-    losses = token_losses(model, found.token_ids)
+    losses = token_losses(model, found.features, len(found.tokens))
     known = losses[np.isfinite(losses)]
     if not len(known):
         return Section("Losses", page.paragraph("There are no tokens to predict."))

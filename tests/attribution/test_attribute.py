@@ -5,6 +5,8 @@ import pytest
 
 from keras_bert_impl import InputError, QuestionAnswerer, TokenClassifier, attribute
 from keras_bert_impl.attribution.methods import METHODS
+from tests.helpers import randomize
+from tests.serving import network_models
 from tests.tasks import helpers
 
 TEXT = "the film is good, not dull"
@@ -172,3 +174,26 @@ def test_bad_targets_of_taggers_and_other_models(tagger):
         attribute(tagger, "good film", target="good")
     with pytest.raises(InputError, match="not an? Encoder"):
         attribute(helpers.encoder(), "good film")
+
+
+@pytest.mark.parametrize(
+    "kind, dtype",
+    [
+        ("albert", "float32"),
+        ("electra", "mixed_bfloat16"),
+        ("albert", "mixed_float16"),
+        ("modernbert", "bfloat16"),
+    ],
+)
+def test_every_width_and_precision_adds_up(kind, dtype):
+    # ALBERT and small ELECTRA have embeddings that are narrower than their layers.
+    settings = {"num_layers": 2, **network_models.ARCHITECTURES[kind]}
+    encoder = helpers.encoder(dtype=dtype, architecture=kind, **settings)
+    randomize(encoder)
+    model = helpers.TextClassifier(encoder, helpers.tokenizer(), labels=["bad", "good"])
+    result = attribute(model, TEXT, target="good", steps=32)
+    epsilon = {"float32": 2**-23, "mixed_float16": 2**-10}.get(dtype, 2**-7)
+    size = np.abs(scores(result)).sum() + abs(result.output) + abs(result.baseline)
+    assert np.abs(scores(result)).max() > 1e-3
+    # Both outputs, and each of the 32 gradients, are rounded.
+    assert abs(result.gap) <= 1e-3 + 2 * epsilon * size

@@ -193,3 +193,11 @@ def test_killed_adaptation_equals_the_uninterrupted_one(folder, command, tmp_pat
     assert recipe["model"] == str(killed / "adapt" / "run" / "model")
     steps = [json.loads(line)["step"] for line in (killed / "adapt/run/metrics.jsonl").open()]
     assert steps == [100, 200, 300]
+
+
+def test_a_causal_model_is_rejected_before_the_text_is_prepared(tmp_path):
+    encoder(causal=True).save_pretrained(tmp_path / "base")
+    tokenizer().save_pretrained(tmp_path / "base")
+    with pytest.raises(InputError, match="adaptation needs an encoder .* both sides"):
+        adapt(tmp_path / "base", write_text(tmp_path / "corpus.txt"), tmp_path / "out", **SETTINGS)
+    assert not (tmp_path / "out").exists()

@@ -7,7 +7,15 @@ import re
 import numpy as np
 import pytest
 
-from keras_bert_impl import InputError, TextEmbedder, look
+from keras_bert_impl import (
+    FeatureTagger,
+    InputError,
+    MultipleChoice,
+    QuestionAnswerer,
+    TextClassifier,
+    TextEmbedder,
+    look,
+)
 from keras_bert_impl.reports.attention import rollout, text_attention
 from keras_bert_impl.reports.look_page import token_losses
 from keras_bert_impl.tasks import MaskedLM
@@ -60,10 +68,86 @@ def test_attention_is_that_of_the_encoder(masked_lm):
 
 def test_losses_are_those_of_the_pseudo_perplexity(masked_lm):
     text = "the film is good"
-    losses = token_losses(masked_lm, masked_lm.tokenizer([text])["token_ids"].numpy()[0])
+    found = text_attention(masked_lm, text)
+    losses = token_losses(masked_lm, found.features, len(found.tokens))
     assert np.isnan(losses[[0, -1]]).all()
     expected = -masked_lm.pseudo_perplexity([text]).log_likelihoods[0]
     assert np.nansum(losses) == pytest.approx(expected, rel=1e-5)
+
+
+def test_losses_of_a_pair_see_its_segments(masked_lm):
+    pair = "the film", "is good"
+    found = text_attention(masked_lm, pair)
+    features = {name: value.numpy() for name, value in masked_lm.tokenizer([pair]).items()}
+    assert features["segment_ids"].max() == 1
+    for name, value in features.items():
+        np.testing.assert_array_equal(found.features[name], value)
+    losses = token_losses(masked_lm, found.features, len(found.tokens))
+    for place in (1, 2, 4, 5):
+        row = {name: value.copy() for name, value in features.items()}
+        row["token_ids"][0, place] = masked_lm.tokenizer.mask_id
+        row["masked_positions"] = np.array([[place]], "int32")
+        logits = np.asarray(masked_lm(row), "float64")[0, 0]
+        expected = np.log(np.exp(logits).sum()) - logits[features["token_ids"][0, place]]
+        assert losses[place] == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_embedder_reads_its_prompt_and_each_text_alone(masked_lm):
+    prompts = {"prompts": {"q": "what "}, "default_prompt_name": "q"}
+    embedder = TextEmbedder(masked_lm.encoder, masked_lm.tokenizer, do_lower_case=True, **prompts)
+    found = text_attention(embedder, ("A joy", "dull film"))
+    assert found.tokens == "[CLS] what a joy [SEP] [CLS] what dull film [SEP]".split()
+    assert not found.is_cut
+    assert not found.weights[:, :, :5, 5:].any() and not found.weights[:, :, 5:, :5].any()
+    for start, text in ((0, "what a joy"), (5, "what dull film")):
+        part = slice(start, start + 5)
+        expected = text_attention(masked_lm, text)
+        np.testing.assert_allclose(found.weights[:, :, part, part], expected.weights, atol=1e-6)
+        np.testing.assert_allclose(found.rollout[:, part, part], expected.rollout, atol=1e-6)
+
+
+def test_a_longformer_has_the_global_tokens_of_its_task():
+    settings = {"num_segments": 1, "window": 1, "max_global_tokens": 8, "position_offset": 1}
+    encoder = helpers.encoder(architecture="longformer", **settings)
+    model = QuestionAnswerer(encoder, helpers.tokenizer(), max_length=24, max_question_length=6)
+    found = text_attention(model, ("what film", "a good film is great"))
+    # [CLS], the question and its [SEP]s are seen by all, the context only by its neighbours.
+    columns = np.flatnonzero(found.weights[0].min(axis=(0, 1)) > 0)
+    assert columns.tolist() == [0, 1, 2]
+    assert found.features["global_mask"][0, :4].tolist() == [1, 1, 1, 0]
+    assert text_attention(MaskedLM(encoder, helpers.tokenizer()), "a film").features[
+        "global_mask"
+    ].tolist() == [[0, 0, 0, 0]]
+
+
+def test_a_long_text_is_read_whole_and_shown_in_part():
+    classifier = TextClassifier(
+        helpers.encoder(num_layers=2, max_length=128, dropout=0.0),
+        helpers.tokenizer(),
+        labels=["a", "b"],
+    )
+    text = "good film the plot " * 20
+    found = text_attention(classifier, text)
+    assert found.is_cut and found.weights.shape == (2, 2, 64, 64)
+    features = classifier.tokenizer([text])
+    scores = classifier.encoder.with_outputs("attention_scores")(features)["attention_scores"]
+    whole = np.stack([np.asarray(layer)[0] for layer in scores])
+    np.testing.assert_allclose(found.weights, whole[:, :, :64, :64], atol=1e-7)
+    np.testing.assert_allclose(found.rollout, rollout(whole)[:, :64, :64], atol=1e-7)
+    windows = helpers.classifier(long_texts="mean", max_length=16)
+    assert len(text_attention(windows, text).tokens) == 16
+
+
+def test_choices_and_taggers_of_states_are_read_as_they_predict():
+    encoder = helpers.encoder(num_layers=2)
+    choice = MultipleChoice(encoder, helpers.tokenizer())
+    found = text_attention(choice, ("a film", ["good", "bad plot"]))
+    rows = "[CLS] a film [SEP] good [SEP]", "[CLS] a film [SEP] bad plot [SEP]"
+    assert found.tokens == " ".join(rows).split()
+    one = text_attention(choice, ("a film", "good"))
+    np.testing.assert_allclose(one.weights, found.weights[:, :, :6, :6], atol=1e-6)
+    tagger = FeatureTagger(encoder, helpers.tokenizer(), labels=["O", "B"], lstm_dim=4)
+    assert text_attention(tagger, "good film").tokens == "[CLS] good film [SEP]".split()
 
 
 def test_a_page_of_a_classifier(classifier, tmp_path):

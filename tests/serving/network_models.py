@@ -61,9 +61,10 @@ _VARIANTS = {
     "modernbert-decoder": "modernbert",
 }
 
-# Heads of causal encoders: none that uses the first token, and only those with a file format.
+# Heads of causal encoders: none that needs tokens on both sides, or uses the first one, and only
+# those with a file format.
 _OF_CAUSAL = {
-    "bert-causal": ("encoder", "tags", "tags with a CRF", "answers", "masked"),
+    "bert-causal": ("encoder", "tags", "tags with a CRF", "answers"),
     "modernbert-decoder": ("encoder", "classifier", "regression", "several labels"),
 }
 

@@ -41,6 +41,7 @@ def run(arguments: Namespace) -> None:
 
 def _load(name):
     """Loads a task model, else a masked language model, else an encoder."""
+    from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.io.errors import InputError
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.tasks import MaskedLM, TextEmbedder
@@ -56,6 +57,8 @@ def _load(name):
         pass
     else:
         return load_tuned(name)
+    if read_encoder_config(open_model(directory)).causal:
+        return TextEmbedder.from_pretrained(directory)
     try:
         return MaskedLM.from_pretrained(directory)
     except MissingTensorError:  # no masked language modeling head

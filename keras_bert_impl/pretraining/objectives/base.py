@@ -33,6 +33,7 @@ class Objective:
         uses_pooler: Whether it trains the encoder's pooler.
         details: Further encoder outputs that it reads; see `Encoder.with_outputs`.
         without_accuracy: Outputs for which accuracy is undefined.
+        needs_both_sides: Whether it is meaningless for a causal encoder.
 
     Args:
         weight: Factor of its loss in the total.
@@ -44,6 +45,7 @@ class Objective:
     uses_pooler = False
     details: tuple[str, ...] = ()
     without_accuracy: tuple[str, ...] = ()
+    needs_both_sides = False
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight

@@ -123,6 +123,7 @@ class Distillation(_Distillation):
     """
 
     name = "distillation"
+    needs_both_sides = True
     head = "masked_lm"
     features = ("masked_positions",)
     without_accuracy = ("distilled_words", "distilled_states")

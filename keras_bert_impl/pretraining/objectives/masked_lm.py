@@ -41,6 +41,7 @@ class MaskedLM(Objective):
     """
 
     name = head = "masked_lm"
+    needs_both_sides = True
     features = ("masked_positions",)
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:

@@ -15,6 +15,7 @@ class _PairObjective(Objective):
 
     features = ("cls_positions",)
     uses_pooler = True
+    needs_both_sides = True
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         gather = GatherPositions(dtype=encoder.dtype_policy, name=f"gather_{self.name}")

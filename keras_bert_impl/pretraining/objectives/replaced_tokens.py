@@ -64,6 +64,7 @@ class ReplacedTokens(Objective):
     """
 
     name = head = "replaced_token"
+    needs_both_sides = True
     features = ("masked_positions", "replacement_draws")
 
     def __init__(self, weight: float = 50.0, generator: EncoderConfig | None = None) -> None:

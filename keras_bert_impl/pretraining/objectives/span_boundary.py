@@ -36,6 +36,7 @@ class SpanBoundary(Objective):
     """
 
     name = "span_boundary"
+    needs_both_sides = True
     features = ("masked_positions", "span_starts", "span_ends")
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:

@@ -42,6 +42,11 @@ def embedding_network(
         raise InputError(
             f"pooling must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
         )
+    if pooling == "cls" and encoder.config.causal:
+        raise InputError(
+            "pooling='cls' takes the first token, which attends to no other token in a causal "
+            "encoder: use pooling='mean'."
+        )
     weights = _checked_weights(
         layer_weights, learn_layer_weights, num_layers, encoder.config.num_layers + 1
     )

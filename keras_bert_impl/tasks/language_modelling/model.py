@@ -16,7 +16,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
-from keras_bert_impl.models.heads import masked_lm_head
+from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
@@ -73,6 +73,9 @@ class MaskedLM(TokenLabels, TaskModel):
         mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` mask.
         mask_unit: masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
+    Raises:
+        InputError: the encoder is causal (left to right).
+
     Source: Devlin et al., "BERT", section 3.1.
 
     Example:
@@ -97,6 +100,7 @@ class MaskedLM(TokenLabels, TaskModel):
         mask_unit: str = "token",
         name: str = "masked_lm_model",
     ) -> None:
+        check_sees_both_sides(encoder.config, "masked language modeling")
         inputs = task_inputs()
         sequence = encoder(with_global_mask(encoder, inputs, None))["sequence_output"]
         inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")

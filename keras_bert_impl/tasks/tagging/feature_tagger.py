@@ -129,7 +129,10 @@ class FeatureTagger(WordTagger):
         dropout = config.dropout if head_dropout is None else head_dropout
         dropout = check("head_dropout", dropout, Rate)
         layers = layer_numbers(features, config.num_layers)
-        policy: dict[str, Any] = {"dtype": encoder.dtype_policy}
+        dtype: Any = encoder.dtype_policy
+        if dtype.variable_dtype != "float32":  # an LSTM's initializer has no 16-bit version
+            dtype = keras.DTypePolicy(f"mixed_{dtype.compute_dtype}")
+        policy: dict[str, Any] = {"dtype": dtype}
 
         inputs = {
             "states": keras.Input((None, len(layers), config.hidden_dim), name="states"),

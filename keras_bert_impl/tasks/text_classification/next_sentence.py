@@ -15,7 +15,7 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.heads import pooled_head
+from keras_bert_impl.models.heads import check_sees_all, pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -75,6 +75,7 @@ class NextSentencePredictor(TaskModel):
                 f"next-sentence prediction needs the pooler of {' or '.join(_HEADS)}. "
                 f"Received: {config.architecture}, use_pooler={config.use_pooler}"
             )
+        check_sees_all(config)
         inputs = task_inputs()
         pooled = encoder(inputs)["pooled_output"]
         outputs = pooled_head(encoder, head, head_dropout)(pooled)  # [batch, 2]

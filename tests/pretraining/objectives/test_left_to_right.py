@@ -108,3 +108,11 @@ def test_rejects_invalid_arguments():
     )
     with pytest.raises(InputError, match="albert"):
         Pretrainer(Encoder(albert), ["left_to_right"])
+
+
+@pytest.mark.parametrize(
+    "name", ["masked_lm", "next_sentence", "sentence_order", "span_boundary", "replaced_token"]
+)
+def test_objectives_of_both_sides_reject_a_causal_encoder(name):
+    with pytest.raises(InputError, match=f"{name} needs an encoder that sees .* both sides"):
+        Pretrainer(Encoder(CONFIG), [name])

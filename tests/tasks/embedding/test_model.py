@@ -444,3 +444,10 @@ def test_rejects_a_wrong_number_of_layer_weights(written):
     safetensors.numpy.save_file({"layer_weights": np.ones(9, "float32")}, file)
     with pytest.raises(InputError, match=r"layer_weights must have shape \(2,\), not \(9,\)"):
         TextEmbedder.from_pretrained(directory)
+
+
+def test_rejects_the_first_token_of_a_causal_encoder():
+    with pytest.raises(InputError, match="use pooling='mean'"):
+        TextEmbedder(encoder(causal=True), tokenizer(), pooling="cls")
+    vectors = TextEmbedder(encoder(causal=True), tokenizer()).encode(["good film", "good plot"])
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3

@@ -299,3 +299,24 @@ def test_long_texts_are_cut_as_in_transformers(directory):
     filling = model.fill([text], top_k=1)[0][0][0]
     assert filling.token == theirs.convert_ids_to_tokens(int(scores.argmax()))
     assert filling.score == pytest.approx(float(scores.max()), abs=1e-5)
+
+
+def test_rejects_a_causal_encoder(tmp_path):
+    causal = "masked language modeling needs .* both sides, but this one is causal"
+    with pytest.raises(InputError, match=causal):
+        MaskedLM(encoder(causal=True), tokenizer())
+    Pretrainer(encoder(causal=True), ["left_to_right"]).save_pretrained(tmp_path, tokenizer())
+    with pytest.raises(InputError, match=causal):
+        MaskedLM.from_pretrained(tmp_path)
+
+
+def test_commands_for_a_causal_model(tmp_path, capsys):
+    model = tmp_path / "model"
+    Pretrainer(encoder(causal=True), ["left_to_right"]).save_pretrained(model, tokenizer())
+    assert main(["fill-mask", "--model", str(model), "good [MASK]"]) == 2
+    assert "is causal" in capsys.readouterr().err
+    assert main(["look", str(model), "good film", "--out", str(tmp_path / "look.html")]) in (
+        0,
+        None,
+    )
+    assert "TextEmbedder" in (tmp_path / "look.html").read_text()
