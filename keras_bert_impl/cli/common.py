@@ -96,8 +96,13 @@ def _delimiter(text):
     return text
 
 
-def add_delimiter(parser: ArgumentsContainer) -> None:
-    """Adds the delimiter of a table."""
+def add_table_form(parser: ArgumentsContainer) -> None:
+    """Adds the delimiter of a table, and whether it has a header."""
+    parser.add_argument(
+        "--no-header",
+        action="store_true",
+        help="the first line of a .csv or .tsv file is a row; name columns by numbers, from 0",
+    )
     parser.add_argument(
         "--delimiter",
         type=_delimiter,

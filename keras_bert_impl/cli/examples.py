@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert_impl.cli.common import add_delimiter, say
+from keras_bert_impl.cli.common import add_table_form, say
 from keras_bert_impl.cli.kinds import DATA_SET, EXAMPLES, FOLDER
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
@@ -24,9 +24,9 @@ file."""
 
 
 # The options that describe the examples of each task, beside those of where they are.
-_COLUMNS = {"text", "pair", "label", "id", "delimiter"}
+_COLUMNS = {"text", "pair", "label", "id", "delimiter", "no_header"}
 _OPTIONS = {
-    None: _COLUMNS | {"labels", "label_separator", "regression"},
+    None: _COLUMNS | {"labels", "label_separator", "single_label", "regression"},
     "similarity": _COLUMNS | {"negative"},
     "tagging": {"text", "label", "labels", "word_prefix"},
     "squad": set(),
@@ -80,7 +80,11 @@ def _add_sources(group, is_training, is_scored):
 def _add_columns(group):
     group.add_argument("--text", metavar="COLUMN", help="column of the text")
     group.add_argument("--pair", metavar="COLUMN", help="column of the second segment, if any")
-    group.add_argument("--label", metavar="COLUMN", help="column of the label")
+    group.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="column of the label, or A,B of 0 and 1",
+    )
 
 
 def _add_rare_columns(group):
@@ -96,6 +100,11 @@ def _add_rare_columns(group):
         help="text between labels, if a text has any number of them",
     )
     group.add_argument(
+        "--single-label",
+        action="store_true",
+        help="lists of labels have one label each, which becomes the class",
+    )
+    group.add_argument(
         "--regression", action="store_true", help="predict the labels as numbers, not classes"
     )
     group.add_argument(
@@ -109,7 +118,7 @@ def _add_rare_columns(group):
         default="",
         help="for tagging, prefix of all words to remove, such as en: in WikiANN",
     )
-    add_delimiter(group)
+    add_table_form(group)
     group.add_argument("--id", metavar="COLUMN", help="column whose values must be unique")
     group.add_argument(
         "--skip-bad-rows",

@@ -4,13 +4,13 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from keras_bert_impl.cli.common import ArgumentsContainer, add_delimiter
+from keras_bert_impl.cli.common import ArgumentsContainer, add_table_form
 from keras_bert_impl.cli.remembered import read_options
 from keras_bert_impl.io.errors import InputError, listed
 
 
 def add_inputs(parser: ArgumentsContainer) -> None:
-    """Adds the columns and the delimiter of a table of texts."""
+    """Adds the columns and the form of a table of texts."""
     parser.add_argument(
         "--text",
         metavar="COLUMN",
@@ -20,7 +20,7 @@ def add_inputs(parser: ArgumentsContainer) -> None:
     parser.add_argument(
         "--pair", metavar="COLUMN", help="column of the second segment or context, if any"
     )
-    add_delimiter(parser)
+    add_table_form(parser)
 
 
 def read_inputs(
@@ -39,9 +39,9 @@ def read_inputs(
     Raises:
         InputError: the file has other columns, or no columns that are asked for.
     """
-    from keras_bert_impl.io.lines import STANDARD_INPUT, read_lines, suffix_of
+    from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
     from keras_bert_impl.tasks.data.examples import Layout
-    from keras_bert_impl.tasks.data.tables import FORMATS
+    from keras_bert_impl.tasks.data.tables import FORMATS, text_lines
     from keras_bert_impl.tasks.registry import task_of_model
     from keras_bert_impl.tasks.runs.prediction_table import count_rows, read_rows
 
@@ -57,13 +57,21 @@ def read_inputs(
         if path == STANDARD_INPUT:
             raise InputError("standard input cannot be a table; write the table to a file.")
         text, pair = _columns(path, arguments, model)
-        layout = Layout(text, pair, id=arguments.id, allow_empty=True)
+        header = not arguments.no_header
+        layout = Layout(text, pair, id=arguments.id, allow_empty=True, header=header)
         rows = read_rows(path, layout, delimiter)
         return rows, count_rows(path, layout, delimiter)
     for name in ("pair", "id"):
         if getattr(arguments, name):
             raise InputError(f"--{name} needs a table, and --text, the column of the text.")
-    return ((text, {"text": text}) for _, text in read_lines(path)), count_rows(path, None)
+    columns = (*model.text_columns, *_columns_of_run(arguments))
+    lines = text_lines(path, columns)
+    return ((text, {"text": text}) for _, text in lines), count_rows(path, None)
+
+
+def _columns_of_run(arguments):
+    options = read_options(arguments.model)
+    return options.get("text"), options.get("pair")
 
 
 def _columns(path, arguments, model):
@@ -72,9 +80,9 @@ def _columns(path, arguments, model):
 
     if arguments.text:
         return arguments.text, arguments.pair
-    columns = table_columns(path, arguments.delimiter)
-    options = read_options(arguments.model)
-    of_run = options.get("text"), arguments.pair or options.get("pair")
+    columns = table_columns(path, arguments.delimiter, not arguments.no_header)
+    text, pair = _columns_of_run(arguments)
+    of_run = text, arguments.pair or pair
     if of_run[0] in columns and of_run[1] in (None, *columns):
         return of_run
     if len(model.text_columns) == 2 and set(model.text_columns) <= set(columns):

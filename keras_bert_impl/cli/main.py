@@ -1,6 +1,7 @@
 """The `keras-bert` command: command table and error handling."""
 
 import argparse
+import codecs
 import errno
 import importlib
 import os
@@ -75,6 +76,19 @@ COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.it
 INPUT_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
+_ESCAPED = "keras_bert_impl.escaped"
+
+
+def _escaped(error):
+    """Encoding error handler: writes characters as JSON does, which is also valid in JSON."""
+    text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
+    return "".join(f"\\u{unit}" for unit in units), error.end
+
+
+codecs.register_error(_ESCAPED, _escaped)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command.
 
@@ -87,8 +101,11 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: nothing is printed
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller: nothing is printed
             setattr(sys, name, open(os.devnull, "w"))
+        elif getattr(stream, "errors", None) == "strict":  # of characters it cannot encode
+            stream.reconfigure(errors=_ESCAPED)
     if not debug:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).

@@ -14,7 +14,11 @@ from keras_bert_impl.tasks.data.splits import hold_out
 
 _PLACES = ("train", "dev", "data", "tfds")
 # Columns and the like, which also hold for other files.
-_COLUMNS = ("text", "pair", "negative", "label", "label_separator", "word_prefix", "regression")
+_COLUMNS = (
+    *("text", "pair", "negative", "label", "label_separator", "single_label"),
+    *("word_prefix", "regression"),
+)
+_OF_FORM = ("delimiter", "no_header")  # of a kind of file
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -54,7 +58,7 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
     names = list(_COLUMNS)
     before = options.get("dev") or options.get("train")
     if before and arguments.dev and suffix_of(before) == suffix_of(arguments.dev):
-        names.append("delimiter")  # belongs to a kind of file
+        names += _OF_FORM
     return _completed(arguments, {name: options[name] for name in names if name in options})
 
 

@@ -3,27 +3,37 @@
 import bz2
 import codecs
 import contextlib
-import functools
 import gzip
 import io
-import itertools
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 from keras_bert_impl.io.errors import InputError
 
 STANDARD_INPUT = "-"
-_LONGEST_LINE = 1 << 28  # bytes; compressed, an endless line takes a thousandth of its length
+LONGEST_LINE = 4 << 20  # bytes, a long novel; a longer line is not a text
+# Decompressed bytes that any file may have, and for each compressed byte; text needs about 10.
+FREE_BYTES, MOST_RATIO = 32 << 20, 100
 COMPRESSED = (".gz", ".xz", ".bz2")
 _DECOMPRESSORS: dict[bytes, Any] = {
     b"\x1f\x8b": gzip.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"BZh": bz2.open,
 }
+_OTHER_FORMATS = {  # beginning -> what it is, and how to get what it contains
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: decompress it with `zstd -d`",
+    b"\x04\x22\x4d\x18": "compressed with lz4: decompress it with `lz4 -d`",
+    b"PK\x03\x04": "a zip archive: unpack it with `unzip`; save a sheet of Excel as .csv",
+    b"version https://git-lfs.github.com/spec/": "a Git LFS pointer, not the file itself: run "
+    "`git lfs pull` in the clone, or download the file",
+}
+_HTML = re.compile(rb"\s*<(!doctype html|html)\b", re.IGNORECASE)
+_MAY_BE_HTML = ("", ".txt", ".text", ".html", ".htm")
 _WIDE = {  # longer marks first: the UTF-32 mark begins with the UTF-16 one
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -53,40 +63,63 @@ def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     form feed, do not end a line. The bytes are UTF-8 without a byte order mark. UTF-16 and UTF-32
     files with a byte order mark are converted; gzip, xz and bzip2 files are decompressed.
 
+    A line longer than `LONGEST_LINE` is cut, so that it never fills the memory, and `text_of`
+    rejects it.
+
     Args:
         path: str or `Path`; `"-"` for standard input.
 
     Raises:
-        InputError: the file cannot be read, is damaged, or has a line longer than 256 MiB.
+        InputError: the file cannot be read, is damaged, or is not text.
     """
     with open_bytes(path) as file:
-        lines = _bounded_lines(file, path)
-        first, second = next(lines, b""), next(lines, b"")
-        if not second and b"\r" in first.removesuffix(b"\n").removesuffix(b"\r"):
-            lines = io.BytesIO(first.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        first = file.readline(_CUT)
+        has_returns = b"\r" in first.removesuffix(b"\n").removesuffix(b"\r")
+        if has_returns and (_is_cut(first) or not file.peek(1)):
+            lines = _between_returns(first, file)
         else:
-            lines = itertools.chain(filter(None, (first, second)), lines)
+            lines = _cut_lines(first, file)
         yield from enumerate(lines, 1)
 
 
-def _bounded_lines(file, path):
-    readline = functools.partial(file.readline, _LONGEST_LINE + 1)
-    for number, line in enumerate(iter(readline, b""), 1):
-        if len(line) > _LONGEST_LINE:
-            raise InputError(f"{path}, line {number} is longer than {_LONGEST_LINE >> 20} MiB.")
+_CUT = LONGEST_LINE + 2  # bytes that are read of a line: enough to show that it is too long
+
+
+def _is_cut(line):
+    return len(line) >= _CUT and not line.endswith(b"\n")
+
+
+def _cut_lines(line, file):
+    """Yields `line` and those that follow in the file."""
+    while line:
         yield line
+        while _is_cut(line):
+            line = file.readline(_CUT)
+        line = file.readline(_CUT)
+
+
+def _between_returns(text, file):
+    """Yields the lines of a file with classic Mac line endings, which begins with `text`."""
+    while True:
+        *lines, text = re.split(rb"\r\n|\r|\n", text)
+        for line in lines:
+            yield line + b"\n"
+        more = file.read(_CUT)
+        if not more:
+            break
+        text = text[:_CUT] + more
+    if text:
+        yield text
 
 
 @contextlib.contextmanager
-def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     """Opens a buffered binary file for reading: decompressed, UTF-8, without a byte order mark."""
     try:
         with contextlib.ExitStack() as stack:
             yield _converted(_opened(path, stack), stack)
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is damaged: {error}. Copy or compress it again.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeError as error:
         name = "standard input" if str(path) == STANDARD_INPUT else path
         raise InputError(f"{name} does not match its byte order mark: {error}.") from error
@@ -98,17 +131,61 @@ def _opened(path, stack):
             raise InputError("standard input is closed; give the path of a file.")
         buffer = getattr(sys.stdin, "buffer", None)
         return buffer or io.BytesIO(sys.stdin.read().encode("utf-8"))
-    file = stack.enter_context(open(path, "rb"))
-    return stack.enter_context(decompressed(file))
+    file = stack.enter_context(decompressed(stack.enter_context(open(path, "rb")), path))
+    if suffix_of(path) not in _MAY_BE_HTML and _HTML.match(file.peek(200)[:200]):
+        raise InputError(f"{path} is an HTML page, not the file itself: download the raw file.")
+    return file
 
 
-def decompressed(file: io.BufferedReader) -> Any:
-    """Returns a file that reads what a gzip, xz or bzip2 file contains; any other file as it is."""
-    beginning = file.peek(8)[:8]
+def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader:
+    """Returns a file that reads what a gzip, xz or bzip2 file contains; any other file as it is.
+
+    Raises:
+        InputError: the file has another format that is not text. While reading: it is damaged, or
+            contains more than 100 times its size and 32 MiB.
+    """
+    beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
-            return decompress(file, "rb")
+            return io.BufferedReader(_Decompressed(decompress(file, "rb"), file, name))
+    for mark, what in _OTHER_FORMATS.items():
+        if beginning.startswith(mark):
+            raise InputError(f"{name} is {what}.")
     return file
+
+
+class _Decompressed(io.RawIOBase):
+    """Raw stream of what a compressed file contains.
+
+    Args:
+        content: the decompressing file.
+        file: the compressed one.
+        name: its name in messages.
+    """
+
+    def __init__(self, content: Any, file: io.BufferedReader, name: str | Path) -> None:
+        self._content, self._file, self._name, self._count = content, file, name, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            size = self._content.readinto(buffer)
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+            if getattr(error, "errno", None):  # of reading, not of decompressing
+                raise
+            raise InputError(
+                f"{self._name} is damaged: {error}. Copy or compress it again."
+            ) from error
+        self._count += size
+        if self._count > FREE_BYTES and self._file.seekable():
+            if self._count > MOST_RATIO * self._file.tell():
+                raise InputError(
+                    f"{self._name} contains more than {MOST_RATIO} times its size, which text "
+                    "never does. Decompress it if you trust it."
+                )
+        return size
 
 
 def _converted(file, stack):
@@ -143,6 +220,21 @@ class _AsUtf8(io.RawIOBase):
         return size
 
 
+def read_document(path: str | Path) -> str:
+    """Returns the text of a file that is one document, such as JSON; see `raw_lines`."""
+    with open_bytes(path) as file:
+        data = file.read()
+    try:
+        if b"\0" not in data:
+            return data.decode("utf-8")
+        bad, error = data.find(b"\0"), InputError(_NUL)
+    except UnicodeDecodeError as found:
+        bad = found.start
+        error = _not_utf8(bad - data.rfind(b"\n", 0, bad) - 1)
+    line = data.count(b"\n", 0, bad) + 1
+    raise InputError(f"{path}, line {line}: {error}")
+
+
 def decoded(line: bytes, path: str | Path, number: int) -> str:
     """Decodes the bytes of a line to a str without line ending; raises as `read_lines` does."""
     try:
@@ -154,10 +246,21 @@ def decoded(line: bytes, path: str | Path, number: int) -> str:
 def text_of(line: bytes) -> str:
     """Decodes the bytes of a line to a str without line ending."""
     if b"\0" in line:
-        raise InputError(
-            "a NUL byte; the file is not text, or is UTF-16 without a byte order mark."
-        )
+        raise InputError(_NUL)
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if len(line) > LONGEST_LINE:
+        raise InputError(f"more than {LONGEST_LINE:,} bytes, too long for a text.")
     try:
-        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 (byte {error.start}); convert the file to UTF-8.") from error
+        raise _not_utf8(error.start) from error
+
+
+_NUL = "a NUL byte; the file is not text, or is UTF-16 without a byte order mark."
+
+
+def _not_utf8(byte):
+    return InputError(
+        f"not UTF-8 (byte {byte}). Convert a file from Windows or Excel with "
+        "`iconv -f cp1252 -t utf-8 OLD > NEW`."
+    )

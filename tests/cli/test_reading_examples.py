@@ -123,7 +123,7 @@ def test_the_delimiter_of_a_table(tmp_path):
     table.write_text("text^label\nx^a\n")
     files = ["--train", table, "--dev", table, "--text", "text", "--label", "label"]
     assert read(*files, "--delimiter", "^").labels == ["a"]
-    with pytest.raises(InputError, match="or pass a delimiter"):
+    with pytest.raises(InputError, match="or pass --delimiter"):
         read(*files)
 
 

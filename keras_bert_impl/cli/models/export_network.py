@@ -63,11 +63,11 @@ def has_examples(arguments: Namespace) -> bool:
 def run(arguments: Namespace, model: Any) -> None:
     """Exports a model, and prints a report."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
-    from keras_bert_impl.io.lines import read_lines
+    from keras_bert_impl.tasks.data.tables import text_lines
 
     settings: dict[str, Any] = {"fused": False} if arguments.standard else {}
     if arguments.calibrate:
-        lines = read_lines(Path(arguments.calibrate))
+        lines = text_lines(Path(arguments.calibrate))
         settings["calibration"] = [text for _, text in lines if text.strip()]
     if not hasattr(model, "tokenizer"):  # an encoder
         from keras_bert_impl.conversion.formats import read_tokenizer

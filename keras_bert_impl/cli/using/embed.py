@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from keras_bert_impl.cli.common import add_dtype, positive_int, say
+from keras_bert_impl.cli.common import add_dtype, add_table_form, positive_int, say
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_FILE, PATH, check_not_read
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress
@@ -40,6 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="line",
         help="compute a vector for each line of a .txt file, or for the whole file",
     )
+    add_table_form(parser.add_argument_group("form of tables"))
     group = parser.add_argument_group("model")
     add = group.add_argument
     add(
@@ -89,7 +90,13 @@ def run(arguments: Namespace) -> None:
     from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
     from keras_bert_impl.tasks.runs.run import load_embedder
 
-    texts = read_texts(arguments.paths, arguments.text, arguments.per)
+    texts = read_texts(
+        arguments.paths,
+        arguments.text,
+        arguments.per,
+        arguments.delimiter,
+        not arguments.no_header,
+    )
     long_texts = {"way": arguments.long_texts, "max_windows": arguments.max_windows}
     embedder = load_embedder(arguments.model, arguments.dtype, long_texts=long_texts)
     with Progress("embedding", unit="texts") as progress:

@@ -69,7 +69,8 @@ def check_files(arguments: Namespace) -> None:
     from keras_bert_impl.tasks.data.tables import check_columns
 
     if arguments.text and arguments.input != STANDARD_INPUT:
-        layout = Layout(arguments.text, arguments.pair, id=arguments.id)
+        header = not arguments.no_header
+        layout = Layout(arguments.text, arguments.pair, id=arguments.id, header=header)
         check_columns(arguments.input, layout, arguments.delimiter)
 
 
@@ -139,7 +140,9 @@ def _answered(rows, model, task):
 
 def _passed_on(rows, arguments):
     """Selects the columns that are written beside an answer."""
+    from keras_bert_impl.tasks.data.typed_rows import value_of
+
     for text, row in rows:
         if arguments.id:
-            row = {arguments.id: row[arguments.id]}
+            row = {arguments.id: value_of(row, arguments.id)}
         yield text, row if arguments.id or arguments.out else {}

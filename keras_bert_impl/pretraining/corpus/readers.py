@@ -2,14 +2,11 @@
 
 import dataclasses
 import functools
-import gzip
 import hashlib
 import html
 import itertools
-import lzma
 import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl
 
@@ -194,13 +191,11 @@ def _lines(path):
     """Yields (line number from 1, text without line ending)."""
     number = 0
     try:
-        with _place(path).read_from(path) as raw, decompressed(raw) as file:
+        with _place(path).read_from(path) as raw, decompressed(raw, path) as file:
             for lines in _whole_lines(file):
                 texts = _texts(lines, path, number + 1)
                 yield from enumerate(texts, number + 1)
                 number += len(texts)
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: the compressed file is cut short or damaged: {error}.") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.tasks.data.label_cells import names_of_set, parsed
 
 _LOG = logging.getLogger(__name__)
+SKIP_HINT = " To leave out such rows, pass --skip-bad-rows."  # ends the error of a row
 
 
 def content_hash(*columns: Any) -> str:
@@ -27,6 +29,11 @@ def content_hash(*columns: Any) -> str:
 def index_of_name(names: Iterable[str]) -> dict[str, int]:
     """Maps each name to its index."""
     return {name: number for number, name in enumerate(names)}
+
+
+def made_names(num_classes: int) -> list[str]:
+    """Returns the default names of unnamed classes."""
+    return [f"LABEL_{number}" for number in range(num_classes)]
 
 
 class LabeledExamples:
@@ -106,17 +113,31 @@ class Examples(LabeledExamples):
         Raises:
             InputError: a label is not in `names`; the message says where.
         """
-        places = index_of_name(names)
+        places = self._places(names, self.labels)
         labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
         return np.array(labels, "int32")
 
     def multi_hot(self, names: list[str]) -> np.ndarray:
         """Converts labels to float32 [texts, names], 1 for each label; see `class_numbers`."""
-        places = index_of_name(names)
+        places = self._places(names, (name for labels in self.labels for name in labels))
         rows = np.zeros((len(self), len(names)), "float32")
         for position, labels in enumerate(self.labels):
             rows[position, [self._index(places, position, label) for label in labels]] = 1
         return rows
+
+    def _places(self, names, labels):
+        """Maps each label to its index; numbers are those of classes without names."""
+        numbers = index_of_name(map(str, range(len(names))))
+        if list(names) != made_names(len(names)) or not all(
+            isinstance(label, str) and label in numbers for label in labels
+        ):
+            return index_of_name(names)
+        _LOG.warning(
+            "%s: the labels are numbers, and the classes of the model have no names: 0 is read as "
+            "LABEL_0, and so on.",
+            self.source,
+        )
+        return numbers
 
     def _index(self, places, position, label):
         if isinstance(label, (int, np.integer)):
@@ -149,13 +170,15 @@ class Layout:
 
     text: str
     pair: str | None = None
-    label: str | None = None
+    label: str | list[str] | None = None
     labels: list[str] | None = None
     numeric: bool = False
     allow_empty: bool = False
     id: str | None = None
     label_separator: str | None = None
     negative: str | None = None
+    header: bool = True
+    single_label: bool = False
 
     @property
     def texts(self) -> list[str]:
@@ -166,7 +189,25 @@ class Layout:
     @property
     def columns(self) -> list[str]:
         """All columns to read."""
-        return self.texts + [name for name in (self.label, self.id) if name is not None]
+        return self.texts + self.label_columns + [self.id] * (self.id is not None)
+
+    @property
+    def label_columns(self) -> list[str]:
+        """The columns of labels: none, one, or one of 0 and 1 for each label."""
+        if self.label is None:
+            return []
+        return [self.label] if isinstance(self.label, str) else self.label
+
+    def check_labels(self) -> None:
+        """Raises `InputError` if what is said about labels is contradictory."""
+        if isinstance(self.label, list):
+            if not self.label or len(set(self.label)) < len(self.label):
+                raise InputError(f"label columns must be unique names. Received: {self.label}")
+            if self.numeric or self.label_separator is not None:
+                raise InputError(
+                    "several label columns contain 0 and 1: leave out --regression and "
+                    "--label-separator."
+                )
 
     def text_of(self, row: dict[str, Any]) -> str | tuple[str, ...]:
         """Returns the text of a row, or its (first, second, ...) segments."""
@@ -180,16 +221,32 @@ class Layout:
         """Returns the label of a row; None without a label column."""
         if self.label is None:
             return None
-        value = row[self.label]
-        if self.numeric:
-            return _number(value)
-        if not isinstance(value, list) and self.label_separator is None:
-            return self._name(value)
-        names = value if isinstance(value, list) else self._parts(value)
+        if isinstance(self.label, list):
+            names = names_of_set((name, row[name]) for name in self.label)
+        elif self.numeric:
+            return _number(row[self.label])
+        else:
+            names = self._names(row[self.label])
+            if not isinstance(names, list):
+                return self._name(names)
         names = [self._name(name) for name in names]
         if len(set(names)) < len(names):
-            raise InputError(f"duplicate label in {value!r:.80}.")
-        return names
+            raise InputError(f"duplicate label in {shown(row[self.label_columns[0]])}.")
+        if not self.single_label:
+            return names
+        if len(names) != 1:
+            raise InputError(f"{len(names)} labels; --single-label needs one in every row.")
+        return names[0]
+
+    def _names(self, value):
+        """Returns the name in a cell, or the list of names."""
+        if isinstance(value, str) and value.strip() not in self._known:
+            value = parsed(value)
+        if isinstance(value, dict):
+            return names_of_set(value.items())
+        if isinstance(value, list) or self.label_separator is None:
+            return value
+        return self._parts(value)
 
     def _parts(self, value):
         """Splits a cell into label names; names that contain the separator are quoted."""
@@ -203,7 +260,10 @@ class Layout:
 
     def _name(self, value):
         if not isinstance(value, str):
-            raise InputError(f"labels must be strings. Received: {value!r:.40}")
+            raise InputError(
+                f"a list of labels must have names. Received: {value!r:.40}. For 0 and 1, write a "
+                "column for each label, and pass --label A,B."
+            )
         value = value.strip()
         if not value:
             raise InputError("the label is empty.")
@@ -213,7 +273,7 @@ class Layout:
 
     @functools.cached_property
     def _known(self):
-        return frozenset(self.labels)
+        return frozenset(label.strip() for label in self.labels or ())
 
 
 def _number(value):
@@ -274,6 +334,7 @@ def examples_of(
     return Examples(
         texts,
         None if layout.label is None else labels,
+        layout.label_columns if isinstance(layout.label, list) else None,
         source=str(source),
         lines=lines,
         unit=unit,
@@ -296,7 +357,7 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
                 results.append(function(item))
             except InputError as error:
                 if skipped is None:
-                    raise
+                    raise InputError(f"{error}{SKIP_HINT}") from error
                 skipped.append(str(error))
             progress.update(count)
     return results

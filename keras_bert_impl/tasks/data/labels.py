@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
 from keras_bert_impl.settings import PositiveInt, check
-from keras_bert_impl.tasks.data.examples import index_of_name
+from keras_bert_impl.tasks.data.examples import index_of_name, made_names
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
     if num_classes not in (None, len(labels)):
         raise InputError(f"num_classes={num_classes}, but there are {len(labels)} labels.")
     return labels
-
-
-def made_names(num_classes: int) -> list[str]:
-    """Returns the default names of unnamed classes."""
-    return [f"LABEL_{number}" for number in range(num_classes)]
 
 
 def join_names(names: list[str]) -> str:

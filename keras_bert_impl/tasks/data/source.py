@@ -17,12 +17,14 @@ class ExampleSource:
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
         text, pair, negative, label, id: columns of a table. For files of words, `text` and `label`
-            are column numbers.
+            are column numbers. `A,B` in `label` names a column of 0 and 1 for each label.
         language: language of XNLI or PAWS-X.
         word_prefix: prefix of all words of a file, which is removed.
         labels: allowed labels.
         label_separator: separates the names of several labels.
+        single_label: whether lists of labels have one label each, which becomes the class.
         delimiter: separates the cells of a table.
+        no_header: whether a table has no header, so that columns are named by numbers.
         skip_bad_rows: whether to leave out invalid rows, which are counted and listed.
         regression: whether labels are numbers.
         splits: names of the splits that the command reads, for messages.
@@ -41,7 +43,9 @@ class ExampleSource:
     word_prefix: str = ""
     labels: list[str] | None = None
     label_separator: str | None = None
+    single_label: bool = False
     delimiter: str | None = None
+    no_header: bool = False
     skip_bad_rows: bool = False
     regression: bool = False
     splits: tuple[str, ...] = ("train", "dev")
@@ -69,7 +73,17 @@ class ExampleSource:
         if self.tfds:
             return ""
         path = getattr(self, self.splits[0])
-        return f" The columns of {path} are {listed(table_columns(path, self.delimiter))}."
+        columns = table_columns(path, self.delimiter, not self.no_header)
+        return f" The columns of {path} are {listed(columns)}."
+
+    def _label(self, path):
+        """Returns the column of the label, or a list of several."""
+        from keras_bert_impl.tasks.data.label_cells import several_columns
+        from keras_bert_impl.tasks.data.tables import table_columns
+
+        if "," not in (self.label or ""):
+            return self.label
+        return several_columns(self.label, table_columns(path, self.delimiter, not self.no_header))
 
     def check_table(self, *needed: str) -> None:
         """Checks that the files and columns of tables are there; reads no rows.
@@ -86,8 +100,14 @@ class ExampleSource:
         for split in self.splits:
             path = self.file(split, *needed)
             if not self.tfds:
-                columns = self.text, self.pair, self.label
-                layout = Layout(*columns, id=self.id, negative=self.negative)
+                layout = Layout(
+                    self.text,
+                    self.pair,
+                    self._label(path),
+                    id=self.id,
+                    negative=self.negative,
+                    header=not self.no_header,
+                )
                 check_columns(path, layout, self.delimiter)
 
     def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
@@ -99,18 +119,20 @@ class ExampleSource:
             needed: columns that must be named.
         """
         path = self.file(split, *needed)
-        columns = self.text, self.pair, self.label
         if self.tfds:
             if self.negative:
                 raise InputError("--negative is not supported with --tfds, only with files.")
             from keras_bert_impl.tasks.data.tfds import read_tfds
 
+            columns = self.text, self.pair, self.label
             return read_tfds(self.tfds, path, *columns, skip_bad_rows=self.skip_bad_rows)
         from keras_bert_impl.tasks.data.tables import read_table
 
         return read_table(
             path,
-            *columns,
+            self.text,
+            self.pair,
+            self._label(path),
             labels=self.labels,
             numeric=numeric,
             id=self.id,
@@ -118,6 +140,8 @@ class ExampleSource:
             skip_bad_rows=self.skip_bad_rows,
             negative=self.negative,
             delimiter=self.delimiter,
+            header=not self.no_header,
+            single_label=self.single_label,
         )
 
     def published(self, name: str, split: str) -> Any:

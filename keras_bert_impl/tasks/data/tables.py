@@ -1,30 +1,39 @@
 """Readers of tables of labeled text: CSV, TSV, JSON, Arrow and Parquet."""
 
-import csv
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of, text_of
+from keras_bert_impl.io.lines import (
+    STANDARD_INPUT,
+    decoded,
+    raw_lines,
+    read_lines,
+    suffix_of,
+    text_of,
+)
 from keras_bert_impl.tasks.data import typed_rows
+from keras_bert_impl.tasks.data.csv_files import column_names, csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
-from keras_bert_impl.tasks.data.typed_rows import LONGEST_ROW, Rows, check_size
+from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.data.typed_rows import Rows
 
 _JSON = (".jsonl", ".ndjson", ".json")
 FORMATS = (".csv", ".tsv", *_JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
-_COLUMNS = ("text", "pair", "negative", "label", "id", "label_separator")
-_DELIMITERS = (",", ";", "\t", "|")  # for .csv files, tried in this order
+_COLUMNS = ("text", "pair", "negative", "id", "label_separator", "single_label")
+_USUAL_COLUMNS = {"text", "label", "sentence"}  # of a table that is taken for texts
 
 
 def read_table(
     path: str | Path,
-    text: str,
-    pair: str | None = None,
-    label: str | None = None,
+    text: str | int,
+    pair: str | int | None = None,
+    label: str | int | list[str] | None = None,
     labels: list[str] | None = None,
     numeric: bool = False,
     allow_empty: bool = False,
@@ -33,13 +42,15 @@ def read_table(
     skip_bad_rows: bool = False,
     negative: str | None = None,
     delimiter: str | None = None,
+    header: bool = True,
+    single_label: bool = False,
 ) -> Examples:
-    """Reads texts and labels from a file with named columns.
+    """Reads texts and labels from a file with columns.
 
     The suffix determines the format:
 
-    - `.csv`: with quoting. The delimiter is the first of comma, semicolon, tab and `|` for which
-      the first line has the requested columns;
+    - `.csv`: with quoting. The delimiter is that of a first line such as `sep=;`, or the first of
+      comma, semicolon, tab and `|` for which the first line has the requested columns;
     - `.tsv`: tabs without any quoting;
     - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;
     - `.parquet`, `.arrow`, `.feather`.
@@ -49,25 +60,30 @@ def read_table(
 
     Args:
         path: file to read.
-        text: column of the text.
+        text: column of the text. In JSON, Arrow and Parquet, `a.b` is the value `b` in `a`.
         pair: column of the second segment; None for single texts.
-        label: column of the label; None for texts without labels.
+        label: column of the label; None for texts without labels. A list of columns of 0 and 1, one
+            for each label, for texts with any number of labels.
         labels: allowed labels; None for any.
         numeric: whether labels are numbers, for regression.
         allow_empty: whether a text may be empty.
         id: a column whose values must be unique.
         label_separator: separator of the label names of a text, such as `","`. A text may have any
             number of them; an empty cell means no label. A name that contains the separator is
-            quoted. Lists of labels in JSON, Arrow and Parquet are read without it.
+            quoted. Lists of labels in JSON, Arrow and Parquet are read without it, and so are cells
+            that contain a list as JSON or as pandas writes it, and dicts of 0 and 1.
         skip_bad_rows: whether to skip invalid rows; they are counted in a warning and listed in
             `skipped`.
         negative: column of a third text, after a pair; see `AnchorExamples`.
         delimiter: character that separates the cells of a file with quoting, whatever its suffix.
             Default: determined by the suffix.
+        header: whether the first line of a CSV or TSV file has the names of the columns. If not,
+            they are named by their numbers, from 0.
+        single_label: whether lists of labels have one label each, which becomes the class.
 
     Returns:
-        `Examples`. The labels are names, lists of names with a `label_separator`, or floats if
-        `numeric`.
+        `Examples`. The labels are names, lists of names where a text may have several, or floats
+        if `numeric`.
 
     Raises:
         InputError: a column is missing or occurs twice; a row has another length or more than
@@ -79,13 +95,31 @@ def read_table(
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
     path = Path(path)
-    layout = Layout(text, pair, label, labels, numeric, allow_empty, id, label_separator, negative)
+    layout = Layout(
+        str(text),
+        _column(pair),
+        label if isinstance(label, list) else _column(label),
+        labels,
+        numeric,
+        allow_empty,
+        id,
+        label_separator,
+        negative,
+        header,
+        single_label,
+    )
+    layout.check_labels()
     table = open_table(path, layout, delimiter)
     examples = examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
     read_with = {name: getattr(layout, name) for name in _COLUMNS}
+    read_with["label"] = join_names(label) if isinstance(label, list) else layout.label
     read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
-    read_with |= {"skip_bad_rows": skip_bad_rows, "regression": numeric}
+    read_with |= {"skip_bad_rows": skip_bad_rows, "regression": numeric, "no_header": not header}
     return dataclasses.replace(examples, read_with=read_with)
+
+
+def _column(name):
+    return None if name is None else str(name)
 
 
 class Table(NamedTuple):
@@ -108,7 +142,7 @@ def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
     if kind == "arrow":
-        _check_header(path, typed_rows.arrow_columns(path), layout)
+        _check_header(path, typed_rows.arrow_columns(path), layout, are_nested=True)
         return Table(typed_rows.arrow_rows(path, layout), "row")
     if kind == "json" and typed_rows.is_json_array(path):
         return Table(typed_rows.json_array(path, layout), "row")
@@ -130,23 +164,24 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
         return "csv"
     if suffix not in FORMATS:
         raise InputError(
-            f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass a "
-            "delimiter."
+            f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass "
+            "--delimiter, such as --delimiter tab."
         )
     if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
         return "arrow"
     return {".ndjson": "jsonl"}.get(suffix, suffix[1:])
 
 
-def table_columns(path: str | Path, delimiter: str | None = None) -> list[str]:
+def table_columns(path: str | Path, delimiter: str | None = None, header: bool = True) -> list[str]:
     """Returns the column names of a table; for JSON, the keys of the first row."""
     path, kind = Path(path), table_format(path, delimiter)
     if kind == "csv":
-        return csv_header(path, delimiter)[0]
+        return csv_header(path, delimiter, header=header)[0]
     if kind == "arrow":
         return typed_rows.arrow_columns(path)
     if kind == "tsv":
-        return next((decoded(raw, path, line).split("\t") for line, raw in raw_lines(path)), [])
+        first = (decoded(raw, path, line).split("\t") for line, raw in raw_lines(path))
+        return column_names(next(first, []), header)
     is_array = kind == "json" and typed_rows.is_json_array(path)
     rows = typed_rows.json_array(path) if is_array else typed_rows.json_lines(path)
     return next((list(read()) for _, read in rows), [])
@@ -162,11 +197,48 @@ def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None
     """
     kind = table_format(path, delimiter)
     if kind == "csv":
-        columns = csv_header(Path(path), delimiter, layout.columns)[0]
+        columns = csv_header(Path(path), delimiter, layout.columns, layout.header)[0]
     else:
-        columns = table_columns(path) if kind in ("tsv", "arrow") else []
+        columns = table_columns(path, header=layout.header) if kind in ("tsv", "arrow") else []
     if columns:
-        _check_header(path, columns, layout)
+        _check_header(path, columns, layout, are_nested=kind == "arrow")
+
+
+def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator[tuple[int, str]]:
+    """Yields (line number, text) of a file with a text on each line; see `lines.raw_lines`.
+
+    Args:
+        path: file to read, `"-"` for standard input.
+        columns: further names that show that the first line is the header of a table.
+
+    Raises:
+        InputError: see `lines.raw_lines`; or the first two lines are those of a table.
+    """
+    lines = read_lines(path)
+    first = list(itertools.islice(lines, 2))
+    suffix = _table_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
+    if suffix:
+        name = "standard input" if str(path) == STANDARD_INPUT else path
+        raise InputError(
+            f"{name} is a table, not a text on each line. Write it to a file whose name ends in "
+            f"{suffix}, and name the column of the texts with --text COLUMN."
+        )
+    yield from itertools.chain(first, lines)
+
+
+def _table_suffix(lines, names):
+    """Returns the suffix of the table that begins with two lines of text; None for texts."""
+    if lines and re.match(r'\s*(\{\s*"|\[\s*\{\s*")', lines[0]):
+        return ".json" if lines[0].lstrip().startswith("[") else ".jsonl"
+    if len(lines) < 2:
+        return None
+    if lines[0].count("\t") == lines[1].count("\t") > 0:
+        return ".tsv"
+    for delimiter in ",;|":
+        cells = {cell.strip(' "') for cell in lines[0].split(delimiter)}
+        if len(cells) > 1 and cells & names and lines[1].count(delimiter) + 1 >= len(cells):
+            return ".csv"
+    return None
 
 
 # === Rows: pairs of (line number, function that returns a dict of column to str) ===
@@ -177,124 +249,51 @@ def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None)
 
     Args:
         path, layout: file and columns to read.
-        columns: names of all columns; None if the first line has them.
+        columns: names of all columns; None if the first line has them, or `layout.header` is False.
     """
     for line, raw in raw_lines(path):
         if columns is None:
-            columns = decoded(raw, path, line).split("\t")
+            columns = column_names(decoded(raw, path, line).split("\t"), layout.header)
             _check_header(path, columns, layout)
-        elif raw.strip(b" \r\n"):
+            if layout.header:
+                continue
+        if raw.strip(b" \r\n"):
             yield line, functools.partial(_tsv_row, columns, raw)
 
 
 def _tsv_row(columns, raw):
-    check_size(raw)
     return _row(columns, text_of(raw).split("\t"))
 
 
 def _csv_rows(path, layout, delimiter):
-    columns, delimiter = csv_header(path, delimiter, layout.columns)
+    columns, delimiter = csv_header(path, delimiter, layout.columns, layout.header)
     if columns:
         _check_header(path, columns, layout)
-    for lines in itertools.islice(csv_records(path, delimiter), 1, None):
-        if len(lines) > 1 or lines[0][1].strip(b" \r\n"):
-            yield lines[-1][0], functools.partial(_csv_row, columns, delimiter, lines)
+    for record in itertools.islice(csv_records(path, delimiter), int(layout.header), None):
+        yield record.last, functools.partial(_csv_row, columns, delimiter, record)
 
 
-def csv_header(
-    path: Path, delimiter: str | None = None, needed: Sequence[str] = ()
-) -> tuple[list[str], str]:
-    """Returns (column names, delimiter) of a CSV file.
-
-    Args:
-        path: file to read.
-        delimiter: None for the first one that yields the needed columns, else the one that yields
-            the most columns.
-        needed: columns that the file must have.
-    """
-    headers, errors = [], []
-    for each in delimiter or _DELIMITERS:
-        lines = next(csv_records(path, each), None)
-        try:
-            columns = [name.strip() for name in csv_cells(lines, each)] if lines else []
-        except InputError as error:
-            errors.append(f"{path}, line {lines[-1][0]}: {error}")
-            continue
-        if needed and set(needed) <= set(columns):
-            return columns, each
-        headers.append((columns, each))
-    if not headers:
-        raise InputError(errors[0])
-    return max(headers, key=lambda header: len(header[0]))
-
-
-def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[list[tuple[int, bytes]]]:
-    """Yields records as lists of (line number, bytes); quoted cells may span several lines."""
-    lines: list[tuple[int, bytes]] = []
-    is_open, before = False, delimiter.encode("utf-8")[-1:]
-    for line in raw_lines(path):
-        lines.append(line)
-        is_open = _ends_in_quotes(line[1], is_open, before)
-        if not is_open:
-            yield lines
-            lines = []
-    if lines:
-        yield lines
-
-
-def _ends_in_quotes(line, is_open, before):
-    """Returns whether a quoted cell continues after this line.
-
-    Args:
-        line: bytes.
-        is_open: whether one is open before the line.
-        before: the last byte of the delimiter.
-    """
-    place, closed_at = line.find(b'"'), -1
-    while place >= 0:
-        if is_open:
-            is_open, closed_at = False, place
-        else:
-            # At the beginning of a cell, or the second of two quotes that escape one.
-            is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
-        place = line.find(b'"', place + 1)
-    return is_open
-
-
-def _csv_row(columns, delimiter, lines):
+def _csv_row(columns, delimiter, record):
     try:
-        cells = csv_cells(lines, delimiter)
+        cells = csv_cells(record.raw, delimiter)
         if len(cells) > 1 and [cell.strip() for cell in cells] == columns:
             raise InputError("the row repeats the header; if files were joined, remove it.")
         return _row(columns, cells)
     except InputError as error:
-        if len(lines) == 1:
+        if record.first == record.last:
             raise
-        raise InputError(f"{error} (The row starts on line {lines[0][0]}.)") from error
+        raise InputError(f"{error} (The row starts on line {record.first}.)") from error
 
 
-def csv_cells(lines: list[tuple[int, bytes]], delimiter: str = ",") -> list[str]:
-    """Splits one of the `csv_records` into cells."""
-    raw = [line for _, line in lines]
-    check_size(*raw)
-    before = csv.field_size_limit(LONGEST_ROW)
-    try:
-        texts = (text_of(line) + "\n" for line in raw)
-        rows = list(csv.reader(texts, strict=True, delimiter=delimiter))
-    except csv.Error as error:
-        raise InputError(f"not valid CSV: {error}.") from error
-    finally:
-        csv.field_size_limit(before)
-    if len(rows) != 1:
-        raise InputError("not valid CSV: a quote in the middle of a cell.")
-    return rows[0]
-
-
-def _check_header(path, columns, layout):
+def _check_header(path, columns, layout, are_nested=False):
     for name in layout.columns:
-        if columns.count(name) != 1:
-            count = f"{columns.count(name)} columns" if name in columns else "no column"
-            raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}")
+        if columns.count(name) == 1 or (are_nested and name.partition(".")[0] in columns):
+            continue
+        count = f"{columns.count(name)} columns" if name in columns else "no column"
+        more = ""
+        if layout.header and not are_nested:
+            more = " If the first line is no header, pass --no-header and column numbers, from 0."
+        raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}.{more}")
 
 
 def _row(columns, cells):

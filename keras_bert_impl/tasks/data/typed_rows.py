@@ -4,59 +4,82 @@ import codecs
 import contextlib
 import functools
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import open_bytes, raw_lines, text_of
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.io.lines import (
+    FREE_BYTES,
+    LONGEST_LINE,
+    MOST_RATIO,
+    open_bytes,
+    raw_lines,
+    text_of,
+)
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.examples import Layout
 
-LONGEST_ROW = 4 << 20  # bytes, a long novel; longer rows contain a file or a missing closing quote
+LONGEST_ROW = LONGEST_LINE  # longer rows contain a file or a missing closing quote
 _SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
+_BATCH_BYTES = 64 << 20  # of rows that are converted to Python at once
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
 # (number of the line or row from 1, function that returns the row or raises `InputError`)
 Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
-def check_size(*lines: bytes) -> None:
-    """Raises `InputError` if the lines of a row are too long for a text."""
-    size = sum(map(len, lines))
-    if size > LONGEST_ROW:
-        raise InputError(f"the row has {size:,} bytes; the maximum is {LONGEST_ROW:,}.")
+def check_size(row: bytes) -> None:
+    """Raises `InputError` if a row is too long for a text."""
+    if len(row) > LONGEST_ROW:
+        raise InputError(f"the row has more than {LONGEST_ROW:,} bytes.")
 
 
 def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Selects the cells of a row that a `Layout` needs, as str, or a list for several labels.
+    """Selects the cells of a row that a `Layout` needs, as str, or a list or dict of labels.
 
     Raises:
         InputError: a column is missing, or a value is neither a string nor a number.
     """
     found: dict[str, Any] = {}
     for name in layout.columns:
-        if name not in row:
-            raise InputError(f"no column named {name!r}. Found: {listed(row)}")
-        value = row[name]
-        if name == layout.label and isinstance(value, list):
+        value, is_label = value_of(row, name), name in layout.label_columns
+        if is_label and isinstance(value, (list, dict)):
             found[name] = value
             continue
-        if name == layout.label and isinstance(value, bool):
+        if is_label and isinstance(value, bool):
             value = str(value).lower()  # as written in JSON and CSV
-        if name == layout.label and isinstance(value, float) and value.is_integer():
+        if is_label and isinstance(value, float) and value.is_integer():
             value = int(value)  # 1 and 1.0 are the same number
         if value is None or value != value:  # missing values in Arrow and pandas
             raise InputError(f"{name!r} is missing.")
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise InputError(f"{name!r} must be a string or a number. Received: {value!r:.40}")
+            nested = (
+                f" Name a column in it, such as {name}.{next(iter(value))}."
+                if (isinstance(value, dict) and value)
+                else ""
+            )
+            raise InputError(
+                f"{name!r} must be a string or a number. Received: {shown(value)}{nested}"
+            )
         if _SURROGATE.search(str(value)):
             raise InputError(f"{name!r} contains an unpaired surrogate.")
         found[name] = str(value)
     return found
+
+
+def value_of(row: dict[str, Any], column: str) -> Any:
+    """Returns a value of a row; `a.b` is the value `b` in the dict `a`."""
+    if column in row:
+        return row[column]
+    outer, _, inner = column.partition(".")
+    if inner and isinstance(row.get(outer), dict):
+        return value_of(row[outer], inner)
+    raise InputError(f"no column named {column!r}. Found: {listed(row)}.")
 
 
 # === JSON ===
@@ -159,12 +182,30 @@ def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
     """Yields the rows of an Arrow or Parquet file."""
     number = 0
     with _arrow(path) as (schema, batches):
-        columns = schema.names if layout is None else list(dict.fromkeys(layout.columns))
+        columns = schema.names
+        if layout is not None:
+            names = (n if n in columns else n.partition(".")[0] for n in layout.columns)
+            columns = list(dict.fromkeys(names))
         for batch in batches(columns):
             batch.validate(full=True)  # offsets in a damaged file may point anywhere
-            for row in batch.to_pylist():
+            for row in _python_rows(batch):
                 number += 1
                 yield number, functools.partial(_object, row, layout)
+
+
+def _python_rows(batch):
+    """Yields the rows of a record batch as dicts, a few at a time if they are long."""
+    import pyarrow
+
+    longest = 1
+    for column in batch.columns:
+        size = column.nbytes // max(1, len(column))
+        if pyarrow.types.is_dictionary(column.type) and len(column.dictionary):
+            size = column.dictionary.nbytes  # a row may repeat the longest value
+        longest = max(longest, size)
+    step = max(1, min(_ROWS, _BATCH_BYTES // longest))
+    for start in range(0, batch.num_rows, step):
+        yield from batch.slice(start, step).to_pylist()
 
 
 @contextlib.contextmanager
@@ -176,7 +217,10 @@ def _arrow(path):
     path = Path(path)
     try:
         if path.suffix.lower() in PARQUET:
-            file = pyarrow.parquet.ParquetFile(path)
+            # Repeated values stay encoded until they are read row by row.
+            names = _columns_of_bytes(pyarrow.parquet.read_metadata(path))
+            file = pyarrow.parquet.ParquetFile(path, read_dictionary=names)
+            _check_parquet(path, file.metadata)
             yield file.schema_arrow, lambda columns: file.iter_batches(_ROWS, columns=columns)
             return
         with pyarrow.memory_map(str(path)) as source:
@@ -193,6 +237,27 @@ def _arrow(path):
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
         raise InputError(f"{path} is not a valid Arrow or Parquet file: {error}.") from error
+
+
+def _columns_of_bytes(metadata):
+    """Returns the names of the columns of strings that are not in lists or structs."""
+    columns = map(metadata.schema.column, range(metadata.num_columns))
+    return [
+        one.path for one in columns if one.physical_type == "BYTE_ARRAY" and "." not in one.path
+    ]
+
+
+def _check_parquet(path, metadata):
+    """Raises `InputError` if a column is stated to be out of proportion to the file."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            size = max(column.total_uncompressed_size, 8 * column.num_values)
+            if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
+                raise InputError(
+                    f"{path}: the column {column.path_in_schema!r} has {size:,} bytes, more than "
+                    f"{MOST_RATIO} times the size of the file. Write it again as text, such as "
+                    ".jsonl, if you trust it."
+                )
 
 
 def _slices(batches, columns):

@@ -14,15 +14,16 @@ import pyarrow.parquet
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file, replace_files
-from keras_bert_impl.io.lines import read_lines, suffix_of
+from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
 from keras_bert_impl.tasks.data.examples import Layout
-from keras_bert_impl.tasks.data.tables import FORMATS, open_table
+from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.inputs.blocks import blocks
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 UNITS = ("line", "file")
+_LONGEST_FILE = 4 * LONGEST_LINE  # characters that are one text
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
 _PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
 SHOWN_CHARACTERS = 200  # of a text, stored with its vector
@@ -42,7 +43,11 @@ class PlacedText(NamedTuple):
 
 
 def read_texts(
-    paths: str | Path | Iterable[str | Path], column: str = "text", unit: str = "line"
+    paths: str | Path | Iterable[str | Path],
+    column: str | int = "text",
+    unit: str = "line",
+    delimiter: str | None = None,
+    header: bool = True,
 ) -> Iterator[PlacedText]:
     """Iterates over the texts of files and folders, in order; blank texts are skipped.
 
@@ -53,6 +58,8 @@ def read_texts(
         paths: str or `Path`, or a list of them.
         column: column or field of tables that holds the text.
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
+        delimiter, header: form of tables; see `read_table`. With a delimiter, a file named in
+            `paths` may have any suffix, and `.txt` files are tables, too.
 
     Returns:
         Iterator of `PlacedText`.
@@ -64,15 +71,17 @@ def read_texts(
     if unit not in UNITS:
         raise InputError(f"unit must be one of {', '.join(UNITS)}. Received: unit={unit!r}")
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    files = [file for path in paths for file in _files(Path(path))]
-    return (text for file in files for text in _read(file, column, unit) if text.text.strip())
+    files = [file for path in paths for file in _files(Path(path), delimiter is not None)]
+    layout = Layout(str(column), header=header)
+    found = (text for file in files for text in _read(file, layout, unit, delimiter))
+    return (text for text in found if text.text.strip())
 
 
-def _files(path):
+def _files(path, are_tables):
     if not path.exists():
         raise InputError(f"{path} does not exist.")
     if path.is_file():
-        if not _is_read(path):
+        if not are_tables and not _is_read(path):
             raise InputError(f"{path}: the name must end in .txt, {', '.join(FORMATS)}.")
         return [path]
     inside = (file for file in sorted(path.rglob("*")) if file.is_file() and _is_read(file))
@@ -90,21 +99,35 @@ def _is_read(path):
     return suffix_of(path) in {".txt", *FORMATS}
 
 
-def _read(path, column, unit):
-    if suffix_of(path) != ".txt":
-        rows = _column(path, column)
+def _read(path, layout, unit, delimiter):
+    if suffix_of(path) != ".txt" or delimiter is not None:
+        rows = _column(path, layout, delimiter)
     elif unit == "line":
-        rows = read_lines(path)
+        rows = text_lines(path)
     else:
-        rows = [(1, "".join(f"{line}\n" for _, line in read_lines(path)))]
+        rows = [(1, _whole(path))]
     return (PlacedText(str(path), line, text) for line, text in rows)
 
 
-def _column(path, column):
-    table = open_table(path, Layout(column))
+def _whole(path):
+    """Returns the text of a file."""
+    lines, size = [], 0
+    for _, line in read_lines(path):
+        lines.append(f"{line}\n")
+        size += len(line)
+        if size > _LONGEST_FILE:
+            raise InputError(
+                f"{path} has more than {_LONGEST_FILE:,} characters, too long for one text. Split "
+                "it, or embed its lines."
+            )
+    return "".join(lines)
+
+
+def _column(path, layout, delimiter):
+    table = open_table(path, layout, delimiter)
     for number, read in table.rows:
         try:
-            yield number, read()[column]
+            yield number, read()[layout.text]
         except InputError as error:
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 

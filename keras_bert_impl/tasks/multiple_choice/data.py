@@ -8,8 +8,8 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
 from keras_bert_impl.tasks.data import typed_rows
+from keras_bert_impl.tasks.data.csv_files import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.data.tables import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
 
 _LONGEST_TEXT = 100_000  # characters; anything longer indicates a damaged file
@@ -145,7 +145,7 @@ def _swag_rows(path):
         )
 
     def example(record):
-        line, cells = record[-1][0], _cells(path, record, delimiter)
+        line, cells = record.last, _cells(path, record, delimiter)
         where = f"{path}, line {line}"
         if len(cells) != len(header):
             raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}.")
@@ -157,14 +157,14 @@ def _swag_rows(path):
         prompt, texts, label = _checked(where, row["sent1"], texts, label)
         return line, prompt, [f"{row['sent2']} {text}".strip() for text in texts], label
 
-    return example, filter(lambda record: b"".join(line for _, line in record).strip(), records)
+    return example, records
 
 
 def _cells(path, record, delimiter):
     try:
-        return csv_cells(record, delimiter)
+        return csv_cells(record.raw, delimiter)
     except InputError as error:
-        raise InputError(f"{path}, line {record[-1][0]}: {error}") from error
+        raise InputError(f"{path}, line {record.last}: {error}") from error
 
 
 # === CODAH ===

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import decoded, open_bytes, suffix_of
+from keras_bert_impl.io.lines import read_document, suffix_of
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples, usable, warn_of_skipped
@@ -144,9 +144,7 @@ def _questions(path):
                 raise InputError(f"{path}, {place}: {error}") from error
             yield _flat(row, place)
         return
-    with open_bytes(path) as file:  # the whole file may be one line
-        lines = enumerate(file.read().split(b"\n"), 1)
-        document = parse_json("\n".join(decoded(line, path, n) for n, line in lines), path)
+    document = parse_json(read_document(path), path)
     for i, article in enumerate(_list_in(document, "data", path, "the file")):
         place = f"data[{i}]"
         if isinstance(article, dict) and "question" in article:

@@ -48,6 +48,13 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
             f"{name}: labels must be all names, all numbers, or all lists of names. Received: "
             f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
         )
+    if kinds == {str}:
+        labels = [label.strip() for label in labels]  # as in files
+    elif not all(isinstance(label, str) for row in labels for label in row):
+        raise InputError(
+            f"{name}: a list of labels must have names. Received: {labels[0]!r:.60}. For rows of 0 "
+            "and 1, pass [[name for name, is_set in zip(names, row) if is_set] for row in rows]."
+        )
     return Examples(texts, labels, source=name)
 
 

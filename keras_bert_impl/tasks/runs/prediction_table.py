@@ -36,7 +36,7 @@ def read_rows(
 
     Args:
         path, delimiter: see `read_table`.
-        layout: the columns of the texts, which may be empty.
+        layout: the columns of the texts, which may be empty, and whether there is a header.
 
     Raises:
         InputError: see `read_table`; raised while iterating.

@@ -18,6 +18,11 @@ from keras_bert_impl.tasks.data.label_checks import (
 from keras_bert_impl.tasks.data.labels import label_values, number_of
 from keras_bert_impl.tasks.data.user_input import column_names
 
+_PROBABILITIES = "labels must be probabilities that add up to 1."
+_ABOUT_SEVERAL = (
+    f" If a text may have several labels, create the model with problem_type={MULTI!r}."
+)
+
 
 class TextLabels:
     """Encodes the labels of a `TextClassifier`.
@@ -124,6 +129,7 @@ class TextLabels:
             raise InputError(
                 f"text {wrong.argmax()}: the {self.num_classes} numbers of a label must be "
                 f"probabilities that add up to 1. Received: {rows[wrong.argmax()].tolist()}"
+                f"{_ABOUT_SEVERAL if np.isin(rows, (0, 1)).all() else ''}"
             )
         is_soft = rows.max(axis=1) < 1
         if not is_soft.any():
@@ -188,11 +194,14 @@ class TextLabels:
         if allow_soft:
             total = tf.reduce_sum(labels, axis=1)
             is_right = tf.reduce_all(labels >= 0, axis=1) & (tf.abs(total - 1) <= 1e-4)
-            check_labels(is_right, labels, "labels must be probabilities that add up to 1.")
+            check_labels(is_right, labels, f"{_PROBABILITIES}{_ABOUT_SEVERAL}")
             return labels
         is_right = tf.reduce_max(labels, axis=1) == 1
         is_right &= tf.reduce_sum(tf.abs(labels), axis=1) == 1
-        message = "labels are not one-hot: write compile(loss='categorical_crossentropy')."
+        message = (
+            "labels are not one-hot: for probabilities, write "
+            f"compile(loss='categorical_crossentropy').{_ABOUT_SEVERAL}"
+        )
         check_labels(is_right, labels, message)
         return tf.argmax(labels, axis=1, output_type=tf.int32)
 

@@ -1,5 +1,7 @@
 """The text classification task for training runs and commands."""
 
+import dataclasses
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
+
+_LOG = logging.getLogger(__name__)
 
 
 class TextClassification(Task):
@@ -36,6 +40,13 @@ class TextClassification(Task):
             self._names = train.label_names or sorted(set().union(*train.labels))
             if not self._names:
                 raise InputError(f"{train.source}: no text has a label.")
+            if all(len(labels) == 1 for labels in train.labels):
+                _LOG.warning(
+                    "%s: every text has exactly one label, in a list, so the model is trained for "
+                    "texts with any number of labels. For classes, pass --single-label "
+                    "(single_label=True).",
+                    train.source,
+                )
         else:
             self._names = train.label_names or sorted(set(train.labels))
             if len(self._names) < 2:
@@ -60,6 +71,10 @@ class TextClassification(Task):
         model: TextClassifier, examples: Examples, directory: Path | None = None
     ) -> dict[str, float]:
         received = _problem_type(examples)
+        if received == MULTI and model.problem_type == SINGLE:
+            if all(len(labels) == 1 for labels in examples.labels):
+                labels = [name for (name,) in examples.labels]
+                examples, received = dataclasses.replace(examples, labels=labels), SINGLE
         if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
             raise InputError(
                 f"{examples.source} has labels for {received}, but the model is for "

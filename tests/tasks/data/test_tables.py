@@ -12,10 +12,9 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from keras_bert_impl.io import lines
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
-from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data.examples import SKIP_HINT, Layout
 from keras_bert_impl.tasks.data.tables import open_table, table_columns
 
 
@@ -110,7 +109,7 @@ BAD_ROWS = [  # (row, error message); a valid row precedes and follows it
     (b"7\t" + "film".encode("utf-16-le") + b"\tpos", "a NUL byte"),
     (b"1\tx\tpos", "id '1' is already used in line 2"),
     (b"\tx\tpos", "the id is empty"),
-    (b"7\t" + b"x" * (10 << 20) + b"\tpos", r"the row has 10,485,7\d\d bytes"),
+    (b"7\t" + b"x" * (10 << 20) + b"\tpos", "more than 4,194,304 bytes"),
 ]
 
 
@@ -125,8 +124,9 @@ def test_bad_rows_are_rejected_or_listed(tmp_path, caplog, bad, message, end):
     examples = read_table(path, **read, skip_bad_rows=True)
     assert examples.texts == ["x", "y"] and examples.labels == ["pos", "neg"]
     assert examples.lines == [2, 4]
-    assert examples.skipped == (str(caught.value),)
-    assert "rows skipped: 1. " + str(caught.value) in caplog.text
+    (skipped,) = examples.skipped
+    assert str(caught.value) == skipped + SKIP_HINT
+    assert f"rows skipped: 1. {skipped}" in caplog.text
 
 
 def test_missing_quote_is_reported_with_the_first_and_last_line(tmp_path):
@@ -314,15 +314,6 @@ def test_memory_does_not_grow_with_a_json_array_on_one_line(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
-def test_rejects_an_endless_line_before_it_fills_memory(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(lines, "_LONGEST_LINE", 1 << 20)
-    content = b"text\nshort\n" + b"x" * (2 << 20)
-    path = write(tmp_path, name, gzip.compress(content) if name.endswith("gz") else content)
-    with pytest.raises(InputError, match="line 3 is longer than 1 MiB|line 1: .*not valid JSON"):
-        read_table(path, "text")
 
 
 def test_quoted_label_names_may_contain_the_separator(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_choices
+from keras_bert_impl.tasks.data.examples import SKIP_HINT
 
 SWAG = "id,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
 SWAG_ROW = '7,"A man sits. He","A man, ""old"", sits.",He,gold,sings.,reads.,eats.,runs.,1\n'
@@ -134,7 +135,8 @@ BAD = [
         CODAH_ROW.replace("I am hungry. I", ""),
         "the prompt must be a non-empty string. Received: ''",
     ),
-    ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "has 10,000,001 characters; the file"),
+    ("a.tsv", CODAH_ROW.replace("fly", "f" * 1_000_000), "has 1,000,001 characters; the file"),
+    ("a.tsv", CODAH_ROW.replace("fly", "f" * 10_000_000), "more than 4,194,304 bytes"),
     ("a.jsonl", '{"prompt": "a",\n', "not valid JSON"),
     ("a.jsonl", '["a"]\n', "expected a JSON object."),
     ("a.jsonl", lines({"prompt": "a", "answer": 0}), "expected an object with prompt, endings"),
@@ -178,7 +180,7 @@ def test_bad_row_is_reported_or_skipped(tmp_path, caplog, name, bad, message):
     assert f"{path}, line {number}: " in str(raised.value) and message in str(raised.value)
     examples = read_choices(path, skip_bad_rows=True)
     assert examples.lines == [number - 1, number + 1] and examples.labels[0] == examples.labels[1]
-    assert len(examples.skipped) == 1 and examples.skipped[0] == str(raised.value)
+    assert len(examples.skipped) == 1 and examples.skipped[0] + SKIP_HINT == str(raised.value)
     assert f"{path}: rows skipped: 1. " in caplog.text
 
 
