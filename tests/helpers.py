@@ -173,6 +173,12 @@ def _assert_close(received, expected, tolerance):
         assert difference(one, other) <= tolerance
 
 
+def newest_checkpoint(directory):
+    """Returns the path of the checkpoint of the most epochs, without a suffix."""
+    numbers = [int(path.stem.removeprefix("ckpt-")) for path in directory.glob("ckpt-*.index")]
+    return str(directory / f"ckpt-{max(numbers)}")
+
+
 @contextlib.contextmanager
 def small_disk(path):
     """Creates the directory `path`, where files over 1 MiB cannot be written inside the block.

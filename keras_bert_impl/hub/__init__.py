@@ -10,7 +10,6 @@ from pathlib import Path
 from keras_bert_impl.families import instead_of, unsupported_in_name
 from keras_bert_impl.hub import huggingface, kaggle
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import recover
 from keras_bert_impl.published import MODELS
 
 # Characters allowed in names on both hubs. Names become folder names, so `..` must be rejected.
@@ -36,8 +35,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
 
     Returns:
         `Path` of a directory with `config.json` and weights. A downloaded directory belongs to the
-        cache: do not write to it. A given directory is returned without reading its files; an
-        interrupted replacement of its contents is completed first.
+        cache: do not write to it. A given directory is returned without reading its files.
 
     Raises:
         InputError: the directory or name does not exist, or the model can be neither downloaded
@@ -81,7 +79,7 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
     if os.path.isdir(path):
         if revision is not None:
             raise InputError(f"{name} is a directory; revision is only for models on a hub.")
-        return functools.partial(_recovered, path)
+        return functools.partial(Path, path)
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
         what = (
             "is a file; give the directory it is in" if os.path.exists(path) else "does not exist"
@@ -104,11 +102,6 @@ def _no_directory_but(name, download):
         return download()
     except InputError as error:
         raise InputError(f"There is no directory {name!r}, and {error}") from error
-
-
-def _recovered(path):
-    recover(path)
-    return Path(path)
 
 
 def _looks_local(name, path):

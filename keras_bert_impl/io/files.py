@@ -1,11 +1,10 @@
 """Local files, and outputs that appear complete or not at all.
 
-An output is first written to a hidden scratch folder `.NAME.RANDOM.aside` on the same disk, under a
-lock on `.NAME.RANDOM.writing`. The next writer in that folder removes the scratch folders of dead
-processes. A single new entry appears by one rename. Several entries of a folder are replaced
-together: they are gathered in `.replacing` in that folder, which also appears by one rename and
-commits the new contents. The old entries are then moved out, and the new ones in. If this is
-interrupted, the next process that writes to or reads from the folder completes it: see `recover`.
+An output is first written to a hidden scratch folder `.NAME.RANDOM.aside` in the folder in which it
+will appear, under a lock inside the scratch folder. A file then appears by a rename. A directory
+takes the place of an existing one by exchanging both names, after the entries that are not written
+were linked into it. The next writer in the same folder removes the scratch folders of processes
+that have ended. A reader writes nothing.
 """
 
 import contextlib
@@ -16,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any, BinaryIO
 
 import filelock
 
+from keras_bert_impl.io.directories import is_own, is_replaceable, put_directory, put_entries
 from keras_bert_impl.io.errors import InputError
 
 _CANNOT_WRITE = {
@@ -38,9 +37,8 @@ _CANNOT_WRITE = {
     errno.ENAMETOOLONG,
 }
 _FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
-_OURS = re.compile(r"(\..*\.[0-9a-f]{8})\.(aside|writing)", re.DOTALL)
-_REPLACING = ".replacing"
-_OWNER = ".owner"
+_OURS = re.compile(r"\.(.*)\.[0-9a-f]{8}\.aside", re.DOTALL)
+_LOCK = "lock"  # in a scratch folder
 _PATIENCE = 60  # maximum seconds for another process's few renames
 # Path -> lock held by this process.
 _CLAIMS: weakref.WeakValueDictionary[str, filelock.BaseFileLock] = weakref.WeakValueDictionary()
@@ -91,8 +89,8 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = _absolute_file(path)
     with clear_errors(path), _scratch(path.parent, path.name) as scratch:
-        yield scratch / path.name
-        os.replace(scratch / path.name, path)
+        yield scratch / "new" / path.name
+        os.replace(scratch / "new" / path.name, path)
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
@@ -106,71 +104,42 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty directory to write to, which becomes `path` if the block succeeds.
 
     If `path` already exists, the new entries together replace those of the same names, and all
-    other entries are kept: naming the wrong directory by mistake loses nothing else.
+    other entries are kept: naming the wrong directory by mistake loses nothing else. A link is
+    followed: the directory that it names is replaced.
 
     Raises:
         InputError: the disk is full, `path` is a file, or its parent is not writable.
     """
     path = absolute(path)
-    if path.exists() and not path.is_dir():
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_dir():
         raise InputError(f"{path} is a file; give the name of a directory to write.")
-    # Inside an existing directory: its parent may be on another disk, or not writable.
-    folder = path if path.exists() else path.parent
-    if path == folder:
-        _remove_dead(path.parent)  # left by a process that was killed after the rename
-    with clear_errors(path), _scratch(folder, path.name) as scratch:
-        new = scratch / path.name
+    folder = place if place.is_dir() and not is_replaceable(place) else place.parent
+    if place != folder:
+        _remove_dead(place)
+    with clear_errors(path), _scratch(folder, place.name) as scratch:
+        new, old = scratch / "new" / place.name, scratch / "old"
         new.mkdir()
         yield new
-        if path == folder:
-            _replace_entries(new, path, scratch)
-        elif not _becomes(new, path):  # another process created it in the meantime
-            with _scratch(path, path.name) as inside:
-                _replace_entries(new, path, inside)
+        names = sorted(os.listdir(new))
+        if place == folder or not put_directory(new, place, old):
+            put_entries(names, new, place, old)
 
 
 @contextlib.contextmanager
 def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
-    """Yields a path to write to for each of `paths`; all files appear together, or none.
+    """Yields a path to write to for each of `paths`, which are then replaced one after another.
 
-    The files are in one folder, which is created if needed. Raises as `replace_file` does.
+    They are in one folder, which is created if needed. Meanwhile the last of them is missing: a
+    reader that opens all of them never combines old and new files. Raises as `replace_file` does.
     """
     files = [_absolute_file(path) for path in paths]
-    folder, name = files[0].parent, files[0].name
-    with clear_errors(files[0]), _scratch(folder, name) as scratch:
-        new = scratch / name
-        new.mkdir()
-        yield [new / file.name for file in files]
-        _replace_entries(new, folder, scratch)
-
-
-@contextlib.contextmanager
-def temporary_directory() -> Iterator[Path]:
-    """Yields an empty temporary directory, and removes it at the end.
-
-    If the process is killed, the next call removes it, unlike the directories of `tempfile`.
-    """
-    with _scratch(Path(tempfile.gettempdir()), "keras-bert") as scratch:
-        (scratch / "keras-bert").mkdir()
-        yield scratch / "keras-bert"
-
-
-def recover(folder: str | os.PathLike) -> None:
-    """Completes a replacement of a folder's entries that was interrupted by the process's end.
-
-    Call this before reading a folder that `replace_directory` or `replace_files` may have written.
-    Waits for a running process that is replacing the entries.
-
-    Raises:
-        InputError: the replacement has to be completed, and the folder is not writable or another
-            process does not finish.
-    """
-    folder = Path(folder)
-    while (owner := _owner(folder)) is not None:
-        with clear_errors(folder), _held(_pair(folder, owner)[1], _PATIENCE) as is_held:
-            if not is_held:
-                raise InputError(f"another process is replacing files in {folder}; try again.")
-            _clear(folder, owner)
+    with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:
+        new = [scratch / "new" / file.name for file in files]
+        yield new
+        files[-1].unlink(missing_ok=True)
+        for source, file in zip(new, files):
+            os.replace(source, file)
 
 
 def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
@@ -192,6 +161,7 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     path = absolute(path)
     with clear_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        check_is_no_link(path)
         name = str(path.resolve())
         lock = _CLAIMS.get(name) or filelock.FileLock(name, timeout=0, thread_local=False)
         _CLAIMS[name] = lock
@@ -203,6 +173,12 @@ def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
             if getattr(error, "errno", errno.ENOSYS) not in _NO_LOCKS:
                 raise
         return lock
+
+
+def check_is_no_link(path: Path) -> None:
+    """Raises `InputError` if a file or folder that only this package writes is a symbolic link."""
+    if path.is_symlink():
+        raise InputError(f"{path} is a link, to {os.readlink(path)}; remove it.")
 
 
 def absolute(path: str | os.PathLike) -> Path:
@@ -226,35 +202,35 @@ def _absolute_file(path: str | os.PathLike) -> Path:
     return path
 
 
+# === Scratch folders ===
+
+
 @contextlib.contextmanager
 def _scratch(folder, name):
     """Yields a new, locked scratch folder in `folder`, and removes it at the end."""
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    recover(folder)
     _remove_dead(folder)
-    while True:
-        scratch, lock = _pair(folder, f".{name[:100]}.{secrets.token_hex(4)}")
-        scratch.mkdir()
-        with _held(lock, _PATIENCE):
-            # A process that takes this one for dead removes the folder first, then the lock. While
-            # the folder exists, the lock held here is the one that other processes find.
-            if scratch.is_dir():
-                try:
-                    yield scratch
-                finally:
-                    shutil.rmtree(scratch, ignore_errors=True)
-                    lock.unlink(missing_ok=True)
-                    with contextlib.suppress(OSError):  # not empty: they hold the output
-                        for parent in missing:
-                            parent.rmdir()
-                return
-            lock.unlink(missing_ok=True)
+    try:
+        while True:
+            scratch = _name_aside(folder, name)
+            scratch.mkdir()
+            with _held(scratch / _LOCK, _PATIENCE):
+                if scratch.is_dir():  # else another process took it for one that has ended
+                    try:
+                        (scratch / "new").mkdir()
+                        yield scratch
+                    finally:
+                        shutil.rmtree(scratch, ignore_errors=True)
+                    return
+    finally:
+        with contextlib.suppress(OSError):  # not empty: they hold the output
+            for parent in missing:
+                parent.rmdir()
 
 
-def _pair(folder, stem):
-    """Returns the `Path`s of a scratch folder and its lock."""
-    return folder / f"{stem}.aside", folder / f"{stem}.writing"
+def _name_aside(folder, name):
+    return folder / f".{name[:100]}.{secrets.token_hex(4)}.aside"
 
 
 @contextlib.contextmanager
@@ -280,77 +256,29 @@ def _held(path, seconds):
 
 
 def _remove_dead(folder):
-    """Removes the scratch folders of processes that have ended."""
-    entries = []
+    """Removes the scratch folders of processes that have ended; never follows a link."""
+    found = []
     with contextlib.suppress(OSError):  # the folder may be writable but not listable
-        entries = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
-    for stem in {found[1] for found in map(_OURS.fullmatch, entries) if found}:
-        # Some may belong to other users and cannot be opened.
-        with contextlib.suppress(OSError), _held(_pair(folder, stem)[1], 0) as is_dead:
-            if is_dead:
-                _clear(folder, stem)
+        found = [entry for entry in os.scandir(folder) if _OURS.fullmatch(entry.name)]
+    for entry in found:
+        scratch = Path(entry.path)
+        with contextlib.suppress(OSError):
+            is_link = scratch.is_symlink() or (scratch / _LOCK).is_symlink()
+            if is_link or not scratch.is_dir() or not is_own(scratch.stat()):
+                continue
+            with _held(scratch / _LOCK, 0) as is_dead:
+                if is_dead:
+                    _remove(scratch, _OURS.fullmatch(entry.name)[1])
 
 
-def _clear(folder, stem):
-    """Completes a dead process's work and removes its scratch folder, whose lock is held."""
-    scratch, lock = _pair(folder, stem)
-    if _owner(folder) == stem:
-        _finish(folder, scratch)
+def _remove(scratch, name):
+    """Removes a dead process's scratch folder, whose lock is held."""
+    # Renamed first, so that a process which is just creating it notices.
+    scratch = scratch.rename(_name_aside(scratch.parent, name))
+    with contextlib.suppress(OSError):  # killed between the two renames of `put_directory`
+        if not os.path.lexists(scratch.parent / name):
+            os.rename(scratch / "old" / name, scratch.parent / name)
     shutil.rmtree(scratch, ignore_errors=True)
-    lock.unlink(missing_ok=True)
-
-
-def _becomes(new, path):
-    """Renames a directory; returns False if another one has the name."""
-    try:
-        os.rename(new, path)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) or path.is_dir():
-            return False
-        raise
-    return True
-
-
-def _replace_entries(new, folder, scratch):
-    """Replaces entries of `folder` with those of `new`, all together."""
-    (new / _OWNER).write_text(scratch.name.removesuffix(".aside"), encoding="utf-8")
-    for _ in range(100):  # other processes may get in between
-        recover(folder)
-        if _becomes(new, folder / _REPLACING):
-            _finish(folder, scratch)
-            return
-    raise InputError(f"cannot write {folder}: {folder / _REPLACING} already exists; remove it.")
-
-
-def _owner(folder):
-    """Returns the scratch folder's stem of the process replacing entries of `folder`, or None."""
-    with contextlib.suppress(OSError, ValueError):
-        stem = (folder / _REPLACING / _OWNER).read_text(encoding="utf-8")
-        return stem if _OURS.fullmatch(f"{stem}.aside") and Path(stem).name == stem else None
-
-
-def _finish(folder, scratch):
-    """Moves the old entries out of `folder`, and those in `.replacing` in. The lock must be held.
-
-    Old and new entries never coexist: a reader that does not call `recover` finds some missing.
-    """
-    replacing, old = folder / _REPLACING, scratch / "old"
-    old.mkdir(parents=True, exist_ok=True)
-    names = sorted(entry.name for entry in replacing.iterdir() if entry.name != _OWNER)
-    try:
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(folder / name, old / name)
-    except OSError:  # an entry cannot be moved: restore all of them
-        for entry in old.iterdir():
-            os.replace(entry, folder / entry.name)
-        os.rename(replacing, scratch / "refused")
-        raise
-    for name in names:
-        os.replace(replacing / name, folder / name)
-    (replacing / _OWNER).unlink()
-    with contextlib.suppress(OSError):  # the next replacement may have begun
-        replacing.rmdir()
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -76,7 +77,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
         with files.replace_file(path) as temporary:
             yield temporary
         return
-    with files.temporary_directory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder) / os.path.basename(path)
         yield temporary
         _copy(temporary, path)

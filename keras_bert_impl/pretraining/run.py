@@ -192,7 +192,11 @@ class _Training:
         self._step_of = functools.partial(step_of, stages)
         self._guard = SpikeGuard(settings.spike_factor, self._step_of)
         self._checkpoint = RunCheckpoint(
-            pretrainer, run.checkpoints, seed=settings.seed, more=self._guard.variables
+            pretrainer,
+            run.checkpoints,
+            seed=settings.seed,
+            more=self._guard.variables,
+            num_epochs=stages[-1].end,
         )
         self._log: MetricsLog | None = None
         self._preemption = EndsOnSigterm()

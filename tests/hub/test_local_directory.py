@@ -218,17 +218,14 @@ def test_the_public_name_is_documented():
     assert "hf://owner/name[@revision]" in hub.local_directory.__doc__
 
 
-def test_completes_an_interrupted_replacement(tmp_path):
+def test_writes_nothing_into_a_directory_that_claims_an_interrupted_replacement(tmp_path):
     model = tmp_path / "model"
     (model / ".replacing").mkdir(parents=True)
     (model / ".replacing" / ".owner").write_text(".model.0123abcd")
     (model / ".replacing" / "weights").write_text("new")
-    (model / ".model.0123abcd.writing").touch()
-    (model / "config.json").write_text("new")
-    (model / ".model.0123abcd.aside" / "old").mkdir(parents=True)
-    (model / ".model.0123abcd.aside" / "old" / "config.json").write_text("old")
+    (model / ".model.0123abcd.writing").symlink_to(tmp_path / "created")
+    (model / "config.json").write_text("old")
+    before = sorted(tmp_path.rglob("*"))
     local_directory(model)
-    assert {path.name: path.read_text() for path in model.iterdir()} == {
-        "config.json": "new",
-        "weights": "new",
-    }
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (model / "config.json").read_text() == "old"

@@ -4,8 +4,9 @@ import stat
 
 import pytest
 
+from keras_bert_impl.io import directories
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory, replace_file, replace_files
+from keras_bert_impl.io.files import claim, replace_directory, replace_file, replace_files
 from tests.helpers import small_disk
 
 
@@ -84,11 +85,113 @@ def test_current_directory_can_be_filled(tmp_path, monkeypatch):
     assert names(tmp_path) == ["a"]
 
 
-def test_existing_directory_is_filled_from_inside(tmp_path):
-    # The directory may be a mount point: nothing can be renamed into it from its parent.
+def test_mount_point_is_filled_from_inside(tmp_path, monkeypatch):
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(directories, "_mounts", lambda path: [tmp_path / "disk"])
+    (tmp_path / "disk" / "notes").write_text("mine")
+    inode = (tmp_path / "disk").stat().st_ino
+    with replace_directory(tmp_path / "disk") as temporary:
+        assert (tmp_path / "disk") in temporary.parents
+        (temporary / "a").write_text("1")
+    assert names(tmp_path / "disk") == ["a", "notes"]
+    assert (tmp_path / "disk").stat().st_ino == inode
+
+
+def test_directory_with_a_mount_point_in_it_keeps_it(tmp_path):
     (tmp_path / "run").mkdir()
+    with small_disk(tmp_path / "run" / "disk"):
+        (tmp_path / "run" / "disk" / "thesis").write_text("mine")
+        with replace_directory(tmp_path / "run") as temporary:
+            (temporary / "a").write_text("1")
+        assert (tmp_path / "run" / "disk" / "thesis").read_text() == "mine"
+        assert (tmp_path / "run" / "a").read_text() == "1"
+
+
+def test_link_to_a_directory_stays_and_the_directory_is_replaced(tmp_path):
+    (tmp_path / "disk" / "model").mkdir(parents=True)
+    (tmp_path / "disk" / "model" / "a").write_text("old")
+    (tmp_path / "disk" / "model" / "notes").symlink_to("../elsewhere")
+    (tmp_path / "model").symlink_to(tmp_path / "disk" / "model")
+    with replace_directory(tmp_path / "model") as temporary:
+        (temporary / "a").write_text("new")
+    assert (tmp_path / "model").is_symlink()
+    assert (tmp_path / "disk" / "model" / "a").read_text() == "new"
+    assert os.readlink(tmp_path / "disk" / "model" / "notes") == "../elsewhere"
+    assert names(tmp_path / "disk") == ["model"]
+
+
+def test_other_entries_keep_content_links_and_permissions(tmp_path):
+    run = tmp_path / "run"
+    (run / "mine").mkdir(parents=True)
+    (run / "mine" / "thesis").write_text("mine")
+    (run / "link").symlink_to(tmp_path / "missing")
+    os.chmod(run / "mine", 0o750)
+    os.chmod(run, 0o711)
+    inode = (run / "mine" / "thesis").stat().st_ino
+    with open(run / "log", "w") as log:
+        with replace_directory(run) as temporary:
+            (temporary / "a").write_text("1")
+        log.write("appended by another process")
+    assert names(run) == ["a", "link", "log", "mine"]
+    assert (run / "mine" / "thesis").stat().st_ino == inode
+    assert (run / "log").read_text() == "appended by another process"
+    assert os.readlink(run / "link") == str(tmp_path / "missing")
+    assert stat.S_IMODE((run / "mine").stat().st_mode) == 0o750
+    assert stat.S_IMODE(run.stat().st_mode) == 0o711
+    assert names(tmp_path) == ["run"]
+
+
+def test_what_appears_meanwhile_is_kept(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    run.mkdir()
+    exchange = directories._exchange
+
+    def late(new, path):
+        (run / "late").write_text("mine")
+        return exchange(new, path)
+
+    monkeypatch.setattr(directories, "_exchange", late)
+    with replace_directory(run) as temporary:
+        (temporary / "a").write_text("1")
+    assert names(run) == ["a", "late"]
+
+
+def test_files_are_copied_where_links_are_not_possible(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes").write_text("mine")
     with replace_directory(tmp_path / "run") as temporary:
-        assert (tmp_path / "run") in temporary.parents
+        (temporary / "a").write_text("1")
+    assert names(tmp_path / "run") == ["a", "notes"]
+    assert (tmp_path / "run" / "notes").read_text() == "mine"
+
+
+def test_planted_links_are_not_followed(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "model"
+    home.mkdir()
+    folder.mkdir()
+    (home / "keys").write_text("mine")
+    (folder / ".model.0123abcd.aside").symlink_to(home)
+    (folder / ".model.0123abce.aside").mkdir()
+    (folder / ".model.0123abce.aside" / "lock").symlink_to(home / "keys")
+    (folder / ".model.0123abcf.aside").mkdir()
+    (folder / ".model.0123abcf.aside" / "lock").symlink_to(home / "new")
+    (folder / ".model.01230000.aside").mkdir()
+    (folder / ".model.01230000.aside" / "old").symlink_to(home)
+    (folder / ".writing").symlink_to(home / "new")
+    with replace_file(folder / "a") as temporary:
+        temporary.write_text("1")
+    with replace_directory(folder) as temporary:
+        (temporary / "b").write_text("1")
+    assert names(home) == ["keys"]
+    assert (home / "keys").read_text() == "mine"
+    (folder / ".lock").symlink_to(home / "new")
+    with pytest.raises(InputError, match="lock is a link, to .*; remove it"):
+        claim(folder / ".lock")
+    assert names(home) == ["keys"]
 
 
 def test_long_name(tmp_path):
@@ -171,6 +274,7 @@ def test_restores_all_entries_if_one_cannot_be_moved(tmp_path, monkeypatch):
     with replace_directory(tmp_path / "out") as new:
         for name in "a", "b", "c":
             (new / name).write_text("old")
+    monkeypatch.chdir(tmp_path / "out")  # so that it cannot be replaced as a whole
     replace = os.replace
 
     def refuse(source, target):

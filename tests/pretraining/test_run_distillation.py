@@ -14,6 +14,7 @@ from keras_bert_impl.pretraining.objectives import MaskedLM
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from tests.helpers import newest_checkpoint
 from tests.pretraining.test_run import Stop, settings_of, weights
 
 
@@ -58,7 +59,7 @@ def test_interrupted_run_reaches_the_same_weights(
     accuracies = ["masked_lm_accuracy"] if objective == "distillation" else []
     assert set(scores) == {"loss", *losses, *accuracies}
     # Checkpoints hold the student's variables, two optimizer slots for each, and nothing else.
-    newest = tf.train.latest_checkpoint(str(tmp_path / "one" / "checkpoints"))
+    newest = newest_checkpoint(tmp_path / "one" / "checkpoints")
     shapes = tf.train.load_checkpoint(newest).get_variable_to_shape_map()
     saved = [name for name in shapes if name.startswith("variables/")]
     count = len(whole.variables) + len(whole.optimizer.variables)

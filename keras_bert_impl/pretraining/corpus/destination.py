@@ -1,8 +1,10 @@
 """Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket."""
 
 import contextlib
+import getpass
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +13,12 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert_impl.io import remote_files
+from keras_bert_impl.io.directories import is_own
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import (
     absolute,
     is_remote,
-    recover,
     replace_directory,
-    temporary_directory,
 )
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.corpus.finished_blocks import RESUME, Interrupted
@@ -49,8 +50,20 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
     if taken:
         raise InputError(f"{output_directory} holds records; remove them or name another folder.")
-    name = f"keras-bert-{draws.stable_hash(str(output_directory).rstrip('/')):016x}"
-    return Path(tempfile.gettempdir()) / name
+    name = f"{draws.stable_hash(str(output_directory).rstrip('/')):016x}"
+    return _private_folder() / name
+
+
+def _private_folder():
+    """Creates or finds this user's folder among the temporary files, which others may write, too."""
+    folder = Path(tempfile.gettempdir()) / f"keras-bert-{getpass.getuser()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    is_private = os.name == "nt" or not status.st_mode & 0o077  # Windows: that of the user
+    if not (stat.S_ISDIR(status.st_mode) and is_own(status) and is_private):
+        raise InputError(f"{folder} is not a private folder of yours; remove it, or set TMPDIR.")
+    return folder
 
 
 def check_is_no_input(place: Path, paths: list[str]) -> None:
@@ -99,14 +112,13 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
     if not is_remote(directory):
         tokenizer.save_pretrained(directory)
         return
-    with temporary_directory() as copy:
+    with tempfile.TemporaryDirectory() as copy:
         tokenizer.save_pretrained(copy)
         remote_files.upload(Path(copy), str(directory))
 
 
 def _check_replaceable(directory, settings, fingerprint):
     """Checks that a folder to be replaced holds such records and nothing else."""
-    recover(directory)
     own = f".{directory.name}."  # files of interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not _has_records(directory):

@@ -4,12 +4,13 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import claim
+from keras_bert_impl.io.files import check_is_no_link, claim
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.examples import draws
 from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
@@ -36,11 +37,11 @@ class FinishedBlocks:
     def __init__(
         self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer
     ) -> None:
-        self._name = output_directory.name
-        self._parent = output_directory.parent
-        if output_directory.exists():  # its parent may be another disk or not writable
-            self._parent = output_directory
-        self._folder = self._parent / f".{self._name}.unfinished"
+        parent = output_directory.parent
+        # The same place in each run, whether or not the records exist already.
+        if os.path.ismount(output_directory) or not os.access(parent, os.W_OK | os.X_OK):
+            parent = output_directory
+        self._folder = parent / f".{output_directory.name}.unfinished"
         self._made_by = __version__, FORMAT_VERSION, repr(settings), tokenizer.fingerprint
         self._lock: Any = None
 
@@ -55,6 +56,7 @@ class FinishedBlocks:
 
     def open(self) -> None:
         """Creates and locks the folder; raises `InputError` if another process has locked it."""
+        check_is_no_link(self._folder)
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")
         if self._lock is None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,8 +45,8 @@ def as_paths(
         return
     if format != "auto":
         raise InputError(f"format is only for files, not for texts. Received: format={format!r}")
-    with files.temporary_directory() as folder:
-        path = str(folder / "texts.jsonl")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "texts.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             for number, text in enumerate(texts):
                 file.write(json.dumps({"text": _as_str(text, number)}) + "\n")

@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ import tensorflow as tf
 from isal import igzip
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import is_remote, recover, temporary_directory
+from keras_bert_impl.io.files import is_remote
 from keras_bert_impl.io.remote_files import os_errors, replace_file
 from keras_bert_impl.pretraining.examples.manifest import SPLITS, checked_manifest
 from keras_bert_impl.tokenizers import Tokenizer
@@ -241,8 +242,6 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         InputError: the folder has no records or another format version, a shard is missing or has
             another size, or the bucket cannot be read.
     """
-    if not is_remote(directory):
-        recover(directory)
     path = os.path.join(directory, MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
@@ -278,7 +277,7 @@ def read_tokenizer(directory: str | Path) -> Tokenizer:
     """Loads the `Tokenizer` beside the shards; for `directory` see `read_manifest`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(Path(directory))
-    with temporary_directory() as copy:
+    with tempfile.TemporaryDirectory() as copy:
         for name in tf.io.gfile.listdir(directory):
             if not name.endswith((".tfrecord.gz", "/")):
                 tf.io.gfile.copy(os.path.join(directory, name), os.path.join(copy, name))

@@ -3,12 +3,12 @@
 import errno
 import functools
 import os
+import tempfile
 from pathlib import Path
 
 import keras
 import openvino
 
-from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.networks import encoder_of
 from keras_bert_impl.serving.onnx import export as onnx_export
@@ -63,8 +63,8 @@ def export_openvino(
 
 
 def _write(model, directory, precision, batches):
-    with temporary_directory() as temporary:
-        path = temporary / "model.onnx"
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model.onnx"
         graph = onnx_export.write_graph(model, fused=False)
         if precision == "int8" and batches is None:
             compress(graph)

@@ -9,13 +9,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import keras
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter, settings_of
 
@@ -66,7 +66,8 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
         InputError: that of the other process.
         RuntimeError: it failed otherwise.
     """
-    with temporary_directory() as directory:
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
         model.save_weights(directory / _WEIGHTS)
         config = keras.saving.serialize_keras_object(model)
         config.pop("compile_config", None)

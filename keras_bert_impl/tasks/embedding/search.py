@@ -10,7 +10,6 @@ import numpy as np
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import recover
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
@@ -136,7 +135,6 @@ def read_vectors(path: str | Path) -> np.ndarray:
     Raises:
         InputError: the file does not exist or is not a file of vectors.
     """
-    recover(Path(path).parent)
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:

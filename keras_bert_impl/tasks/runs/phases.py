@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.runs.distillation import IntermediateLayers, RDrop, SoftTargets
 from keras_bert_impl.tasks.runs.settings import TINYBERT, FinetuneSettings
+from keras_bert_impl.training.runs.run_directory import INTERMEDIATE
 
 
 class Phase(NamedTuple):
@@ -40,6 +41,6 @@ def phases_of(
         return [Phase(0, settings.epochs, soft)]
     layers, before = IntermediateLayers(model, teacher), settings.intermediate_epochs
     return [
-        Phase(0, before, layers, name="intermediate", is_scored=False),
+        Phase(0, before, layers, name=INTERMEDIATE, is_scored=False),
         Phase(before, before + settings.epochs, soft),
     ]

@@ -10,7 +10,6 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.reports.finished import describe_run, is_described
@@ -25,6 +24,7 @@ from keras_bert_impl.tasks.runs.held_examples import (
     read_options,
     with_named_classes,
 )
+from keras_bert_impl.tasks.runs.inputs import made_of, model_directory
 from keras_bert_impl.tasks.runs.phases import phases_of
 from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
@@ -168,12 +168,6 @@ def finetune(
     return tuned
 
 
-def model_directory(path: str | Path) -> str | Path:
-    """Returns the model directory of a run; any other path or name unchanged."""
-    directory = Path(path) / "model"
-    return directory if directory.is_dir() else path
-
-
 def load_tuned(
     path: str | Path,
     dtype: str | None = None,
@@ -295,7 +289,9 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         with strategy.scope():
             _compile(model, settings, steps, phase)
         directory = run.checkpoints / phase.name
-        checkpoint = RunCheckpoint(model, directory, seed=settings.seed, best=best_here)
+        checkpoint = RunCheckpoint(
+            model, directory, seed=settings.seed, best=best_here, num_epochs=phase.end
+        )
         finished = max(checkpoint.restore(), phase.start)  # epochs
         if best_here:
             best.scores = read_scores(run.metrics, phase.start, finished, steps)
@@ -354,18 +350,3 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
         setattr(tuned, name, getattr(saved, name))
     warn_of_nan(scores, run.path)
     run.write_scores(scores)
-
-
-def made_of(
-    settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
-) -> dict[str, dict[str, Any]]:
-    """Describes the inputs of a fine-tuning run, for its `RunDirectory`."""
-    read: dict[str, dict[str, Any]] = {
-        name: {"source": data.source, "examples": len(data), "sha256": data.fingerprint}
-        for name, data in (("train", train), ("dev", dev))
-    }
-    for name in ("model", "teacher"):
-        path = getattr(settings, name)
-        if path:  # a teacher may be a run
-            read[name] = {"source": str(path), "sha256": fingerprint(model_directory(path))}
-    return read

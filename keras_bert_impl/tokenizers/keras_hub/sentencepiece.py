@@ -3,10 +3,10 @@
 import base64
 import io
 import logging
+import tempfile
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.tokenizers.sentencepiece.character_map import read_map
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.files import AVOIDED, is_avoided
@@ -100,7 +100,7 @@ def _with_folding(character_map):
     ]
     # Training a model is the only way to compile a map in all versions of the library.
     trained = io.BytesIO()
-    with temporary_directory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")
         rules.write_text("\n".join(rows) + "\n", encoding="ascii")
         sentencepiece.SentencePieceTrainer.train(

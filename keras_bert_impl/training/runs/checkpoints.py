@@ -1,11 +1,10 @@
 """Checkpoints of a run: saved at the end of every Keras epoch, restored on resume."""
 
-import atexit
-import contextlib
 import itertools
 import logging
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import temporary_directory
 from keras_bert_impl.training.jax_devices import whole_value
 from keras_bert_impl.training.runs.best_epoch import BestEpoch
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
@@ -27,10 +25,10 @@ class RunCheckpoint(keras.callbacks.Callback):
     """Saves and restores weights, optimizer, step, seed and data position of a run.
 
     A run defines its Keras epochs as report intervals of a fixed number of batches, so the number
-    of finished epochs is the position in the data. `tf.train.CheckpointManager` writes the files: a
-    process killed while saving leaves the earlier checkpoints intact. The state does not depend on
-    the number of replicas. With several workers only the chief's directory is kept; all workers
-    must be able to read it.
+    of finished epochs is the position in the data, and the number in the file's name. A process
+    killed while saving leaves the earlier checkpoints intact. The state does not depend on the
+    number of replicas. With several workers only the chief's directory is kept; all workers must be
+    able to read it. Other files in the directory are left alone.
 
     Args:
         model: built and compiled.
@@ -39,6 +37,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         more: further variables that belong to the state of the run.
         max_to_keep: at least 2, so that a damaged file costs an epoch, not the run.
         best: its best epoch is also kept.
+        num_epochs: total number of epochs of the run; checkpoints beyond it are ignored.
 
     Raises:
         InputError: the model is not built and compiled, or `max_to_keep` is less than 2; from
@@ -58,6 +57,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         more: Iterable[keras.Variable] = (),
         max_to_keep: int = 3,
         best: BestEpoch | None = None,
+        num_epochs: int | None = None,
     ) -> None:
         super().__init__()
         if not model.built or model.optimizer is None:
@@ -67,6 +67,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._directory = Path(directory)
         self._max_to_keep = max_to_keep
         self._best = best
+        self._num_epochs = num_epochs
         self._strategy = model.distribute_strategy
         self._variables = [*_variables(model), *more]
         self._epochs = tf.Variable(0, dtype=tf.int64)
@@ -75,12 +76,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._checkpoint = self._checkpoint_of(self._saved)
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         # Every worker must take part in a save; files of workers other than the chief are deleted.
-        self._aside = contextlib.ExitStack()
-        self._scratch = None if is_chief() else self._aside.enter_context(temporary_directory())
-        atexit.register(self._aside.close)
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, str(self._scratch or self._directory), max_to_keep=None
-        )
+        self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
         """Restores the newest readable checkpoint. Without any checkpoint, changes nothing.
@@ -88,12 +84,12 @@ class RunCheckpoint(keras.callbacks.Callback):
         Returns:
             Number of finished epochs, the `initial_epoch` for `fit`; 0 for a new run.
         """
-        paths = _newest_first(self._directory)
+        paths = _newest_first(self._directory, self._num_epochs)
         seed = int(self._seed.numpy())
         for path in paths:
             try:
                 self._restore_from(path)
-            except (tf.errors.OpError, IndexError) as error:
+            except _UNREADABLE as error:
                 reason = str(error).partition("\n")[0]
                 _LOG.warning("cannot read %s (%s); trying the previous checkpoint", path, reason)
                 continue
@@ -105,8 +101,8 @@ class RunCheckpoint(keras.callbacks.Callback):
             return int(self._epochs.numpy())
         if paths:
             raise InputError(
-                f"all checkpoints are damaged: {', '.join(paths)}. Remove {self._directory} to "
-                "start again."
+                f"no checkpoint can be read: {', '.join(paths)}. Remove {self._directory} to start "
+                "again."
             )
         return 0
 
@@ -115,7 +111,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         path = str(self._directory / f"ckpt-{self._best.best}")
         try:
             self._restore_from(path)
-        except (tf.errors.OpError, IndexError) as error:
+        except _UNREADABLE as error:
             reason = str(error).partition("\n")[0]
             raise InputError(
                 f"cannot read {path}, the checkpoint of the best epoch ({reason}). Remove "
@@ -135,19 +131,19 @@ class RunCheckpoint(keras.callbacks.Callback):
         if _ARE_COPIES:
             for copy, variable in zip(self._saved, self._variables, strict=True):
                 copy.assign(whole_value(variable))
+        directory = Path(self._scratch.name) if self._scratch else self._directory
+        path = directory / f"ckpt-{epochs}"
         try:
-            self._manager.save(checkpoint_number=epochs)
+            self._checkpoint.write(str(path))
         except (tf.errors.ResourceExhaustedError, tf.errors.OutOfRangeError) as error:
-            path = Path(self._manager.directory) / f"ckpt-{epochs}"
             shutil.rmtree(f"{path}_temp", ignore_errors=True)
             reason = error.message.partition(" [Op:")[0].rpartition("; ")[2]
             raise InputError(
                 f"cannot write {path}: {reason}. Earlier checkpoints are intact. Free some disk "
                 "space and run the same command again."
             ) from error
-        directory = Path(self._manager.directory)
         kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
-        for path in _newest_first(directory)[self._max_to_keep :]:
+        for path in _newest_first(directory, epochs)[self._max_to_keep :]:
             if path != kept:
                 # Delete the index first: if interrupted here, the rest is not seen as a checkpoint.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
@@ -157,9 +153,10 @@ class RunCheckpoint(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Removes the scratch directory of a worker that is not the chief; called by Keras."""
         if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.cleanup()
 
     def _restore_from(self, path):
+        _check_number(path)
         saved = _saved_shapes(path)
         variables, copies, checkpoint = self._variables, self._saved, self._checkpoint
         without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
@@ -176,7 +173,23 @@ class RunCheckpoint(keras.callbacks.Callback):
             self._optimizer.infer_steps()
 
     def _checkpoint_of(self, variables):
-        return tf.train.Checkpoint(variables=variables, epochs=self._epochs, seed=self._seed)
+        state = tf.train.Checkpoint(variables=variables, epochs=self._epochs, seed=self._seed)
+        assert state.save_counter is not None  # creates it: `restore` expects it in the file
+        return state
+
+
+class _MisnamedError(Exception):
+    """A checkpoint file has the name of another one."""
+
+
+_UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
+
+
+def _check_number(path):
+    """Raises if the number in a checkpoint's name is not its number of epochs."""
+    epochs = tf.train.load_checkpoint(path).get_tensor("epochs/.ATTRIBUTES/VARIABLE_VALUE")
+    if not path.endswith(f"ckpt-{epochs}"):
+        raise _MisnamedError(f"it is ckpt-{epochs} under another name")
 
 
 def _saved_shapes(path):
@@ -216,14 +229,12 @@ def _variables(model):
     return [*model.variables, *model.optimizer.variables]
 
 
-def _newest_first(directory):
-    """Lists the checkpoint paths in a directory, newest first.
-
-    Looks at the files, because TensorFlow's own list (the `checkpoint` file) may be damaged.
-    """
+def _newest_first(directory, last=None):
+    """Lists the checkpoint paths in a directory, newest first, up to the number `last`."""
     numbers = [
         int(found[1])
         for file in directory.glob("ckpt-*.index")
         if (found := re.fullmatch(r"ckpt-(\d+)\.index", file.name))
     ]
-    return [str(directory / f"ckpt-{number}") for number in sorted(numbers, reverse=True)]
+    own = (number for number in numbers if last is None or number <= last)
+    return [str(directory / f"ckpt-{number}") for number in sorted(own, reverse=True)]

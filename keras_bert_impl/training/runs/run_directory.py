@@ -1,7 +1,11 @@
 """The directory of a run: settings, reports, checkpoints and, at the end, model and scores."""
 
+import contextlib
 import dataclasses
 import json
+import os
+import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,10 +13,13 @@ from typing import Any
 import yaml
 
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.files import claim, recover, replace_files, write_json
+from keras_bert_impl.io.files import claim, replace_file, write_json
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
+# Files of a checkpoint, a folder of a save in progress, and the list that TensorFlow may keep.
+_CHECKPOINT = re.compile(r"ckpt-\d+(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
+INTERMEDIATE = "intermediate"  # folder of the checkpoints of a distillation's first phase
 _NAMES = {"train": "train texts", "dev": "dev texts"}
 
 
@@ -58,7 +65,6 @@ class RunDirectory:
                 raise InputError(
                     f"another process is training in {self.path}; wait for it to finish."
                 )
-            recover(self.path)
             self._begin(to_yaml(settings), resume, may_change, made_of)
 
     @property
@@ -84,22 +90,22 @@ class RunDirectory:
         files = {self._recipe: text}
         if made_of is not None:
             files[self._data] = json.dumps(notes | made_of, indent=2, ensure_ascii=False) + "\n"
-        with replace_files(*files) as temporary:
-            for path, content in zip(temporary, files.values()):
-                path.write_text(content, encoding="utf-8")
+        for path, content in files.items():  # a later start rewrites both
+            with replace_file(path) as temporary:
+                temporary.write_text(content, encoding="utf-8")
 
     def _has_begun(self):
         """Returns whether the run has written any output that depends on its settings.
 
         A run that was rejected or failed before its first checkpoint does not count.
         """
-        for path in (self.model, self.checkpoints, self.metrics, self.scores):
+        for path in (self.model, self.metrics, self.scores):
             files = [path] if path.is_file() else path.rglob("*")
             for file in files:
                 is_hidden = any(p.startswith(".") for p in file.relative_to(self.path).parts)
                 if file.is_file() and file.stat().st_size and not is_hidden:
                     return True
-        return False
+        return any(file.suffix == ".index" for file in _checkpoint_files(self.path))
 
     def _check_same_settings(self, now, may_change):
         self._check_known(self._recipe, "settings")
@@ -157,11 +163,23 @@ def remove_checkpoints(path: str | Path) -> None:
     Args:
         path: the run directory, which holds its model and scores.
     """
-    for file in sorted((Path(path) / "checkpoints").rglob("*"), reverse=True):
-        if file.is_dir():
-            file.rmdir()
-        elif not file.name.startswith("."):  # the lock
-            file.unlink()
+    for file in _checkpoint_files(path):
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file, ignore_errors=True)  # of a save that was killed
+        else:
+            file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # there is none, or it has other files
+        (Path(path) / "checkpoints" / INTERMEDIATE).rmdir()
+
+
+def _checkpoint_files(path):
+    """Lists the checkpoints of a run directory by name: the folder may also hold a user's files."""
+    parent = Path(path) / "checkpoints"
+    folders = [folder for folder in (parent, parent / INTERMEDIATE) if folder.is_dir()]
+    files = (
+        folder / name for folder in folders for name in sorted(os.listdir(folder), reverse=True)
+    )
+    return [file for file in files if _CHECKPOINT.fullmatch(file.name)]
 
 
 def to_yaml(settings: Any) -> str:

@@ -1,5 +1,7 @@
 """Records written to a bucket: the same as in a folder, and complete once the manifest is there."""
 
+import getpass
+import stat
 import tempfile
 from pathlib import Path
 
@@ -31,6 +33,13 @@ def scratch(tmp_path, monkeypatch):
         tf.io.gfile.rmtree("ram://written")
 
 
+def files_in(scratch):
+    """All but the private folder, which stays."""
+    (private,) = scratch.iterdir()
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    return list(private.iterdir())
+
+
 def assert_same(name, expected):
     files = sorted(path.name for path in expected.iterdir())
     assert sorted(tf.io.gfile.listdir(name)) == files
@@ -45,7 +54,7 @@ def test_the_same_bytes(scratch, corpus, tokenizer, records_directory, monkeypat
     manifest = prepare(corpus, NAME, tokenizer, num_workers=num_workers, **ARGUMENTS)
     assert manifest == records.read_manifest(records_directory) == records.read_manifest(NAME)
     assert_same(NAME, records_directory)
-    assert not list(scratch.iterdir())
+    assert not files_in(scratch)
     for name in NAME, f"{NAME}/":
         with pytest.raises(
             InputError, match=f"{name} holds records; remove them or name another folder"
@@ -77,7 +86,7 @@ def test_interrupted_upload_resumes(
     monkeypatch.setattr(blocks, "build", None)  # must not build again
     prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(name, records_directory)
-    assert not list(scratch.iterdir())
+    assert not files_in(scratch)
 
 
 def test_rejects_an_unwritable_bucket_before_reading(scratch, tokenizer):
@@ -88,12 +97,22 @@ def test_rejects_an_unwritable_bucket_before_reading(scratch, tokenizer):
     assert not list(scratch.iterdir())
 
 
+@pytest.mark.parametrize("how", ["link", "open"])
+def test_rejects_a_folder_for_temporary_files_that_others_made(scratch, tokenizer, corpus, how):
+    place = scratch / f"keras-bert-{getpass.getuser()}"
+    (scratch / "home").mkdir(mode=0o777)
+    place.symlink_to(scratch / "home") if how == "link" else place.mkdir(mode=0o755)
+    with pytest.raises(InputError, match="is not a private folder of yours"):
+        prepare(corpus, NAME, tokenizer, num_workers=1, **ARGUMENTS)
+    assert not any((scratch / "home").iterdir())
+
+
 def test_bad_text_leaves_nothing(scratch, corpus, tokenizer):
     text = corpus.parent / "broken.txt"
     text.write_bytes(corpus.read_bytes() + b"\n\xff\n")
     with pytest.raises(InputError, match="is not UTF-8"):
         prepare(text, NAME, tokenizer, num_workers=1, **ARGUMENTS)
-    assert not tf.io.gfile.listdir(NAME) and not list(scratch.iterdir())
+    assert not tf.io.gfile.listdir(NAME) and not files_in(scratch)
 
 
 def test_keeps_a_folder_with_another_manifest(tmp_path, corpus, tokenizer):

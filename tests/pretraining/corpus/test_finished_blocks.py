@@ -1,5 +1,6 @@
 """An interrupted `prepare` resumes from its finished blocks and writes the same bytes."""
 
+import os
 import random
 import shutil
 import signal
@@ -13,7 +14,6 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.preparation import prepare
-from keras_bert_impl.pretraining.examples import records
 
 ARGUMENTS = {
     "length": 32,
@@ -68,7 +68,6 @@ def test_builds_only_missing_blocks(interrupted, corpus, tokenizer, records_dire
     (folder / ".records.a1b2c3d4.aside" / "records").mkdir(
         parents=True
     )  # as a killed run leaves it
-    (folder / ".records.a1b2c3d4.writing").touch()
     (folder / ".records.original").mkdir()
     (folder / ".records.original" / "thesis.txt").write_text("precious")
     prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
@@ -124,13 +123,50 @@ def test_rejects_two_prepares_at_a_time(interrupted, corpus, tokenizer):
     assert (folder / "00000002.block").exists()
 
 
-def test_kill_leaves_an_empty_folder_empty(interrupted, corpus, tokenizer, built):
-    folder = interrupted.parent / ".records.unfinished"
+def test_records_made_in_an_existing_folder_resume_beside_it(
+    interrupted, corpus, tokenizer, built, records_directory
+):
     interrupted.mkdir()
-    shutil.move(folder, interrupted)
     prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
     assert built[0] == 3
-    records.check_shards(interrupted)
+    assert_same(interrupted, records_directory)
+    assert not (interrupted.parent / ".records.unfinished").exists()
+
+
+def test_a_mount_point_has_its_finished_blocks_inside(
+    interrupted, corpus, tokenizer, built, records_directory, monkeypatch
+):
+    interrupted.mkdir()
+    shutil.move(interrupted.parent / ".records.unfinished", interrupted)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == interrupted)
+    prepare(corpus, interrupted, tokenizer, num_workers=1, **ARGUMENTS)
+    assert built[0] == 3
+    assert_same(interrupted, records_directory)
+
+
+def test_blocks_left_by_a_kill_after_the_records_appeared_are_removed(
+    tmp_path, corpus, tokenizer, monkeypatch
+):
+    remove = shutil.rmtree
+
+    def killed(path, *arguments, **options):
+        if not str(path).endswith(".unfinished"):
+            remove(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, **ARGUMENTS)
+    assert ".records.unfinished" in {path.name for path in tmp_path.iterdir()}
+    prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, **ARGUMENTS)
+    assert ".records.unfinished" not in {path.name for path in tmp_path.iterdir()}
+
+
+def test_finished_blocks_are_not_written_through_a_link(tmp_path, corpus, tokenizer):
+    (tmp_path / "home").mkdir()
+    (tmp_path / ".records.unfinished").symlink_to(tmp_path / "home")
+    with pytest.raises(InputError, match=r"\.records\.unfinished is a link"):
+        prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, **ARGUMENTS)
+    assert not any((tmp_path / "home").iterdir())
 
 
 def test_replaces_records_in_a_relative_folder(

@@ -24,6 +24,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
 )
 from keras_bert_impl.tasks.runs.phases import phases_of
+from tests.helpers import newest_checkpoint
 from tests.tasks.helpers import encoder, examples, tokenizer
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
@@ -95,7 +96,7 @@ def test_saved_model_contains_neither_teacher_nor_maps(run, base, tmp_path):
 def test_only_checkpoints_of_the_first_phase_contain_the_maps(run, base):
     shapes = []
     for folder in ("checkpoints/intermediate", "checkpoints"):
-        reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(run / folder)))
+        reader = tf.train.load_checkpoint(newest_checkpoint(run / folder))
         found = reader.get_variable_to_shape_map()
         shapes.append([tuple(s) for n, s in found.items() if n.startswith("variables/")])
     # Two maps from 16 to 24, with two optimizer slots each; no other variable has width 24.

@@ -12,7 +12,7 @@ import yaml
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
-from keras_bert_impl.tasks.runs import run_set
+from keras_bert_impl.tasks.runs import inputs, run_set
 from keras_bert_impl.tasks.runs.run import finetune, made_of
 from keras_bert_impl.tasks.runs.settings import PAPER_GRID
 from keras_bert_impl.training.runs.run_directory import RunDirectory
@@ -40,7 +40,7 @@ def runs(monkeypatch):
 
     fake.scores, fake.done = {}, done
     monkeypatch.setattr(run_set, "finetune", fake)
-    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.fingerprint", lambda path: "of its content")
+    monkeypatch.setattr(inputs, "_identity", lambda path: {"sha256": "of its content"})
     # A collection is slow after other tests, and there is nothing to collect here.
     monkeypatch.setattr(run_set.gc, "collect", lambda: 0)
     return fake

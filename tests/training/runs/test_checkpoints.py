@@ -79,9 +79,11 @@ def test_a_checkpoint_without_steps_of_variables_is_restored(tmp_path, more):
     steps = model.optimizer.steps
     kept = [value for value in checkpoint._saved if value is not steps.value]
     assert len(kept) == len(checkpoint._saved) - 1
-    tf.train.Checkpoint(
+    state = tf.train.Checkpoint(
         variables=kept, epochs=tf.Variable(2, dtype=tf.int64), seed=tf.Variable(0, dtype=tf.int64)
-    ).save(tmp_path / "ckpt")
+    )
+    state.save_counter.assign(1)
+    assert state.save(tmp_path / "ckpt").endswith("ckpt-2")
     other = compiled(seed=3)
     assert checkpoint_of(other).restore() == 2
     assert distance(other, model) == 0
@@ -121,15 +123,38 @@ def test_a_flipped_byte_is_noticed(run):
 
 def test_a_damaged_list_of_checkpoints_does_not_matter(run):
     _, directory = run
-    (directory / "checkpoint").write_bytes(b"\x00garbage")
+    (directory / "checkpoint").write_bytes(b"\x00garbage\xff\xfe")
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
+
+
+def copied(directory, number, to):
+    for file in directory.glob(f"ckpt-{number}.*"):
+        shutil.copy(file, directory / file.name.replace(f"ckpt-{number}", f"ckpt-{to}"))
+
+
+def test_a_copy_under_another_number_is_ignored(run, caplog):
+    _, directory = run
+    copied(directory, 1, to=99)
+    copied(directory, 1, to=98)
+    copied(directory, 1, to=97)
+    model = compiled()
+    checkpoint = RunCheckpoint(model, directory, seed=7, num_epochs=3)
+    assert checkpoint.restore() == 2
+    assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
+    assert "ckpt-99 (it is ckpt-1 under another name)" in caplog.text
+    fit(model, checkpoint, initial_epoch=2, epochs=3)  # removes none of its own
+    assert {f"ckpt-{n}.index" for n in (1, 2, 3)} <= {path.name for path in directory.iterdir()}
+    assert RunCheckpoint(compiled(), directory, seed=7, num_epochs=3).restore() == 3
+    assert (
+        RunCheckpoint(compiled(), directory, seed=7, num_epochs=2).restore() == 2
+    )  # of a longer run
 
 
 def test_all_damaged_is_an_error_that_names_the_files(run):
     _, directory = run
     damage(directory, 1)
     damage(directory, 2, "index")
-    with pytest.raises(InputError, match="all checkpoints are damaged: .*ckpt-2, .*ckpt-1"):
+    with pytest.raises(InputError, match="no checkpoint can be read: .*ckpt-2, .*ckpt-1"):
         RunCheckpoint(compiled(), directory, seed=7).restore()
 
 
@@ -143,7 +168,7 @@ def full_disk(request, monkeypatch):
                 None, None, "{{function_node save}} ckpt-2_temp/part-0; No space left [Op:SaveV2]"
             )
 
-        monkeypatch.setattr(tf.train.CheckpointManager, "save", save)
+        monkeypatch.setattr(tf.train.Checkpoint, "write", save)
         yield "No space left"
         return
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

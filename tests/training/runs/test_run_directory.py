@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.runs.run_directory import RunDirectory, to_yaml
+from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints, to_yaml
 
 
 @dataclasses.dataclass
@@ -93,6 +93,7 @@ def test_failed_run_without_output_allows_another(tmp_path):
     (run.tensorboard / "events").write_text("start")
     (tmp_path / ".recipe.yaml.00000000.aside").mkdir()
     (tmp_path / ".recipe.yaml.00000000.aside" / "recipe.yaml").write_text("killed")
+    (run.checkpoints / "thesis.tex").write_text("mine")
     RunDirectory(tmp_path, Settings(rate=0.25), resume=False, made_of={})
     assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
     assert (tmp_path / "data.json").read_text() == "{}\n"
@@ -148,3 +149,31 @@ def test_yaml_reads_back(tmp_path):
     import yaml
 
     assert yaml.safe_load(to_yaml(Settings(rate=1e-4))) == {"rate": 1e-4, "names": ["a", "b"]}
+
+
+def test_removes_checkpoints_by_name_only(tmp_path):
+    """The folder may be a link to another disk, with other files and other runs."""
+    disk = tmp_path / "disk"
+    names = (
+        *("ckpt-1.index", "ckpt-1.data-00000-of-00002", "ckpt-2_temp/part-00000", "checkpoint"),
+        *(
+            "checkpoint.tmp0a1b",
+            "intermediate/ckpt-3.index",
+            "intermediate/ckpt-3.data-00000-of-00001",
+        ),
+    )
+    mine = (
+        *("thesis/thesis.tex", "data.csv", "ckpt-best.h5", "ckpt-1.index.bak", "checkpoints.txt"),
+        *("other/ckpt-1.index", "ckpt-7/notes", "checkpoint.txt"),
+    )
+    for name in (*names, *mine):
+        (disk / name).parent.mkdir(parents=True, exist_ok=True)
+        (disk / name).write_text("x")
+    (disk / "ckpt-4_temp").symlink_to(disk / "thesis")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoints").symlink_to(disk)
+    remove_checkpoints(tmp_path / "run")
+    left = {str(path.relative_to(disk)) for path in disk.rglob("*") if not path.is_dir()}
+    assert left == set(mine)
+    assert not (disk / "intermediate").exists()
+    assert (tmp_path / "run" / "checkpoints").is_symlink()
