@@ -63,10 +63,6 @@ class Adapter:
         validate(self)
         if self.size is None:
             object.__setattr__(self, "size", _SIZES[self.kind])
-        if not self.projections:
-            raise InputError(
-                f"projections must have at least one of {', '.join(PROJECTIONS)}, got none."
-            )
 
     @classmethod
     def of(cls, value: Any, source: str = "adapter") -> "Adapter | None":

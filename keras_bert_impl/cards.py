@@ -4,15 +4,17 @@ import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.reading import read_json, read_text, read_yaml
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.published import MODELS, published_name
 from keras_bert_impl.version import __version__
 
 CARD = "README.md"
+_CACHED = re.compile("models--([^/]+?)--([^/]+)/snapshots/")
 _MARK = "<!-- card of keras_bert_impl, rewritten as long as it is not edited: {} -->\n"
 
 # Class -> the hub's name of its task, and what to call.
@@ -71,7 +73,7 @@ def model_card(
     limit = getattr(model, "max_length", config.max_length)
     parts = [
         front_matter(model, base, run),
-        f"# {name}",
+        f"# {as_text(name)}",
         f"{_described(f'`{kind}`', config)}, for rows of up to {limit} tokens. Written by "
         f"keras_bert_impl {__version__}.",
     ]
@@ -110,7 +112,7 @@ def export_card(
     """
     parts = [
         front_matter(model, run=run),
-        f"# {name}",
+        f"# {as_text(name)}",
         f"{_described(type(model).__name__, config)}{note}",
         *sections,
         *label_sections(model),
@@ -141,9 +143,9 @@ def _described(kind, config):
 def front_matter(model: Any, base: str | Path | None = None, run: str | Path | None = None) -> str:
     """Returns the YAML block with which the hub lists a model."""
     lines = ["library_name: keras"]
-    task = _TASKS.get(type(model).__name__)
+    task, _ = _task_of(model)
     if task:
-        lines.append(f"pipeline_tag: {task[0]}")
+        lines.append(f"pipeline_tag: {task}")
     published = published_base(base, run)
     if published:
         lines.append(f"license: {MODELS[published].licence.lower()}")
@@ -153,17 +155,26 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
 
 
 def published_base(base: str | Path | None = None, run: str | Path | None = None) -> str | None:
-    """Returns the name, in the table of published models, of what a model was tuned from."""
+    """Returns the name, in the table of published models, of what a model was tuned from.
+
+    Only a name or address on the hub counts, or a folder of the hub's cache: any other folder may
+    hold another model of the same name.
+    """
     if base is None and run is not None and (Path(run) / "recipe.yaml").is_file():
         base = read_yaml(Path(run) / "recipe.yaml").get("model")
-    last = re.split("[/@]|--", str(base))[-1]
-    return last if last in MODELS else None
+    address = str(base)
+    cached = _CACHED.search(address.replace("\\", "/"))
+    if cached:
+        return published_name("/".join(cached.groups()))
+    if not address.startswith("hf://") and Path(address).expanduser().exists():
+        return None
+    return published_name(address.removeprefix("hf://").partition("@")[0])
 
 
 def label_sections(model: Any) -> list[str]:
     """Returns the section that lists the labels of a model, if it has any."""
     labels: Sequence[str] | None = getattr(model, "labels", None)
-    return ["## Labels", ", ".join(f"`{label}`" for label in labels)] if labels else []
+    return ["## Labels", ", ".join(map(as_code, labels))] if labels else []
 
 
 def run_sections(run: str | Path | None) -> list[str]:
@@ -174,17 +185,18 @@ def run_sections(run: str | Path | None) -> list[str]:
     data, recipe = (Path(run) / name for name in ("data.json", "recipe.yaml"))
     scores = _scores(Path(run))
     if scores:
-        rows = [f"| {metric} | {_shown(score)} |" for metric, score in scores.items()]
+        rows = [f"| {as_text(metric)} | {_shown(score)} |" for metric, score in scores.items()]
         parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]
     if data.is_file():
         rows = [
-            f"- {split}: {part.integer('examples'):,} examples of {json.dumps(part.text('source'))}"
+            f"- {as_text(split)}: {part.integer('examples'):,} examples of "
+            + as_text(json.dumps(part.text("source"), ensure_ascii=False))
             for split, part in read_json(data).mappings()
             if "examples" in part
         ]
         parts += ["## Data", "\n".join(rows)]
     if recipe.is_file():
-        parts += ["## Settings", f"```yaml\n{read_text(recipe).strip()}\n```"]
+        parts += ["## Settings", as_code_block(read_text(recipe).strip(), "yaml")]
     return parts
 
 
@@ -213,18 +225,67 @@ def _config(model):
     return getattr(model, "encoder", model).config
 
 
+def _task_of(model):
+    """Returns the hub's name of a model's task and what to call, also of a subclass, or ("", "")."""
+    names = [base.__name__ for base in type(model).__mro__]
+    return next((_TASKS[name] for name in names if name in _TASKS), ("", ""))
+
+
 def _use(model, name):
-    kind = type(model).__name__
-    called = _TASKS.get(kind, ("", ""))[1]
+    _, called = _task_of(model)
     if "{mask}" in called:
         called = called.format(mask=model.tokenizer.id_to_token(model.tokenizer.mask_id))
-    imported = "Encoder" if kind == "Pretrainer" else kind
+    kind = "Encoder" if type(model).__name__ == "Pretrainer" else type(model).__name__
     lines = [
-        f"from keras_bert_impl import {imported}",
-        f"model = {imported}.from_pretrained({json.dumps(name, ensure_ascii=False)})",
+        _import_of(type(model), kind),
+        f"model = {kind}.from_pretrained({json.dumps(name, ensure_ascii=not name.isprintable())})",
         f"print(model{called})" if called else "model.summary()",
     ]
-    return "\n".join(["```python", *lines, "```"])
+    return as_code_block("\n".join(lines), "python")
+
+
+def _import_of(model_class, kind):
+    """Returns the line that imports a class, this package's or a user's."""
+    package, module = __package__, model_class.__module__
+    if module.startswith(f"{package}."):
+        return f"from {package} import {kind}"
+    if module == "__main__" or getattr(sys.modules.get(module), kind, None) is not model_class:
+        return f"# {kind} is a class of the program that wrote this model: import it here."
+    return f"from {module} import {kind}"
+
+
+# === Text of others in Markdown ===
+
+
+def as_text(value: Any) -> str:
+    """Returns any value as one line of plain Markdown, also in a table."""
+    return re.sub(r"([\\`*_{}\[\]<>#|&~])", r"\\\1", _one_line(value))
+
+
+def as_code(value: Any) -> str:
+    """Returns any value as inline code of Markdown, outside tables."""
+    text = _one_line(value)
+    fence = "`" * (_longest_fence(text) + 1)
+    space = " " if not text.strip() or "`" in (text[:1], text[-1:]) else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def as_code_block(text: str, language: str) -> str:
+    """Returns lines as a block of code, which nothing in them ends."""
+    fence = "`" * max(3, _longest_fence(text) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _longest_fence(text):
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _one_line(value):
+    """Escapes line ends and other characters that are not shown, except joiners."""
+    return "".join(
+        c if c.isprintable() or c in "\u200c\u200d" else c.encode("unicode_escape").decode()
+        for c in str(value)
+    )
 
 
 def _mark(text):

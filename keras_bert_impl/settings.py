@@ -121,7 +121,8 @@ def check(name: str, value: Any, annotation: Any) -> Any:
     Args:
         name: Name of the setting or argument, for the message.
         value: Value to check.
-        annotation: Annotation such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`.
+        annotation: Annotation such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`. A tuple of
+            choices must have at least one, each once.
 
     Returns:
         The value, with NumPy numbers converted to Python numbers and sequences to tuples.
@@ -191,7 +192,15 @@ def _converted_items(values, kind):
     if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
         return _MISFIT
     items = tuple(_converted(item, kind) for item in values)
-    return _MISFIT if any(item is _MISFIT for item in items) else items
+    if any(item is _MISFIT for item in items):
+        return _MISFIT
+    is_selection = _is_selection(kind)
+    return _MISFIT if is_selection and not 0 < len(set(items)) == len(items) else items
+
+
+def _is_selection(kind):
+    """Returns whether a list of such items selects among choices: at least one, each once."""
+    return isinstance(_parts(kind)[1], OneOf)
 
 
 def _is_bool(value):
@@ -236,7 +245,8 @@ def _rule(kind):
         return f"one of {', '.join(map(str, limits.choices))}"
     if typing.get_origin(kind) is tuple:
         item = typing.get_args(kind)[0]
-        return f"a list of values, each {rule(item)}"
+        more = " (at least one, and none twice)" if _is_selection(item) else ""
+        return f"a list of values, each {rule(item)}{more}"
     if kind in _NOUNS:
         return (limits or Range()).rule(_NOUNS[kind])
     return _WORDS.get(kind) or f"a {kind.__name__}"

@@ -1,10 +1,15 @@
 """Model cards: what they say, and that a user's own card is kept."""
 
+import importlib
+import json
+import re
+
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 from keras_bert_impl import Adapter, MaskedLM, save_tuned
-from keras_bert_impl.cards import front_matter, model_card, write_card
+from keras_bert_impl.cards import front_matter, model_card, published_base, write_card
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from tests.tasks import helpers
@@ -58,11 +63,12 @@ def test_the_same_model_has_the_same_card(tmp_path):
 
 
 def test_names_the_base_and_its_license(tmp_path):
-    helpers.save_base(tmp_path / "finbert")  # in the table of published models by this name
+    # As in the cache of the hub.
+    base = helpers.save_base(tmp_path / "models--ProsusAI--finbert" / "snapshots" / ("0" * 40))
     model = helpers.classifier().from_pretrained(
-        tmp_path / "finbert", labels=["a", "b"], adapter=Adapter("lora", size=2)
+        base, labels=["a", "b"], adapter=Adapter("lora", size=2)
     )
-    save_tuned(model, tmp_path / "tuned", tmp_path / "finbert")
+    save_tuned(model, tmp_path / "tuned", base)
     card = (tmp_path / "tuned" / "README.md").read_text()
     assert header(card)["base_model"] == "ProsusAI/finbert"
     assert header(card)["license"] == "apache-2.0"
@@ -128,3 +134,93 @@ def test_the_card_of_a_set_has_the_scores_of_its_best_run(tmp_path):
     (tmp_path / "scores.json").write_text(summary)
     card = model_card(helpers.classifier(), "reviews", run=tmp_path)
     assert "| accuracy | 0.5 |" in card and "| f1 | not defined |" in card
+
+
+@pytest.mark.parametrize(
+    "base, published",
+    [
+        ("bert-base-uncased", "bert-base-uncased"),
+        ("google-bert/bert-base-uncased", "bert-base-uncased"),
+        ("hf://google-bert/bert-base-uncased@main", "bert-base-uncased"),
+        ("/c/models--google-bert--bert-base-uncased/snapshots/0a1b", "bert-base-uncased"),
+        ("./mine/bert-base-uncased", None),
+        ("/models/bert-base-uncased", None),
+        ("runs@bert-base-uncased", None),
+        ("mine--bert-base-uncased", None),
+        ("hf://someone/bert-base-uncased", None),
+        ("someone/bert-base-uncased", None),
+        ("/c/models--someone--bert-base-uncased/snapshots/0a1b", None),
+        ("kaggle://someone/bert/keras/bert-base-uncased", None),
+        (None, None),
+    ],
+)
+def test_only_an_address_on_the_hub_names_the_base(base, published):
+    assert published_base(base) == published
+
+
+def test_a_directory_comes_before_a_published_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert-base-uncased").mkdir()
+    assert published_base("bert-base-uncased") is None
+    assert published_base("hf://google-bert/bert-base-uncased") == "bert-base-uncased"
+
+
+HOSTILE = [
+    "good\n---\nlicense: mit\n---",
+    "a | b",
+    "`code` and ``more``",
+    "`",
+    " ",
+    "<script>alert(1)</script>",
+    "# heading: [link](http://x) **bold** &amp;",
+    "\u202eright to left\u2028\ud800\x1b[31m",
+]
+
+
+def test_labels_and_names_cannot_break_a_card(tmp_path):
+    model = helpers.classifier(labels=HOSTILE)
+    run = tmp_path / "run"
+    run.mkdir()
+    name = "<img src=x> | `x`\n# y"
+    (run / "scores.json").write_text(json.dumps({"a|b\n<b>/accuracy": 0.75}))
+    (run / "data.json").write_text(
+        json.dumps({"<i>": {"examples": 3, "source": "<u>\n```\n# x.csv"}})
+    )
+    (run / "recipe.yaml").write_text("model: |\n  x\n  ```\n  # heading\n")
+    text = model_card(model, name, run=run)
+    assert header(text) == {
+        "library_name": "keras",
+        "pipeline_tag": "text-classification",
+        "tags": ["keras", "tensorflow", "bert"],
+    }
+    text.encode()  # no lone surrogates
+    html = MarkdownIt("commonmark").enable("table").render(text.split("---\n", 2)[2])
+    for tag in ("script", "img", "b", "i", "u", "a", "strong"):
+        assert not re.search(f"<{tag}[ >]", html), tag
+    titles = re.findall("<h[12]>(.*?)</h", html)
+    assert titles[1:] == ["Use", "Labels", "Scores", "Data", "Settings", "License", "Limits"]
+    assert len(re.findall("<tr>", html)) == 2
+    for shown in ("<code>a | b</code>", "`code` and ``more``", "&lt;script&gt;alert(1)"):
+        assert shown in html
+
+
+def test_a_class_of_another_module_is_imported_from_there(tmp_path, monkeypatch):
+    (tmp_path / "praising.py").write_text(
+        "from keras_bert_impl import TextClassifier\nclass Praise(TextClassifier):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    praise = importlib.import_module("praising").Praise
+    model = praise(helpers.encoder(), helpers.tokenizer(), labels=["a", "b"])
+    model.save_pretrained("reviews")
+    text = (tmp_path / "reviews" / "README.md").read_text()
+    assert header(text)["pipeline_tag"] == "text-classification"
+    names = {}
+    exec(text.split("```")[1].removeprefix("python\n"), names)
+    assert type(names["model"]) is praise
+
+    class Local(praise):
+        pass
+
+    text = model_card(Local(helpers.encoder(), helpers.tokenizer(), labels=["a", "b"]), "x")
+    assert "# Local is a class of the program that wrote this model" in text

@@ -178,6 +178,8 @@ class PretrainSettings:
         for address in self.input_workers:
             if not re.fullmatch(r"grpc://[^/]+:\d+", address):
                 raise InputError(f"input_workers must be grpc://host:port. Received: {address}")
+            if self.input_workers.count(address) > 1:
+                raise InputError(f"input_workers names {address} twice.")
         self._check_schedule()
         self._check_stages()
         self._check_teacher()

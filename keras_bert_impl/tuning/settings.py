@@ -106,8 +106,6 @@ class TuningSettings:
         if self.tuning not in ADAPTER_KINDS:
             return None
         projections = tuple(name for name in PROJECTIONS if name in self.lora_projections)
-        if len(projections) != len(self.lora_projections):
-            projections = self.lora_projections  # left for `Adapter` to validate
         return Adapter(
             self.tuning, self.adapter_size, self.lora_alpha, self.lora_dropout, projections
         )

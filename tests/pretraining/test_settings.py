@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
 
 # Not the defaults.
@@ -65,3 +66,23 @@ def test_defaults_may_be_written_out(objectives):
     """`recipe.yaml` holds every setting."""
     settings = settings_of(objectives, mask_split=[0.8, 0.1, 0.1])
     assert PretrainSettings(**dataclasses.asdict(settings)) == settings
+
+
+@pytest.mark.parametrize("objectives", [[], ["masked_lm", "masked_lm"]])
+def test_objectives_are_some_and_each_once(objectives):
+    with pytest.raises(InputError, match=r"objectives must be .* \(at least one, and none twice\)"):
+        PretrainSettings(objectives=objectives)
+    with pytest.raises(InputError, match="objectives must not be empty or share outputs"):
+        as_objectives(objectives)
+
+
+def test_one_objective_needs_no_list():
+    assert PretrainSettings(objectives="masked_lm").objectives == ("masked_lm",)
+    assert [one.name for one in as_objectives("masked_lm")] == ["masked_lm"]
+
+
+def test_input_workers_are_named_once():
+    address = "grpc://host:5050"
+    assert PretrainSettings(input_workers=[address]).input_workers == (address,)
+    with pytest.raises(InputError, match="input_workers names grpc://host:5050 twice"):
+        PretrainSettings(input_workers=[address, address])

@@ -26,14 +26,16 @@ OBJECTIVES = {
 }
 
 
-def as_objectives(objectives: Iterable[Objective | str]) -> tuple[Objective, ...]:
-    """Converts names to objectives.
+def as_objectives(
+    objectives: Iterable[Objective | str] | Objective | str,
+) -> tuple[Objective, ...]:
+    """Converts one or several objectives or their names to objectives.
 
     Raises:
         InputError: a name is unknown, the list is empty, or two objectives are incompatible.
     """
     made = []
-    for objective in objectives:
+    for objective in [objectives] if isinstance(objectives, (Objective, str)) else objectives:
         if not isinstance(objective, Objective):
             if objective not in list(OBJECTIVES):  # a list, because the value may be unhashable
                 known = ", ".join(OBJECTIVES)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import keras
 
-from keras_bert_impl.cards import export_card
+from keras_bert_impl.cards import as_code, as_code_block, export_card
 from keras_bert_impl.serving.network.networks import encoder_of
 from keras_bert_impl.version import __version__
 
@@ -33,7 +33,7 @@ def model_card(
     sections = [
         "## Use",
         f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
-        f"```python\n{use}```",
+        + as_code_block(use.rstrip(), "python"),
         *_before_tokenization(model),
         "## Check",
         check,
@@ -47,7 +47,7 @@ def _before_tokenization(model):
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:
-        shown = json.dumps(prompt, ensure_ascii=False)
+        shown = as_code(json.dumps(prompt, ensure_ascii=False))
         lines.append(f"Put the prompt {shown} before each text; the tokenizer does not.")
     if getattr(model, "do_lower_case", False):
         lines.append("Convert each text to lower case before it is tokenized.")
