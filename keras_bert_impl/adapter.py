@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Annotated, Any
 
+from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
 
@@ -21,6 +22,7 @@ _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
 PROJECTIONS = ("query", "key", "value", "attention_output", "intermediate", "gate", "output")
 
 
+@known_fields("Adapter")
 @dataclasses.dataclass(frozen=True)
 class Adapter:
     """Configuration of adapter weights that are trained instead of the encoder's own.

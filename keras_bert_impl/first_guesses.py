@@ -4,12 +4,13 @@ Every concept has exactly one name in this package. A name in `GUESSES` does not
 raises an error that shows the correct call. The class decorator `@first_guesses("Name")` handles
 attributes (an `AttributeError`, so `hasattr` returns False). The function decorator
 `@known_arguments("Name.method")` handles keyword arguments (an `InputError`). Both look up their
-suggestions in `GUESSES[name]`.
+suggestions in `GUESSES[name]`. Names that are imported are in `import_guesses`.
 """
 
+import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from keras_bert_impl.io.errors import InputError
 
@@ -34,7 +35,7 @@ _CALLS = {
         "--batch-size 32": "per-device-train-batch-size train-batch-size bs",
         "--max-length 128": "max-seq-length max-seq-len",
         "--total-steps 10000": "max-steps",
-        "--warmup 0.1": "warmup-ratio warmup-proportion",
+        "--warmup 0.1": "warmup-ratio warmup-proportion warmup-steps num-warmup-steps",
         "--clip-norm 1.0": "max-grad-norm",
         "--accumulation-steps 2": "gradient-accumulation-steps",
         "--dtype mixed_float16": "fp16",
@@ -52,12 +53,15 @@ _CALLS = {
         "--delimiter CHAR": "sep",
         "--input FILE": "file",
         "--strategy mirrored": "gpus",
+        "--seed 1": "random-state random-seed",
+        "--report-every 100": "logging-steps save-steps",
+        "--evaluate-every 1000": "eval-steps",
     },
     "Tokenizer": {
         "tokenizer.tokenize([text])[0], or tokenizer([text]) for a row of a model": "encode",
         "tokenizer([text], length=128)": "encode_plus",
-        "tokenizer(texts, length=128)": "batch_encode_plus",
         "tokenizer.detokenize(ids)": "decode convert_tokens_to_string",
+        "tokenizer(texts, length=128)": "batch_encode_plus model_max_length padding_side",
         "[tokenizer.detokenize(row) for row in ids]": "batch_decode",
         "[tokenizer.id_to_token(i) for i in ids]": "convert_ids_to_tokens",
         "[tokenizer.token_to_id(token) for token in tokens]": "convert_tokens_to_ids",
@@ -94,7 +98,14 @@ _CALLS = {
         "model.save_pretrained(directory), and upload that": "push_to_hub",
         "model.encoder": "backbone",
         "model.tokenizer": "preprocessor",
-        "model.predict(texts)": "generate predict_proba predict_classes",
+        "model.predict(texts)": "generate predict_proba predict_classes predict_generator",
+        "model.fit(batches, steps_per_epoch=100)": "fit_generator train",
+        "model.evaluate(batches, steps=100)": "evaluate_generator",
+        "from_pretrained(name, max_length=128); model.max_length is its value": "max_seq_length",
+        "model.labels": "id2label label2id classes_",
+        "model.num_classes": "num_labels",
+        'from_pretrained(name, dtype="mixed_bfloat16")': "half",
+        "get_strategy(), and make the model in its scope": "to cuda",
     },
     "TaskModel.from_pretrained": {
         "from_pretrained(name, num_classes=2)": "num_labels",
@@ -107,6 +118,7 @@ _CALLS = {
         "from_pretrained(name); no code of a model is run": "trust_remote_code",
         'from_pretrained(name, long_texts=LongTexts("head_tail", head_tokens=128))': "head_tokens",
         'from_pretrained(name, long_texts=LongTexts("mean", max_windows=8))': "max_windows",
+        'from_pretrained(name, long_texts=LongTexts("mean", doc_stride=128))': "doc_stride",
     },
     "TaskModel.compile": {
         "compile(learning_rate=5e-5)": "lr",
@@ -181,7 +193,6 @@ _CALLS = {
         'embedder.encode(texts, prompt_name="document")': "encode_document",
         "embedder.similarities(pairs), of pairs of texts": "similarity_pairwise",
         "embedder.dim": "get_sentence_embedding_dimension",
-        "embedder.max_length": "max_seq_length",
         "embedder.tokenizer(texts)": "tokenize",
     },
     "TextEmbedder.encode": {
@@ -207,13 +218,27 @@ GUESSES = {
 
 
 class _Guess:
-    """Missing class attribute whose error names the correct one."""
+    """Missing attribute whose error names the correct one, when it is read and when it is set.
+
+    A subclass outside of this package may set it.
+    """
 
     def __init__(self, owner: str, name: str, line: str) -> None:
+        self._name = name
         self._message = f"{owner} has no attribute {name!r}. Write {line}."
 
-    def __get__(self, instance: object, owner: type | None = None) -> None:
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        if instance is not None and self._name in vars(instance):
+            return vars(instance)[self._name]
         raise AttributeError(self._message)
+
+    def __set__(self, instance: object, value: object) -> None:
+        if type(instance).__module__.startswith("keras_bert_impl."):
+            raise AttributeError(self._message)
+        vars(instance)[self._name] = value
+
+    def __delete__(self, instance: object) -> None:
+        vars(instance).pop(self._name, None)
 
 
 def first_guesses(name: str) -> Callable[[type], type]:
@@ -235,30 +260,80 @@ def first_guesses(name: str) -> Callable[[type], type]:
 
 
 def known_arguments(name: str) -> Callable[[Callable], Callable]:
-    """Makes unknown keyword arguments in `GUESSES[name]` raise a helpful `InputError`.
+    """Makes unknown keyword arguments raise an `InputError` with what to write.
 
-    A decorator. Any other unknown argument still raises `TypeError`.
+    A decorator. Arguments that a function accepts by `**kwargs` raise only if `GUESSES[name]` has
+    them.
 
     Args:
-        name: Key of `GUESSES`.
+        name: Name for messages, and key of `GUESSES` if it has one.
     """
-    guesses = GUESSES[name]
 
     def decorate(function):
-        accepted = inspect.signature(function).parameters
+        known, takes_any = _parameters(function)
 
         @functools.wraps(function)
         def checked(*args, **kwargs):
-            for argument in kwargs:
-                if argument in guesses and argument not in accepted:
-                    raise InputError(
-                        f"{name} has no argument {argument!r}. Write {guesses[argument]}."
-                    )
+            _check_known(name, GUESSES.get(name, {}), kwargs, known, takes_any)
             return function(*args, **kwargs)
 
         return checked
 
     return decorate
+
+
+def check_constructor(cls: type, given: Iterable[str]) -> None:
+    """Raises an `InputError` for the first argument that the constructor of a task lacks."""
+    guesses = GUESSES["TaskModel.from_pretrained"]
+    _check_known(cls.__name__, guesses, given, *_parameters(vars(cls).get("__init__", cls)))
+
+
+class KnownArguments:
+    """Mixin: constructors of subclasses in this package raise as `check_constructor` does."""
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        init = vars(cls).get("__init__")
+        if init is None or not cls.__module__.startswith("keras_bert_impl."):
+            return
+
+        @functools.wraps(init)
+        def checked(self, *args, **kwargs):
+            check_constructor(cls, kwargs)
+            init(self, *args, **kwargs)
+
+        cls.__init__ = checked  # type: ignore[method-assign]  # a class that is being made
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Returns what to write instead of a setting, or an option with `--`, that does not exist."""
+    known = list(map(str, known))
+    line = GUESSES["keras-bert"].get(str(name).removeprefix("--").replace("_", "-"), "")
+    option, _, value = line.partition(" ")
+    if option in known:
+        return f"write {line}"
+    setting = option.removeprefix("--").replace("-", "_")
+    if setting in known:
+        return f"write {setting}={value or 'True'}."
+    for near in difflib.get_close_matches(str(name), known, 1, 0.7):
+        return f"did you mean {near if near.startswith('-') else repr(near)}?"
+    return f"there is {', '.join(known)}"
+
+
+def _parameters(function):
+    """Returns the names of a function's parameters, and whether it takes any others."""
+    parameters = list(inspect.signature(function).parameters.values())
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    return [name for name in names if name != "self"], len(names) < len(parameters)
+
+
+def _check_known(owner, guesses, given, known, takes_any):
+    for argument in given:
+        if argument in known or (takes_any and argument not in guesses):
+            continue
+        hint = f". Write {guesses[argument]}." if argument in guesses else None
+        hint = hint or f"; {nearest(argument, known)}"
+        raise InputError(f"{owner} has no argument {argument!r}{hint}")
 
 
 def known_fields(name: str) -> Callable[[type], type]:

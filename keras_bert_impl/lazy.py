@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from keras_bert_impl.import_guesses import explain
 from keras_bert_impl.io.errors import InputError
 
 # What TensorFlow writes about the machine when it starts, and as an error where there is no GPU.
@@ -41,6 +42,9 @@ def lazy_names(
     def get(name):
         if name in homes:
             return getattr(_imported(f"{package}.{homes[name]}"), name)
+        line = explain(package, name)
+        if line is not None:  # `from package import name` hides the message of an AttributeError
+            raise ImportError(f"{package} has no {name}. {line}", name=package)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_names():

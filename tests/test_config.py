@@ -19,7 +19,7 @@ def test_unknown_name_suggests_the_nearest():
 
 def test_named_with_overrides():
     assert EncoderConfig.named("bert-base-cased", dropout=0.0).dropout == 0.0
-    with pytest.raises(TypeError, match="droput"):
+    with pytest.raises(InputError, match="has no argument 'droput'; did you mean 'dropout'"):
         EncoderConfig.named("bert-base-cased", droput=0.0)
 
 

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import keras_bert_impl
+from keras_bert_impl import Adapter, LongTexts, finetune
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier
+from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from tests.tasks import helpers
 
 
@@ -32,7 +35,7 @@ def test_a_name_that_a_class_has_is_left_alone(monkeypatch):
             owner.encode
 
 
-def test_other_arguments_remain_those_of_python(monkeypatch):
+def test_unknown_arguments_name_the_nearest(monkeypatch):
     monkeypatch.setitem(GUESSES, "function", {"lr": "function(rate=0.1)", "rate": "-"})
 
     @known_arguments("function")
@@ -42,8 +45,25 @@ def test_other_arguments_remain_those_of_python(monkeypatch):
     assert function(rate=2) == function(2) == 2
     with pytest.raises(InputError, match=r"no argument 'lr'. Write function\(rate=0.1\)"):
         function(lr=2)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
+    with pytest.raises(InputError, match="function has no argument 'x'; there is rate"):
         function(x=2)
+    with pytest.raises(InputError, match="no argument 'rat'; did you mean 'rate'"):
+        function(rat=2)
+
+
+def test_a_missing_attribute_cannot_be_set(monkeypatch):
+    monkeypatch.setitem(GUESSES, "Thing", {"encode": "thing.tokenize(x)"})
+
+    @first_guesses("Thing")
+    class Thing:
+        pass
+
+    mine = Thing()
+    mine.encode = 5  # a class outside of the package
+    assert mine.encode == 5
+    Thing.__module__ = "keras_bert_impl.things"
+    with pytest.raises(AttributeError, match=r"Write thing.tokenize\(x\)"):
+        Thing().encode = 5
 
 
 # === Encoders and task models ===
@@ -88,11 +108,38 @@ def answerer():
             "'tf_saved_model', 'onnx', 'litert', 'openvino'",
         ),
         (lambda model: model.quantize("float8"), "'int8' or 'int4'"),
+        (lambda model: setattr(model, "max_seq_length", 5), r"from_pretrained\(name, max_length="),
+        (lambda model: model.max_seq_length, "model.max_length"),
+        (lambda model: model.fit_generator([]), r"model.fit\(batches, steps_per_epoch=100\)"),
+        (lambda model: TextClassifier.from_pretrained("x", nun_classes=2), "mean 'num_classes'"),
+        (
+            lambda model: TextClassifier(model.encoder, model.tokenizer, num_labels=2),
+            "num_classes=2",
+        ),
+        (lambda model: TextClassifier(model.encoder, model.tokenizer, x=2), "there is encoder"),
+        (lambda model: FinetuneSettings(warmup_steps=500), "'warmup_steps'; write warmup=0.1"),
+        (lambda model: FinetuneSettings(lr=1e-4), "write learning_rate=5e-5"),
+        (lambda model: PretrainSettings(totl_steps=5), "did you mean 'total_steps'"),
+        (lambda model: finetune("x", [], [], "y", num_train_epochs=3), "write epochs=3"),
+        (lambda model: Adapter("lora", r=8), "there is kind, size"),
+        (lambda model: LongTexts("mean", stride=8), "mean 'doc_stride'|there is way"),
     ],
 )
 def test_first_guesses_at_models(typed, line, classifier):
     with pytest.raises((InputError, AttributeError, ValueError), match=line):
         typed(classifier)
+
+
+def test_max_length_can_be_set():
+    model = helpers.classifier(dropout=0.0, max_length=16)
+    text = "good film bad the a " * 4
+    before = model.predict([text], verbose=0)
+    model.max_length = 4
+    words = " ".join(text.split()[:2])  # and two special tokens
+    np.testing.assert_allclose(model.predict([text]), model.predict([words]), atol=1e-6)
+    assert np.abs(model.predict([text], verbose=0) - before).max() > 1e-4
+    with pytest.raises(InputError, match="max_length must be from 3 to"):
+        model.max_length = 10_000
 
 
 def test_answer_has_pairs(answerer):

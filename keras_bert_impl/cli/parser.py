@@ -6,7 +6,7 @@ import re
 import shutil
 from typing import Any, NoReturn
 
-from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.first_guesses import nearest
 from keras_bert_impl.io.errors import InputError
 
 _WIDTH = 100  # columns of help, or fewer on a narrow terminal
@@ -82,10 +82,7 @@ class CommandParser(argparse.ArgumentParser):
     def _hint(self, name):
         """Suggests what to write instead of an option that does not exist."""
         known = [option for option in self._option_string_actions if option.startswith("--")]
-        line = GUESSES["keras-bert"].get(name, "")
-        if line and line.split()[0] in known:
-            return f"write {line}"
-        return suggestion(f"--{name}", known) or f"there is {', '.join(sorted(known))}"
+        return nearest(f"--{name}", sorted(known))
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:

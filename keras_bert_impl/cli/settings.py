@@ -12,7 +12,7 @@ from typing import Any
 from keras_bert_impl.cli.kinds import FILE, OF_SETTINGS, RECIPE
 from keras_bert_impl.cli.parser import Rare, suggestion
 from keras_bert_impl.cli.settings_help import default_of, groups_of
-from keras_bert_impl.first_guesses import GUESSES
+from keras_bert_impl.first_guesses import nearest
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import parse_yaml, read_text
 
@@ -191,22 +191,13 @@ def _typed(settings_class, key, value, where):
     hints = typing.get_type_hints(settings_class)
     hints = {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
     if key not in hints:
-        raise InputError(f"{where}: there is no setting {key!r}; {_setting_hint(key, hints)}")
+        raise InputError(f"{where}: there is no setting {key!r}; {nearest(key, hints)}")
     for kind in _alternatives(hints[key]):
         converted = _convert(value, kind)
         if converted is not _MISFIT:
             return converted
     names = " or ".join(_type_name(kind) for kind in _alternatives(hints[key]))
     raise InputError(f"{where}: {key} must be {names}. Received: {key}={shown(value)}")
-
-
-def _setting_hint(key, known):
-    """Suggests what to write instead of a setting that does not exist."""
-    line = GUESSES["keras-bert"].get(str(key).replace("_", "-"), "").split()
-    name = line[0].removeprefix("--").replace("-", "_") if line else None
-    if name in known:
-        return f"write {name}={line[1] if len(line) > 1 else 'true'}."
-    return suggestion(key, known) or f"there is {', '.join(known)}."
 
 
 def _alternatives(kind):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
+from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import (
     DType,
@@ -51,6 +52,7 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
     return fractions
 
 
+@known_fields("PretrainSettings")
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
     """Settings of a pre-training run. The defaults are those of BERT, except for the run length.

@@ -78,9 +78,9 @@ class Checker(ast.NodeVisitor):
         for alias in node.names:
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(f"{node.module}.{alias.name}")
-            if hasattr(module, alias.name):
+            try:
                 self.names[alias.asname or alias.name] = getattr(module, alias.name)
-            else:
+            except (AttributeError, ImportError):
                 self.problems.append(f"{node.module} has no {alias.name}")
 
     def visit_Import(self, node):

@@ -8,6 +8,8 @@ from typing import Any
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import check
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 
 _LOG = logging.getLogger(__name__)
@@ -75,6 +77,16 @@ def kept_settings(config: Document, names: Iterable[str]) -> dict[str, Any]:
     """
     own = config.mapping(OWN_SETTINGS)
     return {name: _READ[name](own, name) for name in names if name in own}
+
+
+def checked_length(length: int, limit: int) -> int:
+    """Returns `max_length`; raises `InputError` unless an encoder of `limit` positions takes it."""
+    if not 3 <= check("max_length", length, int) <= limit:
+        raise InputError(
+            f"max_length must be from 3 to {limit}, the number of positions of the encoder. "
+            f"Received: max_length={length}"
+        )
+    return int(length)
 
 
 def within_positions(

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel, optional
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.layers import PoolWindows
@@ -25,6 +26,7 @@ _ATTENTION_TENSORS = optional(
 )
 
 
+@known_fields("LongTexts")
 @dataclasses.dataclass(frozen=True)
 class LongTexts:
     """How a task model handles texts of more than `max_length` tokens.

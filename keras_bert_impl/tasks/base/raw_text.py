@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.first_guesses import KnownArguments, known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.fitting import FitSizes, check_frozen_layers, fit_arguments
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
@@ -22,7 +22,7 @@ from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
-class RawTextTrainer(ReplicatedTrainer):
+class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     """Mixin before `keras.Model`: takes raw strings, returns scores.
 
     The network takes int32 `[batch, length]` `FEATURES`. `fit`, `evaluate` and `predict` take

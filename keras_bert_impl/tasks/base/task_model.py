@@ -10,7 +10,7 @@ import keras
 from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES, Adapter
 from keras_bert_impl.cards import in_transformers, write_card
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import first_guesses, known_arguments
+from keras_bert_impl.first_guesses import check_constructor, first_guesses
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
     encoder_tensors,
@@ -38,7 +38,7 @@ from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.base.exporting import export_model
-from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
+from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
 from keras_bert_impl.tasks.inputs.words import common_words
@@ -85,13 +85,6 @@ class TaskModel(RawTextTrainer, keras.Model):
         long_texts: LongTexts | str | dict[str, Any] | None = None,
         name: str | None = None,
     ) -> None:
-        limit = encoder.config.max_length
-        max_length = min(128, limit) if max_length is None else max_length
-        if not 3 <= check("max_length", max_length, int) <= limit:
-            raise InputError(
-                f"max_length must be from 3 to {limit}, the number of positions of the encoder. "
-                f"Received: max_length={max_length}"
-            )
         if tokenizer.vocabulary_size > encoder.config.vocabulary_size:
             raise InputError(
                 f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the encoder has "
@@ -101,13 +94,22 @@ class TaskModel(RawTextTrainer, keras.Model):
         self.encoder = encoder
         has_one = encoder.config.num_segments == 1
         self.tokenizer = tokenizer.with_one_segment() if has_one else tokenizer
-        self.max_length = int(max_length)
+        self.max_length = min(128, self.config.max_length) if max_length is None else max_length
         self.long_texts = self.long_texts.changed(long_texts)
 
     @property
     def config(self) -> EncoderConfig:
         """The encoder's `EncoderConfig`."""
         return self.encoder.config
+
+    @property
+    def max_length(self) -> int:
+        """Number of tokens to which texts are truncated."""
+        return self._max_length
+
+    @max_length.setter
+    def max_length(self, value: int) -> None:
+        self._max_length = checked_length(value, self.config.max_length)
 
     @property
     def default_learning_rate(self) -> float:
@@ -220,7 +222,6 @@ class TaskModel(RawTextTrainer, keras.Model):
     # === Files ===
 
     @classmethod
-    @known_arguments("TaskModel.from_pretrained")
     def from_pretrained(
         cls,
         name_or_path: str | Path,
@@ -253,6 +254,7 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         if isinstance(dtype, str):
             check("dtype", dtype, DType)
+        check_constructor(cls, kwargs)
         source = open_model(name_or_path, base=base)
         config = read_encoder_config(source, with_adapter=True, head=cls.head)
         config = dataclasses.replace(config, use_pooler=cls.uses_pooler(config))
@@ -263,8 +265,6 @@ class TaskModel(RawTextTrainer, keras.Model):
         if max_length is not None:
             kwargs["max_length"] = max_length
         kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
-        if "doc_stride" in kwargs and "long_texts" in cls.settings:
-            raise InputError("doc_stride is part of long_texts: LongTexts('mean', doc_stride=128).")
         if "long_texts" in kwargs:
             kwargs["long_texts"] = kept.get("long_texts", LongTexts()).changed(kwargs["long_texts"])
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)

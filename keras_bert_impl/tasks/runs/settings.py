@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Annotated, ClassVar
 
+from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import (
     DType,
@@ -85,6 +86,7 @@ class ObjectiveSettings(TuningSettings):
                 object.__setattr__(self, name, value)
 
 
+@known_fields("FinetuneSettings")
 @dataclasses.dataclass(frozen=True)
 class FinetuneSettings(ObjectiveSettings):
     """Settings of a fine-tuning run.
