@@ -1,6 +1,7 @@
 """BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
 
-from keras_bert_impl.lazy import lazy_names
+from keras_bert_impl.lazy import imported, lazy_names
+from keras_bert_impl.registration import register
 from keras_bert_impl.version import __version__  # noqa: F401
 
 # Public name -> module, loaded on first use. `import keras_bert_impl` stays fast, and JAX users who
@@ -52,3 +53,4 @@ _HOMES = {
     "InputError": "io.errors",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
+register(imported)

@@ -41,7 +41,7 @@ def lazy_names(
 
     def get(name):
         if name in homes:
-            return getattr(_imported(f"{package}.{homes[name]}"), name)
+            return getattr(imported(f"{package}.{homes[name]}"), name)
         line = explain(package, name)
         if line is not None:  # `from package import name` hides the message of an AttributeError
             raise ImportError(f"{package} has no {name}. {line}", name=package)
@@ -53,7 +53,7 @@ def lazy_names(
     return get, list_names, names
 
 
-def _imported(name):
+def imported(name):
     """Imports a module, and TensorFlow with it without its notices if nobody asked for its log."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return _import(name)
