@@ -37,6 +37,7 @@ _HOMES = {
     "read_choices": "tasks.multiple_choice.data",
     "read_columns": "tasks.tagging.columns",
     "read_conllu": "tasks.tagging.columns",
+    "read_tags": "tasks.tagging.reading.read_tags",
     "read_squad": "tasks.question_answering.data",
     "evaluate": "tasks.runs.evaluation",
     "finetune": "tasks.runs.run",

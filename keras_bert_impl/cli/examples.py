@@ -14,13 +14,15 @@ from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import task_names
 
 _TASKS = """\
---task tagging reads labels of words in columns or CoNLL-U; squad, questions with answers in a
+--task tagging reads labels of words: columns (CoNLL), CoNLL-U, and tables or JSON of datasets,
+doccano, Label Studio, Prodigy and others; squad, questions with answers in a
 context; choice, prompts with endings from SWAG (.csv), CODAH (.tsv), SIQA or any number of
 endings (.jsonl); similarity, pairs in a table (or STS-B in --data) with scores in --label, or
 without labels, texts and similar texts. With --data, it is a task of GLUE, xnli or paws_x.
-For tagging, --text is the number of the column of the words (default: 0) and --label that of
-their labels (default: -1, the last), or upos (the default), xpos, feats or deprel in a .conllu
-file."""
+For tagging, --text and --label name the columns of words and labels, and --sentence the one that
+numbers the sentences; default: those with common names. In a file without a header they are
+numbers (default: 0, and -1, the last); in a .conllu file, --label is upos (the default), xpos,
+feats or deprel."""
 
 
 # The options that describe the examples of each task, beside those of where they are.
@@ -28,7 +30,7 @@ _COLUMNS = {"text", "pair", "label", "id", "delimiter", "no_header"}
 _OPTIONS = {
     None: _COLUMNS | {"labels", "label_separator", "single_label", "regression"},
     "similarity": _COLUMNS | {"negative"},
-    "tagging": {"text", "label", "labels", "word_prefix"},
+    "tagging": _COLUMNS - {"pair", "id"} | {"labels", "word_prefix", "sentence", "outside"},
     "squad": set(),
     "choice": set(),
 }
@@ -118,6 +120,16 @@ def _add_rare_columns(group):
         default="",
         help="for tagging, prefix of all words to remove, such as en: in WikiANN",
     )
+    group.add_argument(
+        "--sentence",
+        metavar="COLUMN",
+        help="for tagging, column that changes with the sentence, if each row is a word",
+    )
+    group.add_argument(
+        "--outside",
+        metavar="LABEL",
+        help="for tagging, label of words outside of entities, if it is not O",
+    )
     add_table_form(group)
     group.add_argument("--id", metavar="COLUMN", help="column whose values must be unique")
     group.add_argument(
@@ -163,6 +175,8 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
         InputError: arguments are inconsistent, or one has no meaning for the task.
     """
     _check_combination(arguments)
+    if arguments.tfds and arguments.task == "tagging":
+        raise InputError("--tfds has no tagging; write the data set as JSON lines or Parquet.")
     given = {name: getattr(arguments, name) for name in ("text", "pair", "negative", "label")}
     columns = [column for column in given.values() if column is not None]
     if len(set(columns)) < len(columns):

@@ -16,9 +16,9 @@ _PLACES = ("train", "dev", "data", "tfds")
 # Columns and the like, which also hold for other files.
 _COLUMNS = (
     *("text", "pair", "negative", "label", "label_separator", "single_label"),
-    *("word_prefix", "regression"),
+    *("word_prefix", "outside", "regression"),
 )
-_OF_FORM = ("delimiter", "no_header")  # of a kind of file
+_OF_FORM = ("delimiter", "no_header", "sentence")  # of a kind of file
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -59,6 +59,8 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
     before = options.get("dev") or options.get("train")
     if before and arguments.dev and suffix_of(before) == suffix_of(arguments.dev):
         names += _OF_FORM
+    elif options.get("task") == "tagging":
+        names = ["outside", "word_prefix"]
     return _completed(arguments, {name: options[name] for name in names if name in options})
 
 

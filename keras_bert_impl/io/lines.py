@@ -29,6 +29,11 @@ _OTHER_FORMATS = {  # beginning -> what it is, and how to get what it contains
     b"\x28\xb5\x2f\xfd": "compressed with zstd: decompress it with `zstd -d`",
     b"\x04\x22\x4d\x18": "compressed with lz4: decompress it with `lz4 -d`",
     b"PK\x03\x04": "a zip archive: unpack it with `unzip`; save a sheet of Excel as .csv",
+    b"%PDF-": "a PDF file: extract its text first",
+    b"PAR1": "a Parquet file: name it .parquet",
+    b"ARROW1": "an Arrow file: name it .arrow",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet or document: save it as .csv or text",
+    b"SQLite format 3\0": "an SQLite database: export the table as .csv",
     b"version https://git-lfs.github.com/spec/": "a Git LFS pointer, not the file itself: run "
     "`git lfs pull` in the clone, or download the file",
 }

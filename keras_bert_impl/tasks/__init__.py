@@ -36,6 +36,7 @@ _HOMES = {
     "read_choices": "multiple_choice.data",
     "read_columns": "tagging.columns",
     "read_conllu": "tagging.columns",
+    "read_tags": "tagging.reading.read_tags",
     "read_glue": "data.glue",
     "read_paws_x": "data.multilingual",
     "read_squad": "question_answering.data",

@@ -58,6 +58,10 @@ def test_rejects_labels_that_are_not_listed(tmp_path):
     assert read(*files).texts == [["a", "b"]]
     with pytest.raises(InputError, match="a.txt, line 2: label 'B-Y' is not one of 'O', 'B-X'"):
         read(*files, "--labels", "O,B-X")
+    words.write_text("sent;w;t;other\n1;a;B-X;x\n2;b;NADA;x\n")
+    files = ["--task", "tagging", "--train", words, "--dev", words, "--delimiter", ";"]
+    files += ["--text", "w", "--label", "t", "--sentence", "sent", "--outside", "NADA"]
+    assert read(*files).labels == [["B-X"], ["O"]]
     with pytest.raises(InputError, match="--labels needs a table, or --task tagging"):
         read("--task", "mrpc", "--data", tmp_path, "--labels", "a,b")
 

@@ -77,5 +77,25 @@ def test_columns_for_another_file():
     assert (found.text, found.delimiter, found.task) == ("review", None, None)
 
 
+def test_columns_of_words_belong_to_one_kind_of_file():
+    given = [
+        "--task",
+        "tagging",
+        "--text",
+        "w",
+        "--label",
+        "t",
+        "--sentence",
+        "s",
+        "--outside",
+        "0",
+    ]
+    options = remembered("--train", "train.csv", "--dev", "dev.csv", *given)
+    found = with_columns(parsed("--dev", "new.csv"), options)
+    assert (found.text, found.label, found.sentence, found.outside) == ("w", "t", "s", "0")
+    found = with_columns(parsed("--dev", "new.conllu"), options)
+    assert (found.text, found.label, found.sentence, found.outside) == (None, None, None, "0")
+
+
 def test_a_model_of_another_origin_has_no_options(tmp_path):
     assert read_options(tmp_path) == {}

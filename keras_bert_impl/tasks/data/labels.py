@@ -50,6 +50,24 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
     return labels
 
 
+def check_several(names: list[str], source: str | None = None, unit: str = "texts") -> None:
+    """Checks that there is more than one class to choose from.
+
+    Args:
+        names: of the classes.
+        source: name of labeled examples, whose labels these are, for messages.
+        unit: what has a label.
+
+    Raises:
+        InputError: there is one class.
+    """
+    if len(names) > 1:
+        return
+    if source is None:
+        raise InputError("a model of one class has nothing to choose: give num_classes=2.")
+    raise InputError(f"{source}: all {unit} have the label {names[0]!r}.")
+
+
 def join_names(names: list[str]) -> str:
     """Joins names with commas; a name that contains a comma or a quote is quoted."""
     file = io.StringIO()

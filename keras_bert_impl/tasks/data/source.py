@@ -16,8 +16,10 @@ class ExampleSource:
         train, dev: path of a file, or with `tfds` the name of a split.
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
-        text, pair, negative, label, id: columns of a table. For files of words, `text` and `label`
-            are column numbers. `A,B` in `label` names a column of 0 and 1 for each label.
+        text, pair, negative, label, id: columns of a table. For files of words without a header,
+            `text` and `label` are column numbers. `A,B` in `label` names a column of 0 and 1 for each label.
+        sentence: for files of words, column that changes with the sentence.
+        outside: for files of words, label of words outside of entities.
         language: language of XNLI or PAWS-X.
         word_prefix: prefix of all words of a file, which is removed.
         labels: allowed labels.
@@ -39,6 +41,8 @@ class ExampleSource:
     negative: str | None = None
     label: str | None = None
     id: str | None = None
+    sentence: str | None = None
+    outside: str | None = None
     language: str = "en"
     word_prefix: str = ""
     labels: list[str] | None = None

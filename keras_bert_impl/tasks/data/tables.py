@@ -23,8 +23,8 @@ from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.labels import join_names
 from keras_bert_impl.tasks.data.typed_rows import Rows
 
-_JSON = (".jsonl", ".ndjson", ".json")
-FORMATS = (".csv", ".tsv", *_JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
+JSON = (".jsonl", ".ndjson", ".json")
+FORMATS = (".csv", ".tsv", *JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
 _COLUMNS = ("text", "pair", "negative", "id", "label_separator", "single_label")
 _USUAL_COLUMNS = {"text", "label", "sentence"}  # of a table that is taken for texts
 

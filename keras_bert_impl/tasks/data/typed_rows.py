@@ -101,7 +101,7 @@ def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
 
 def json_array(path: str | Path, layout: Layout | None = None) -> Rows:
     """Yields the rows of one array of objects."""
-    for number, text in enumerate(_array_items(path), 1):
+    for number, text in enumerate(array_items(path), 1):
         yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
 
@@ -116,8 +116,8 @@ def _object(row, layout):
     return row if layout is None else cells(row, layout)
 
 
-def _array_items(path):
-    """Yields the JSON texts of the objects in an array, which is read chunk by chunk."""
+def array_items(path: str | Path) -> Iterator[str]:
+    """Yields the JSON texts of the objects or lists in an array, which is read chunk by chunk."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     # Numbers only need to be delimited here; the caller parses the object and reports bad ones.
     decoder = json.JSONDecoder(parse_int=float)
@@ -127,7 +127,7 @@ def _array_items(path):
         while True:
             found = _ITEM.match(text, place)  # punctuation before the next value
             before, start = found[1], found.end()
-            is_right = before == ("," if number else "[") and text[start : start + 1] == "{"
+            is_right = before == ("," if number else "[") and text[start : start + 1] in ("{", "[")
             if number == 0 and before == "[" and text[start : start + 1] == "]":
                 before, start = "]", start + 1
             if before == "]" and (number or start > found.end()):
@@ -174,8 +174,13 @@ def _reason(error):
 
 def arrow_columns(path: str | Path) -> list[str]:
     """Returns the columns of an Arrow, Feather or Parquet file."""
+    return arrow_schema(path).names
+
+
+def arrow_schema(path: str | Path) -> Any:
+    """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
     with _arrow(path) as (schema, _):
-        return schema.names
+        return schema
 
 
 def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:

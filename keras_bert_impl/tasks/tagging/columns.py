@@ -1,28 +1,21 @@
 """Readers of column files with words and labels: CoNLL-2003, WNUT-17, WikiANN, CoNLL-U."""
 
 import functools
+import itertools
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
-from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.tagging.entity_labels import misfits
+from keras_bert_impl.io.lines import decoded, raw_lines
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.tasks.tagging.reading.assembly import row_of, tagged_examples
+from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, form_of
 
 _CONLLU_COLUMNS = {"upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # ids of multiword tokens and empty nodes
 _SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S+)\s*")
 # Comments precede the words of a sentence; "#" and "#tag" may also be words.
-_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)")
-_LONGEST_WORD = 10_000  # characters; anything longer indicates a damaged file
-
-
-class _Row(NamedTuple):
-    line: int
-    word: str
-    label: str | None
+_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=(\s|$)|(newdoc|newpar)\b)|##+ ")
 
 
 def read_columns(
@@ -32,6 +25,7 @@ def read_columns(
     labels: list[str] | None = None,
     word_prefix: str = "",
     skip_bad_rows: bool = False,
+    outside: str | None = None,
 ) -> TaggedExamples:
     """Reads a file with one word and its label per line and blank lines between sentences.
 
@@ -49,9 +43,10 @@ def read_columns(
             files of WikiANN.
         skip_bad_rows: whether to skip sentences with an invalid row; they are counted in a warning
             and listed in `skipped`.
+        outside: see `read_tags`.
 
     Raises:
-        InputError: words and labels are the same column; a row has a different length, an empty
+        InputError: the file has another form, which `read_tags` may read; words and labels are the same column; a row has a different length, an empty
             cell, a label not in `labels`, or one that is neither `"O"` nor like `"B-PER"` where the
             others are; wrong encoding, a NUL byte, or a word of more than 10,000 characters (all
             with file and line); or a file without sentences.
@@ -59,25 +54,44 @@ def read_columns(
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
     """
-    if is_conllu(path):
-        raise InputError(f"{path} is a CoNLL-U file. Use read_conllu.")
+    form = form_of(path, has_numbers=(word, label) != (0, -1))
+    if form != COLUMNS:
+        is_conllu = form == CONLLU
+        raise InputError(
+            f"{path} is a {'CoNLL-U file' if is_conllu else f'table ({form})'}. Use "
+            f"{'read_conllu' if is_conllu else 'read_tags'}."
+        )
     has_tabs, width = _layout(path)
     for name, column in (("word", word), ("label", label)):
         if column is not None and not -width <= column < width:
             raise InputError(f"{path}: no column {name}={column}; the file has {width} columns.")
     if label is not None and word % width == label % width:
         raise InputError(
-            f"{path}: word={word} and label={label} are the same column, of {width}. Choose "
-            "another, or label=None for words without labels."
+            f"{path}: word={word} and label={label} are the same column, of {width} that are "
+            "separated by tabs or spaces. Choose another, or label=None for unlabeled words."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
-    columns = {"text": str(word), "label": str(label), "word_prefix": word_prefix}
-    return _read(path, rows, labels, skip_bad_rows, columns)
+    read_with = {"dev": str(path), "text": str(word), "label": str(label)}
+    read_with |= {"word_prefix": word_prefix}
+    arguments = labels, outside, skip_bad_rows
+    examples = tagged_examples(str(path), rows, _sentences(path), *arguments, read_with=read_with)
+    _check_words(path, word, examples.texts)
+    return examples
 
 
-def is_conllu(path: str | Path) -> bool:
-    """Returns whether the name of a file, which may be compressed, is that of a CoNLL-U file."""
-    return suffix_of(path) == ".conllu"
+def _check_words(path, word, texts):
+    """Raises an `InputError` if a column has the numbers of words, or a name, instead of words."""
+    first = [text for text in texts[:20] if len(text) > 1]
+    numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
+    if first and (
+        all(text in (each[1:], each[:-1]) for text, each in zip(first, numbers))
+        or len({*itertools.chain(*first)}) == 1
+        and sum(map(len, first)) > 4
+    ):
+        raise InputError(
+            f"{path}: column {word} has no words, but {listed(first[0][:3])}. Give the numbers of "
+            "the columns: word=1, label=2 (--text 1 --label 2), or those of your file."
+        )
 
 
 def read_conllu(
@@ -107,34 +121,9 @@ def read_conllu(
     if label not in (None, *_CONLLU_COLUMNS):
         raise InputError(f"label must be one of {listed(_CONLLU_COLUMNS)}. Received: {label!r}")
     rows = functools.partial(_conllu_rows, path, label, {})
-    return _read(path, rows, labels, skip_bad_rows, {"label": label})
-
-
-def _read(path, rows, labels, skip_bad_rows, columns):
-    """Reads `TaggedExamples`; `rows` converts the lines of a sentence to a list of `_Row`."""
-    read_with = {"dev": str(path), "labels": labels, "skip_bad_rows": skip_bad_rows} | columns
-    skipped = [] if skip_bad_rows else None
-    sentences = [rows for rows in usable(rows, _sentences(path), skipped) if rows]
-    found = {row.label for rows in sentences for row in rows if row.label is not None}
-    others = frozenset(misfits(found)) if labels is None else found.difference(labels)
-    check = functools.partial(_check_labels, path, labels, others)
-    sentences = usable(check, sentences, skipped)
-    warn_of_skipped(path, skipped, "sentences")
-    if not sentences:
-        raise InputError(f"{path} has no usable sentences.")
-    lines, words, tags = ([[row[i] for row in rows] for rows in sentences] for i in range(3))
-    has_labels = tags[0][0] is not None
-    if has_labels and labels is None:
-        labels = sorted({label for sentence in tags for label in sentence})
-    return TaggedExamples(
-        words,
-        tags if has_labels else None,
-        list(labels) if has_labels else None,
-        source=str(path),
-        lines=lines,
-        skipped=tuple(skipped or ()),
-        read_with=read_with,
-    )
+    read_with = {"dev": str(path), "label": label}
+    arguments = labels, "O", skip_bad_rows
+    return tagged_examples(str(path), rows, _sentences(path), *arguments, read_with=read_with)
 
 
 def _sentences(path):
@@ -192,18 +181,8 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
                 f"{where}: the word {cells[word]!r:.60} does not start with {prefix!r}."
             )
         cells[word] = cells[word].removeprefix(prefix)
-        rows.append(_row(where, number, cells[word], None if label is None else cells[label]))
+        rows.append(row_of(where, number, cells[word], None if label is None else cells[label]))
     return rows
-
-
-def _row(where, number, word, label):
-    if not word.strip(" "):
-        raise InputError(f"{where}: the word is empty.")
-    if len(word) > _LONGEST_WORD:
-        raise InputError(f"{where}: the word has {len(word)} characters: {word!r:.40}...")
-    if label is not None and not label.strip(" "):
-        raise InputError(f"{where}: the label is empty.")
-    return _Row(number, word, label)
 
 
 # === CoNLL-U ===
@@ -234,26 +213,5 @@ def _conllu_rows(path, label, sentence_ids, lines):
         value = None if label is None else cells[_CONLLU_COLUMNS[label]]
         if value == "_" and label != "feats":
             raise InputError(f"{where}: the word has no {label}.")
-        rows.append(_row(where, number, cells[1], value))
-    return rows
-
-
-# === Labels ===
-
-
-def _check_labels(path, labels, others, rows):
-    """Returns the rows of a sentence unchanged.
-
-    Raises:
-        InputError: a label is among `others`.
-    """
-    for row in rows:
-        if row.label in others:
-            where = f"{path}, line {row.line}: label {row.label!r:.60}"
-            if labels is not None:
-                raise InputError(f"{where} is not one of {listed(labels)}.")
-            raise InputError(
-                f"{where} is neither 'O' nor like 'B-PER', unlike the others. To allow it, pass "
-                "labels."
-            )
+        rows.append(row_of(where, number, cells[1], value))
     return rows

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 OUTSIDE = ("O", "o")
 # Used by published files and models for subwords and special tokens; never part of an entity.
 _NO_WORDS = ("X", "[CLS]", "[SEP]", "[PAD]", "<PAD>", "<pad>")
+# In lower case: what tools and tables write instead of "O".
+_NONE = ("", "0", "_", "-", "none", "null", "nan", "nil", "n/a", "out", "outside", "other")
 # Scheme -> letters for begin, inside, end and single-word entity.
 LETTERS = {
     "IOB1": "BI",
@@ -50,7 +52,7 @@ class EntityLabels:
         return set(self.written.values())
 
 
-def read_labels(labels: Iterable[str]) -> EntityLabels | None:
+def read_labels(labels: Iterable[str], scheme: str | None = None) -> EntityLabels | None:
     """Parses a set of entity labels.
 
     Supported, with `"O"` or `"o"` for no entity: IOB, BIOES, BILOU, BMES and BMEWO prefixes before
@@ -60,6 +62,7 @@ def read_labels(labels: Iterable[str]) -> EntityLabels | None:
 
     Args:
         labels: all labels that may occur.
+        scheme: a key of `LETTERS`, if it is known; other notations are then tried last.
 
     Returns:
         None if the labels do not mark entities, such as parts of speech.
@@ -68,11 +71,11 @@ def read_labels(labels: Iterable[str]) -> EntityLabels | None:
         from keras_bert_impl.tasks.tagging.entity_labels import read_labels
         read_labels(["O", "L-PER"]).parts  # {"O": ("O", ""), "L-PER": ("E", "PER")}
     """
-    return _read(frozenset(labels))
+    return _read(frozenset(labels), LETTERS.get(scheme or "", ""))
 
 
 @functools.lru_cache(maxsize=256)
-def _read(labels):
+def _read(labels, of_scheme):
     out = {label: ("O", "") for label in labels & {*OUTSIDE, *_NO_WORDS}}
     inside = labels - set(out)
     if not inside:
@@ -81,7 +84,10 @@ def _read(labels):
         found = {label: style.fullmatch(label) for label in inside}
         if all(found.values()):
             written = {label: match["letter"].upper() for label, match in found.items()}
-            if _is_scheme(set(written.values()), style):
+            has_types = all(match["type"] for match in found.values())
+            if set(written.values()) <= set(of_scheme) or _is_scheme(
+                set(written.values()), style, has_types
+            ):
                 parts = {
                     label: (_CANONICAL[written[label]], match["type"] or "_")
                     for label, match in found.items()
@@ -92,12 +98,13 @@ def _read(labels):
     return None
 
 
-def _is_scheme(letters, style):
+def _is_scheme(letters, style, has_types):
     """Returns whether the letters fit one scheme."""
     if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
         return False
     # Types may start or end like one of the rarer prefix notations.
-    return style is _STYLES[0] and letters <= set("BIESLU") or bool(letters & set("BIM"))
+    is_usual = style is _STYLES[0] and (has_types or letters <= set("BIESLU"))
+    return is_usual or bool(letters & set("BIM"))
 
 
 def _begins_or_goes_on(label):
@@ -117,6 +124,25 @@ def misfits(labels: Iterable[str]) -> list[str]:
     inside = labels - {*OUTSIDE, *_NO_WORDS}
     matched = max(([x for x in inside if style.fullmatch(x)] for style in _STYLES), key=len)
     return sorted(inside - set(matched)) if matched else []
+
+
+def outside_candidates(labels: Iterable[str]) -> tuple[list[str], bool]:
+    """Finds labels that may mark words outside of entities, in a set without `"O"`.
+
+    Returns:
+        (the labels, whether it is certain: all others begin or continue entities, as `"B-PER"`
+        does, and these are spellings of "none" that tools write, such as `"0"`, `"_"` or `""`).
+    """
+    labels = set(labels)
+    if labels & set(OUTSIDE):
+        return [], False
+    names = labels - set(_NO_WORDS)
+    spelled = {label for label in names if label.lower() in _NONE}
+    others = {x for x in names if not any(style.fullmatch(x) for style in _STYLES)} | spelled
+    rest = read_labels((names - others) | {"O"}) if names - others else None
+    if others and rest is not None and "B" in rest.letters:
+        return sorted(others), others == spelled
+    return sorted(spelled), False
 
 
 def outside_number(labels: list[str]) -> int:

@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.data.examples import LabeledExamples, content_hash, index_of_name
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
-from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
+from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_candidates, read_labels
 from keras_bert_impl.tasks.tagging.spans import entity_scores
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ class TaggedExamples(LabeledExamples):
         lines: lines of the words of each sentence; None if not from a file.
         skipped: location and reason for each skipped sentence.
         read_with: how a file was read; see `LabeledExamples`.
+        unit: `"line"` or `"row"`, what `lines` counts.
     """
 
     texts: list[list[str]]
@@ -38,12 +39,13 @@ class TaggedExamples(LabeledExamples):
     lines: list[list[int]] | None = None
     skipped: tuple[str, ...] = ()
     read_with: dict[str, Any] | None = None
+    unit: str = "line"
 
     def where(self, position: int, word: int = 0) -> str:
         """Returns the file and line of a word, for error messages."""
         if self.lines is None:
             return f"{self.source}, sentence {position}, word {word}"
-        return f"{self.source}, line {self.lines[position][word]}"
+        return f"{self.source}, {self.unit} {self.lines[position][word]}"
 
     def class_numbers(self, names: list[str]) -> list[np.ndarray]:
         """Returns each sentence's labels as int32 indices into `names`.
@@ -95,7 +97,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
         raise InputError(f"{examples.source} has no words.")
     names = {*gold, *predicted, *(examples.label_names or [])}
     if read_labels(names) is None:
-        if others := misfits(names):
+        if others := misfits(names) or outside_candidates(names)[0]:
             _LOG.warning(
                 "%s: no entity F1, because %s is not in the format of the entity labels.",
                 examples.source,

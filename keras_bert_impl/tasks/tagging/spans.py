@@ -159,7 +159,8 @@ def entity_scores(
         InputError: sentences differ in number or length; an invalid label, see `spans_of`.
     """
     counts: list[Counter] = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
-    found = read_labels({*labels, *(x for rows in (gold, predicted) for row in rows for x in row)})
+    every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
+    found = read_labels(every, scheme)
     parts = None if found is None else found.parts
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} sentences, but predictions for {len(predicted)}.")
@@ -195,7 +196,7 @@ def _check_scheme(scheme, *also):
 
 def _parts_of(labels, scheme, parts):
     """Returns the (prefix, type) of each label of a sentence."""
-    found = read_labels(labels)
+    found = read_labels(labels, scheme)
     if parts is None:
         parts = found.parts if found else {label: ("O", "") for label in OUTSIDE}
     for label in labels:

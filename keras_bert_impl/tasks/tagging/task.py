@@ -6,19 +6,19 @@ from typing import Any
 
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.data.labels import check_several
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.words import find_words
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
 from keras_bert_impl.tasks.tagging import TASK_NAME
-from keras_bert_impl.tasks.tagging.columns import is_conllu, read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
     score_tags,
     write_tag_predictions,
 )
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
+from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 
@@ -34,6 +34,7 @@ class Tagging(Task):
 
     def __init__(self, train: TaggedExamples, dev: TaggedExamples):
         self._names = list(train.label_names)
+        check_several(self._names, train.source, "words")
         dev.class_numbers(self._names)
         self.arguments = {"labels": self._names}
 
@@ -61,15 +62,18 @@ class Tagging(Task):
 
     @classmethod
     def read(cls, source: ExampleSource, split: str) -> TaggedExamples:
-        path, skip, labels = source.file(split), source.skip_bad_rows, source.labels
-        if is_conllu(path):
-            return read_conllu(path, source.label or "upos", labels, skip_bad_rows=skip)
-        columns = {"--text": source.text or "0", "--label": source.label or "-1"}
-        for option, text in columns.items():
-            if not text.removeprefix("-").isdecimal():
-                raise InputError(f"{option} must be a column number of {path}. Received: {text!r}")
-        word, label = map(int, columns.values())
-        return read_columns(path, word, label, labels, source.word_prefix, skip_bad_rows=skip)
+        return read_tags(
+            source.file(split),
+            source.text,
+            source.label,
+            source.sentence,
+            source.labels,
+            source.outside,
+            source.word_prefix,
+            source.delimiter,
+            not source.no_header,
+            source.skip_bad_rows,
+        )
 
     @staticmethod
     def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:

@@ -1,6 +1,7 @@
 """`WordTagger`: base class of taggers, with word labels, predictions and loss."""
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.keras_internals import track_layer
 from keras_bert_impl.layers import CRF, ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
@@ -24,6 +25,7 @@ from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers
 from keras_bert_impl.tasks.data.labels import (
+    check_several,
     label_config,
     label_numbers,
     label_values,
@@ -40,7 +42,12 @@ from keras_bert_impl.tasks.scores.token_weights import (
     token_weights,
 )
 from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
-from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_number, read_labels
+from keras_bert_impl.tasks.tagging.entity_labels import (
+    misfits,
+    outside_candidates,
+    outside_number,
+    read_labels,
+)
 from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences
@@ -48,6 +55,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.compiled import compiled
 from keras_bert_impl.tuning.settings import CRF_RATE
 
+_LOG = logging.getLogger(__name__)
 _CRF_TENSORS = [
     TensorName(f"crf/{name}", f"crf.{name}", optional=True)
     for name in ("transitions", "start", "end")
@@ -88,6 +96,8 @@ class WordTagger(TokenLabels, TaskModel):
     ):
         super().__init__(encoder, tokenizer, inputs, outputs, **kwargs)
         self.head_layer = head_layer
+        check_several(labels)
+        self._warn_of_labels(labels)
         self.labels = labels
         self.outputs_are = Outputs(num_classes=len(labels))
         doc_stride = self.max_length // 2 if doc_stride is None else doc_stride
@@ -97,6 +107,18 @@ class WordTagger(TokenLabels, TaskModel):
             self.crf_layer = CRF(len(labels), dtype=encoder.dtype_policy, name="crf")
             self.crf_layer.build(outputs.shape)
             track_layer(self, self.crf_layer)
+
+    @staticmethod
+    def _warn_of_labels(labels):
+        """Logs a warning if one label keeps the others from marking entities."""
+        candidates, is_certain = outside_candidates(labels)
+        others = candidates if is_certain else misfits(labels)
+        if others:
+            _LOG.warning(
+                "labels mark no entities because of %s: use 'O' for words outside of entities and "
+                "'B-TYPE', 'I-TYPE' for others.",
+                listed(others),
+            )
 
     def get_config(self) -> dict[str, Any]:
         return {

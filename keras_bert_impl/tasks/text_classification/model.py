@@ -32,6 +32,7 @@ from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION,
 from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.labels import (
+    check_several,
     label_config,
     label_names,
     order_in_head,
@@ -120,8 +121,8 @@ class TextClassifier(TaskModel):
                 f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
                 f"Received: problem_type={problem_type!r}"
             )
-        if problem_type == SINGLE and len(labels) == 1:
-            raise InputError("a model of one class has nothing to choose: give num_classes=2.")
+        if problem_type == SINGLE:
+            check_several(labels)
         head = sequence_head(
             encoder, len(labels), head_dropout, name="classifier", pools_tokens=pooling is not None
         )

@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.data.labels import check_several, join_names
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
@@ -49,8 +49,7 @@ class TextClassification(Task):
                 )
         else:
             self._names = train.label_names or sorted(set(train.labels))
-            if len(self._names) < 2:
-                raise InputError(f"{train.source}: all texts have the label {self._names[0]!r}.")
+            check_several(self._names, train.source)
         _targets(dev, self._problem_type, self._names)
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 

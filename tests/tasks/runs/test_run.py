@@ -7,7 +7,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks import Examples, evaluate, finetune, load_tuned
+from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune, load_tuned
 from tests.tasks.helpers import examples, run_script
 
 TRAIN, DEV = (Examples(*examples(count=24, seed=seed), source=f"set {seed}") for seed in (0, 1))
@@ -154,6 +154,11 @@ def test_rejects_another_run_in_the_same_directory(run, base, train, dev, settin
     [
         (Examples(["a"], None, source="a.tsv"), DEV, "a.tsv has no labeled texts"),
         (Examples(["a", "b"], ["x", "x"], source="a.tsv"), DEV, "all texts have the label 'x'"),
+        (
+            TaggedExamples([["a", "b"]], [["O", "O"]], ["O"], source="a.txt"),
+            TaggedExamples([["a", "b"]], [["O", "O"]], ["O"]),
+            "a.txt: all words have the label 'O'",
+        ),
         (
             TRAIN,
             Examples(["a"], ["odd"], source="dev.csv", lines=[2]),

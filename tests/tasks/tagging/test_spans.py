@@ -9,8 +9,9 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.tagging.entity_labels import misfits, read_labels
+from keras_bert_impl.tasks.tagging.entity_labels import LETTERS, misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import (
+    SCHEMES,
     Span,
     convert_labels,
     detect_scheme,
@@ -217,3 +218,14 @@ def test_undefined_scores_are_zero():
 def test_rejects_invalid_input(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("form", ["{}-PER", "{}_PER", "PER-{}", "{}"])
+@pytest.mark.parametrize("scheme", SCHEMES[:-1])
+def test_a_sentence_of_single_words_is_decoded_with_its_scheme(scheme, form):
+    letter = LETTERS[scheme][-1] if len(LETTERS[scheme]) == 4 else LETTERS[scheme][0]
+    name = "_" if form == "{}" else "PER"
+    for labels in ([form.format(letter)], [form.format(letter), "O"]):
+        strict = [] if (scheme, letter) == ("IOB1", "B") else [Span(name, 0, 1)]
+        assert spans_of(labels, scheme) == strict
+        assert entity_scores([labels], [labels], scheme)["f1"] == float(bool(strict))

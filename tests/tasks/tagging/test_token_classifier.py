@@ -9,10 +9,12 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import CRF
-from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, score_tags
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.inputs.words import find_words, join_words
+from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.entities import find_entities
+from keras_bert_impl.tasks.tagging.metrics import EntityF1
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.helpers import mirrored, randomize
@@ -461,3 +463,31 @@ def test_a_tuple_of_texts_is_several_texts():
     texts = "good film", "bad"
     assert model.tag(texts) == model.tag(list(texts)) and len(model.tag(texts)) == 2
     assert model.entities(texts) == model.entities(list(texts))
+
+
+def test_one_label_is_refused_and_a_label_beside_entities_is_named(caplog):
+    with pytest.raises(InputError, match="a model of one class has nothing to choose"):
+        tagger(labels=["O"])
+    tagger(labels=["0", "B-X", "I-X"])
+    assert "labels mark no entities because of '0': use 'O'" in caplog.text
+
+
+def test_words_of_spaces_are_trained():
+    model = tagger()
+    texts = [["good", " ", "bad"]]
+    model.fit(texts, [["B-X", "O", "O"]], verbose=0)
+    assert [len(row) for row in model.tag(texts)] == [3]
+    assert model.evaluate(texts, [["B-X", "O", "O"]], verbose=0, return_dict=True)["loss"] > 0
+
+
+def test_a_single_word_entity_of_bmewo_counts_in_every_metric():
+    labels = ["O", "B-X", "M-X", "E-X", "W-X"]
+    for names in (labels, ["O", "W-X"]):
+        metric = EntityF1(names)
+        gold = np.array([[names.index("W-X"), 0, names.index("W-X")]])
+        metric.update_state(gold, np.eye(len(names), dtype="float32")[gold])
+        assert float(metric.result()) == 1
+        assert LabelParts(names).types.count("X") == 1
+        tags = [[names[number] for number in row] for row in gold]
+        scores = score_tags(TaggedExamples([["a", "b", "c"]], tags, names), tags)
+        assert scores["f1"] == scores["f1/X"] == 1

@@ -1,0 +1,138 @@
+"""Converts the sentences of any reader to `TaggedExamples`; labels of words outside of entities."""
+
+import functools
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_candidates
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+
+_LOG = logging.getLogger(__name__)
+_LONGEST_WORD = 10_000  # characters; anything longer indicates a damaged file
+
+_MOST_WORDS_OF_A_LABEL = 6  # more are a sentence
+
+
+class Row(NamedTuple):
+    """A word of a sentence: its line or row in the file, the word, and its label or None."""
+
+    line: int
+    word: str
+    label: str | None
+
+
+def row_of(where: str, number: int, word: str, label: str | None) -> Row:
+    """Checks a word and returns it as a `Row`; the label is stripped of white space."""
+    if not word:
+        raise InputError(f"{where}: the word is empty.")
+    if len(word) > _LONGEST_WORD:
+        raise InputError(f"{where}: the word has {len(word)} characters: {word!r:.40}...")
+    return Row(number, word, None if label is None else label.strip())
+
+
+def tagged_examples(
+    source: str,
+    read: Callable[[Any], list[Row]],
+    sentences: Iterable[Any],
+    labels: list[str] | None = None,
+    outside: str | None = None,
+    skip_bad_rows: bool = False,
+    unit: str = "line",
+    read_with: dict[str, Any] | None = None,
+) -> TaggedExamples:
+    """Reads sentences and checks their labels.
+
+    Args:
+        source: file name for messages.
+        read: converts one of `sentences` to rows; raises `InputError`. A sentence without rows is
+            left out.
+        labels, outside, skip_bad_rows: see `read_tags`.
+        unit: what the lines of rows count, `"line"` or `"row"`.
+        read_with: the options of a file, see `LabeledExamples`; None for data in memory.
+    """
+    skipped: list[str] | None = [] if skip_bad_rows else None
+    found = [rows for rows in usable(read, sentences, skipped) if rows]
+    counts = Counter(row.label for rows in found for row in rows if row.label is not None)
+    stand_ins = _stand_ins(source, counts, outside)
+    if stand_ins:
+        found = [[_with_outside(row, stand_ins) for row in rows] for rows in found]
+        labels = labels and list(dict.fromkeys("O" if x in stand_ins else x for x in labels))
+    names = {row.label for rows in found for row in rows if row.label is not None}
+    others = frozenset(misfits(names)) if labels is None else names.difference(labels)
+    check = functools.partial(_check_labels, source, unit, labels, others)
+    found = usable(check, found, skipped)
+    warn_of_skipped(source, skipped, "sentences")
+    if not found:
+        raise InputError(f"{source} has no usable sentences.")
+    lines, words, tags = ([[row[i] for row in rows] for rows in found] for i in range(3))
+    has_labels = tags[0][0] is not None
+    if has_labels and labels is None:
+        labels = sorted({label for sentence in tags for label in sentence})
+    common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
+    return TaggedExamples(
+        words,
+        tags if has_labels else None,
+        list(labels) if has_labels else None,
+        source=str(source),
+        lines=lines,
+        skipped=tuple(skipped or ()),
+        read_with=None if read_with is None else common | read_with,
+        unit=unit,
+    )
+
+
+def _stand_ins(source, counts, outside):
+    """Returns the labels to read as "O": the given one, or those that other tools write for it."""
+    if outside is not None:
+        return {outside.strip()} - {"O"}
+    candidates, is_certain = outside_candidates(counts)
+    if is_certain:
+        _LOG.warning(
+            "%s: label %s marks words outside of entities and is read as 'O'.",
+            source,
+            listed(candidates),
+        )
+        return set(candidates)
+    if candidates and 2 * max(counts[x] for x in candidates) > counts.total():
+        _LOG.warning(
+            "%s: label %s is not in the format of entity labels. If it marks words outside of "
+            "entities, pass outside=%r (--outside %s).",
+            source,
+            listed(candidates),
+            candidates[0],
+            candidates[0] or "''",
+        )
+    return set()
+
+
+def _with_outside(row, stand_ins):
+    return row._replace(label="O") if row.label in stand_ins else row
+
+
+def _check_labels(source, unit, labels, others, rows):
+    """Returns the rows of a sentence unchanged.
+
+    Raises:
+        InputError: a label is empty or among `others`.
+    """
+    for row in rows:
+        where = f"{source}, {unit} {row.line}"
+        if row.label is not None and len(row.label.split()) > _MOST_WORDS_OF_A_LABEL:
+            raise InputError(f"{where}: {row.label!r:.60} is no label. Choose another column.")
+        if row.label == "" and (labels is None or "" not in labels):
+            raise InputError(f"{where}: the label is empty.")
+        if row.label in others:
+            if labels is not None:
+                raise InputError(
+                    f"{where}: label {row.label!r:.60} is not one of {listed(labels)}."
+                )
+            raise InputError(
+                f"{where}: label {row.label!r:.60} is neither 'O' nor like 'B-PER', unlike the "
+                f"others. If it marks words outside of entities, pass outside={row.label!r:.60}; to "
+                "allow it, pass labels."
+            )
+    return rows

@@ -1,0 +1,154 @@
+"""Converts what the cells of a row hold to words and labels."""
+
+import ast
+import re
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.data.user_input import is_missing
+from keras_bert_impl.tasks.inputs.words import Words, find_words
+from keras_bert_impl.tasks.tagging.reading.names import TEXTS, find_name
+from keras_bert_impl.tasks.tagging.reading.offsets import (
+    Alignment,
+    Marked,
+    entities_of,
+    labels_of_entities,
+)
+from keras_bert_impl.tasks.tagging.spans import Span, labels_of
+
+_LONGEST_LIST = 100_000  # characters of a Python list in a cell
+_WITHOUT_COMMAS = re.compile(r"""\[\s*('[^']*'|"[^"]*"|\d+)\s+['"\d]""")
+
+
+def as_list(value: Any) -> Any:
+    """Returns the list that a cell holds, also if it is written as text; other values unchanged."""
+    if isinstance(value, (np.ndarray, tuple)):
+        return list(value)
+    if not isinstance(value, str) or not re.fullmatch(r"\s*\[.*\]\s*", value, re.DOTALL):
+        return value
+    if _WITHOUT_COMMAS.match(value):
+        raise InputError(
+            f"{value!r:.60} is a list without commas, as NumPy prints it. Write the table as JSON "
+            "lines or Parquet."
+        )
+    try:
+        return parse_json_line(value, finite=True)
+    except InputError:
+        pass
+    try:
+        found = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value  # a text in brackets
+    return found
+
+
+def word_of(value: Any) -> str:
+    """Returns a word, from a str, a number, or a token as a dict."""
+    if isinstance(value, dict):
+        value = value.get(find_name(value, ("text", "orth", "word", "token", "form", "value")))
+    if is_missing(value) or isinstance(value, (dict, list)):
+        raise InputError(f"a word must be a string. Received: {value!r:.40}")
+    return str(value)
+
+
+def name_of(value: Any) -> str:
+    """Returns the name of a label; empty if it is missing."""
+    if isinstance(value, (dict, list)):
+        raise InputError(f"a label must be a string. Received: {value!r:.40}")
+    return "" if is_missing(value) else str(value)
+
+
+def split_text(words: Any) -> list[str]:
+    """Returns the words of a text, which are separated by white space, or of a list."""
+    if isinstance(words, list):
+        return [word_of(word) for word in words]
+    if not isinstance(words, str):
+        raise InputError(f"words must be a list or a string. Received: {words!r:.60}")
+    return words.split()
+
+
+def are_entities(words: Any, tags: Any) -> bool:
+    """Returns whether labels are entities with offsets rather than a label for each word."""
+    if isinstance(tags, dict) or is_missing(tags):
+        return True
+    if not isinstance(tags, list):
+        return False
+    has_words = isinstance(words, list) and not any(isinstance(word, dict) for word in words)
+    return isinstance(tags[0], (dict, list, tuple)) if tags else not has_words
+
+
+def labels_of_text(
+    text: Any, words: Any, tags: Any, alignment: Alignment, where: str
+) -> tuple[list[str], list[str]]:
+    """Returns the words of an annotated text and their labels.
+
+    Args:
+        text: the text; None if entities are given by the numbers of their first and last word.
+        words: the text; or its words, as str or as dicts with `start` and `end`.
+        tags: see `entities_of`.
+    """
+    found = [] if is_missing(tags) else entities_of(tags)
+    if text is None:
+        return split_text(words), _labels_by_word(len(words), found, alignment, where)
+    if not isinstance(text, str):
+        raise InputError(f"entities with offsets need a text. Received: {text!r:.60}")
+    places = _places(text, words) if isinstance(words, list) else find_words(text)
+    parts = [text[start:end] for start, end in zip(places.starts, places.ends)]
+    return parts, labels_of_entities(places, found, alignment, where)
+
+
+def _places(text, tokens):
+    """Returns the `Words` of tokens with offsets; of a text, if they have none."""
+    if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
+        return find_words(text)
+    places = [place for token in tokens for place in (token["start"], token["end"])]
+    if not all(isinstance(place, int) for place in places) or places != sorted(places):
+        raise InputError("the offsets of the tokens are not in order.")
+    if places and not 0 <= places[0] <= places[-1] <= len(text):
+        raise InputError("the offsets of the tokens are not within the text.")
+    return Words(text, *np.array(places, "int64").reshape(-1, 2).T)
+
+
+def _labels_by_word(count, found: list[Marked], alignment, where):
+    spans = [Span(kind, start, end + 1) for kind, start, end, _ in found]
+    for span in spans:
+        if not 0 <= span.start < span.end <= count:
+            raise InputError(f"{span} is not within the {count} words.")
+    alignment.total += len(spans)
+    kept: list[Span] = []
+    for span in sorted(spans, key=lambda span: span.start - span.end):
+        if any(other.start < span.end and span.start < other.end for other in kept):
+            alignment.overlapping.append(f"{span.type!r} ({where})")
+        else:
+            kept.append(span)
+    return labels_of(kept, count)
+
+
+def of_label_studio(
+    row: dict[str, Any], text: str | None, alignment: Alignment
+) -> dict[str, Any] | None:
+    """Returns a task of Label Studio as a row with `text` and `entities`; other rows unchanged.
+
+    None if the task has no annotation that was completed. Of several, the first is used.
+    """
+    data, annotations = row.get("data"), row.get("annotations", row.get("completions"))
+    if not isinstance(data, dict) or not isinstance(annotations, list):
+        return row
+    done = [one for one in annotations if isinstance(one, dict) and not one.get("was_cancelled")]
+    if not done:
+        return None
+    alignment.repeated += len(done) > 1
+    strings = {name: value for name, value in data.items() if isinstance(value, str)}
+    name = text or find_name(strings, TEXTS) or next(iter(strings), None)
+    if name not in strings:
+        raise InputError(f"the task has no text {name!r} in its data. Found: {listed(data)}")
+    values = [one.get("value") for one in done[0].get("result") or [] if isinstance(one, dict)]
+    entities = [
+        value | value.get("globalOffsets", {})
+        for value in values
+        if isinstance(value, dict) and {"start", "end"} <= set(value)
+    ]
+    return {text or "text": strings[name], "entities": entities}

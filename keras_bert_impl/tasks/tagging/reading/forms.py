@@ -1,0 +1,121 @@
+"""Recognizes the form of a file of labeled words by its suffix and its first lines."""
+
+import itertools
+import re
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.tasks.data.tables import JSON
+from keras_bert_impl.tasks.data.typed_rows import ARROW, PARQUET
+from keras_bert_impl.tasks.tagging.reading.names import is_header
+
+COLUMNS, CONLLU, TABLE, JSON_ROWS, ARROW_ROWS = "columns", "conllu", "table", "json", "arrow"
+_SAMPLE = 40  # lines
+_HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
+_WORDS_OR_COLUMNS = (
+    "Expected a word and its label on each line, a table, or JSON; see docs/tagging.md."
+)
+_DOCBIN = (
+    "is a DocBin of spaCy. Write it as JSON lines: for doc in DocBin().from_disk(path).get_docs("
+    "spacy.blank('en').vocab): print(json.dumps({'tokens': [t.text for t in doc], 'tags': "
+    "[f'{t.ent_iob_}-{t.ent_type_}'.rstrip('-') for t in doc]}))"
+)
+_BRAT = (
+    "has annotations of brat without their text. Convert the folder to CoNLL with brat's "
+    "tools/anntoconll.py."
+)
+_WEBANNO = (
+    "is a WebAnno TSV file. Export from WebAnno or INCEpTION as CoNLL 2002 or CoNLL-U instead."
+)
+
+
+def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = False) -> str:
+    """Returns the form of a file of labeled words.
+
+    Args:
+        path: may be compressed.
+        delimiter: given by the user; the file is then a table.
+        has_numbers: whether the user gave the numbers of its columns.
+
+    Returns:
+        `COLUMNS` (a word and its label on each line), `CONLLU`, `TABLE`, `JSON_ROWS` or
+        `ARROW_ROWS`.
+
+    Raises:
+        InputError: the file is in none of these forms; the message says what it is.
+    """
+    suffix = suffix_of(path)
+    if suffix == ".spacy":
+        raise InputError(f"{path} {_DOCBIN}")
+    if suffix in (*PARQUET, *ARROW):
+        return ARROW_ROWS
+    lines = [line for _, line in itertools.islice(raw_lines(path), _SAMPLE)]
+    first = next((line for line in lines if line.strip()), b"")
+    _check_is_labeled_words(path, suffix, first)
+    if suffix in JSON:
+        if first.lstrip()[:1] not in (b"[", b"{"):
+            raise InputError(
+                f"{path} is not JSON, but begins with {_shown(first)}. If it has a word and its "
+                "label on each line, name it .conll."
+            )
+        return JSON_ROWS
+    if delimiter is not None or suffix == ".csv":
+        return TABLE
+    if suffix == ".conllu":
+        return CONLLU
+    if _is_json(first):
+        return JSON_ROWS
+    rows = [_text(line) for line in lines if line.strip() and not line.startswith(b"-DOCSTART-")]
+    if rows and not has_numbers:
+        if _numbers_words(rows):
+            return CONLLU
+        if is_header(rows[0].split("\t") if "\t" in rows[0] else rows[0].split()):
+            return TABLE
+    _check_has_no_commas(path, rows)
+    return COLUMNS
+
+
+def _check_is_labeled_words(path, suffix, first):
+    if _HTML.match(first):
+        raise InputError(f"{path} is an HTML or XML page. {_WORDS_OR_COLUMNS}")
+    if suffix == ".ann" or re.match(rb"[TREAN*]\d*\t\S+ \d+ \d+[;\t]", first):
+        raise InputError(f"{path} {_BRAT}")
+    if first.startswith(b"#FORMAT=WebAnno TSV"):
+        raise InputError(f"{path} {_WEBANNO}")
+
+
+def _is_json(first):
+    """Returns whether a line begins a JSON object or array, rather than being the word `{`."""
+    text = first.strip()
+    return bool(re.match(rb'\{(\s*"|\s*$)|\[\s*([\[{"]|$)', text))
+
+
+def _numbers_words(rows):
+    """Returns whether rows are those of CoNLL-U: ten columns, of which the first counts words."""
+    cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
+    numbers = [row[0] for row in cells if row[0].isdecimal()]
+    return (
+        bool(cells)
+        and all(len(row) == 10 for row in cells)
+        and numbers[:2] in (["1"], ["1", "2"], ["1", "1"])
+    )
+
+
+def _check_has_no_commas(path, rows):
+    """Raises an `InputError` if rows without tabs look like those of a comma-separated table."""
+    for mark in (",", ";"):
+        counts = {row.count(mark) for row in rows}
+        if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:
+            raise InputError(
+                f"{path} looks like a table, with cells separated by {mark!r}: {rows[0]!r:.60}. "
+                f"Pass delimiter={mark!r} (--delimiter {mark!r}), or name the file .csv."
+            )
+
+
+def _text(line):
+    return line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _shown(line):
+    return repr(_text(line)[:40])

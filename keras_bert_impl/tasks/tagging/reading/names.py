@@ -1,0 +1,59 @@
+"""Names that columns of words, labels and sentences have in files of many tools."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from keras_bert_impl.io.errors import InputError, listed
+
+# In the order in which they are preferred.
+WORDS = ("tokens", "words", "token", "word", "tokenizedtext", "form", "char", "character")
+TEXTS = ("text", "sentence", "content", "document", "body", "raw", "utterance")
+TAGS = (
+    "nertags", "nertag", "tags", "tag", "nerlabels", "labels", "label", "bio", "iob", "spans",
+    "entities", "ents", "ner", "wordlabels", "annotations", "annotation", "entity", "postags", "pos", "upos",
+)  # fmt: skip
+SENTENCES = (
+    "sentence#", "sentenceid", "sentid", "sentenceidx", "sentenceno", "sentencenumber", "sentence",
+)  # fmt: skip
+
+
+def plain(name: str) -> str:
+    """Returns a name in lower case, without spaces, hyphens and underscores."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Returns whether the cells of a row name a column of words and one of labels."""
+    names = {plain(cell) for cell in cells}
+    return len(names) == len(cells) > 1 and bool(names & {*WORDS}) and bool(names & {*TAGS})
+
+
+def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
+    """Returns the name that comes first in `known`, or None."""
+    by_plain = {plain(name): name for name in reversed(list(names))}
+    return next((by_plain[each] for each in known if each in by_plain), None)
+
+
+def chosen_name(
+    names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
+) -> str:
+    """Returns the column that was asked for, or else one with a known name.
+
+    Args:
+        names: all columns.
+        asked: name given by the user, or None.
+        known: see `find_name`.
+        what, option: such as `"words"` and `"text"`, for messages.
+
+    Raises:
+        InputError: there is no such column.
+    """
+    if asked is not None and asked not in names and "." not in asked:
+        raise InputError(f"no column named {asked!r}. Found: {listed(names)}")
+    name = find_name(names, known) if asked is None else asked
+    if name is None:
+        raise InputError(
+            f"no column of {what} was recognized among {listed(names)}. Name it with {option}=... "
+            f"(--{option} COLUMN)."
+        )
+    return name

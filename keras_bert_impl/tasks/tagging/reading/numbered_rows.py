@@ -1,0 +1,197 @@
+"""Numbered rows of tables, JSON and Arrow files, and of tables in memory."""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.lines import open_bytes, raw_lines, suffix_of, text_of
+from keras_bert_impl.io.reading import parse_json, parse_json_line
+from keras_bert_impl.tasks.data import typed_rows
+from keras_bert_impl.tasks.data.csv_files import csv_cells, csv_header, csv_records
+from keras_bert_impl.tasks.tagging.reading.forms import ARROW_ROWS, TABLE
+from keras_bert_impl.tasks.tagging.reading.names import TEXTS, WORDS, find_name
+
+_LARGEST_OBJECT = 256 << 20  # bytes of a file with one JSON object
+
+
+class Rows(NamedTuple):
+    """Rows of a table.
+
+    Attributes:
+        rows: (number, function) pairs; the function returns a dict of column to value, a list, or
+            None for a blank line, or raises `InputError`.
+        unit: `"line"` or `"row"`, what the numbers count, from 1.
+        classes: names of the classes that the numbers of a column stand for, by column.
+    """
+
+    rows: Iterator[tuple[int, Callable[[], Any]]]
+    unit: str
+    classes: dict[str, list[str]] = {}
+
+
+def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
+    """Opens a file in one of the forms of `form_of`.
+
+    Args:
+        delimiter: see `read_tags`.
+        has_header: whether the first line of a table names its columns; else they have numbers.
+    """
+    if form == ARROW_ROWS:
+        metadata = typed_rows.arrow_schema(path).metadata or {}
+        information = parse_json(metadata.get(b"huggingface", b"{}"), path)
+        features = (information.get("info") or {}).get("features") or {}
+        return Rows(typed_rows.arrow_rows(path), "row", _classes(features))
+    if form == TABLE:
+        is_quoted = delimiter is not None or suffix_of(path) == ".csv"
+        read = _quoted_rows if is_quoted else _plain_rows
+        return Rows(read(Path(path), delimiter, has_header), "line")
+    if typed_rows.is_json_array(path) and not _has_lists_in_lines(path):
+        items = enumerate(typed_rows.array_items(path), 1)
+        return Rows(((number, functools.partial(_parsed, text)) for number, text in items), "row")
+    return _json_rows(path)
+
+
+def rows_in_memory(table: Any) -> Rows:
+    """Returns the rows of a `datasets.Dataset`, a `DataFrame` or a list of dicts."""
+    features = getattr(table, "features", None)
+    if hasattr(table, "to_dicts"):
+        table = table.to_dicts()
+    elif hasattr(table, "to_dict") and hasattr(table, "columns"):
+        table = table.to_dict("records")
+    if isinstance(table, dict):
+        raise InputError(f"expected one table. Received: a dict of {listed(table)}; pass one part.")
+    rows = ((number, lambda row=row: row) for number, row in enumerate(table, 1))
+    return Rows(rows, "row", _classes(features or {}))
+
+
+def _classes(features):
+    """Returns {column: names of its classes}, from the features of a `datasets.Dataset`."""
+    found = {}
+    for column, feature in features.items():
+        while getattr(feature, "feature", None) is not None:
+            feature = feature.feature
+        while isinstance(feature, dict) and isinstance(feature.get("feature"), dict):
+            feature = feature["feature"]
+        feature = feature[0] if isinstance(feature, list) and feature else feature
+        names = feature.get("names") if isinstance(feature, dict) else None
+        names = names or getattr(feature, "names", None)
+        if names:
+            found[column] = list(names)
+    return found
+
+
+# === Tables ===
+
+
+def _quoted_rows(path, delimiter, has_header):
+    header, delimiter = csv_header(path, delimiter, header=has_header)
+    last = 0
+    for number, record in enumerate(csv_records(path, delimiter)):
+        if record.first > last + 1:  # a blank line
+            yield last + 1, lambda: None
+        last = record.last
+        if number or not has_header:
+            cells = functools.partial(csv_cells, record.raw, delimiter)
+            yield last, functools.partial(_as_dict, header, cells)
+
+
+def _plain_rows(path, delimiter, has_header):
+    """Yields rows without quoting, with tabs if the first row has one, else with spaces."""
+    header, split = None, None
+    for number, line in raw_lines(path):
+        is_blank = not line.strip() or line.startswith(b"-DOCSTART-")
+        if header is None and not is_blank:
+            split = "\t" if b"\t" in line else None
+            header = [name.strip() for name in text_of(line).split(split)]
+            if has_header:
+                continue
+            header = [str(column) for column in range(len(header))]
+        cells = functools.partial(_split, line, split)
+        yield number, functools.partial(_as_dict, header, None if is_blank else cells)
+
+
+def _split(line, mark):
+    return text_of(line).split(mark)
+
+
+def _as_dict(header, read):
+    """Returns a row as a dict; None if it has no filled cell."""
+    cells = [] if read is None else read()
+    if not any(cell.strip() for cell in cells):
+        return None
+    if len(cells) != len(header):
+        raise InputError(f"{len(cells)} columns, expected {len(header)} ({listed(header)}).")
+    return dict(zip(header, cells))
+
+
+# === JSON ===
+
+
+def _json_rows(path):
+    """Returns the rows of JSON lines, or of the list inside one JSON object."""
+    lines = (
+        (number, functools.partial(_parsed_line, line))
+        for number, line in raw_lines(path)
+        if line.strip()
+    )
+    whole = None if _has_lists_in_lines(path) else _whole_object(path)
+    if whole is None:
+        return Rows(lines, "line")
+    rows = _inner_rows(whole)
+    if rows is None:
+        return Rows(iter([(1, lambda: whole)]), "row")
+    numbered = ((number, lambda row=row: row) for number, row in enumerate(rows, 1) if row)
+    return Rows(numbered, "row")
+
+
+def _has_lists_in_lines(path):
+    """Returns whether the first line is a list by itself, such as ["text", {"entities": []}]."""
+    first = next((line for _, line in raw_lines(path) if line.strip()), b"")
+    return bool(re.fullmatch(rb'\s*\[\s*".*\]\s*', first, re.DOTALL))
+
+
+def _whole_object(path):
+    """Returns the object of a file with a single one; None if it has an object on each line."""
+    filled = (line for _, line in raw_lines(path) if line.strip())
+    first, second = next(filled, b""), next(filled, None)
+    if second is not None and re.fullmatch(rb"\s*\{.*\}\s*", first, re.DOTALL):
+        return None
+    with open_bytes(path) as file:
+        content = file.read(_LARGEST_OBJECT + 1)
+    if len(content) > _LARGEST_OBJECT:
+        raise InputError(f"{path} is one JSON object of more than 256 MiB; write a row per line.")
+    value = parse_json(content, path)
+    return value if isinstance(value, dict) else None
+
+
+def _inner_rows(value):
+    """Returns the list of rows that an object holds, such as {"annotations": [...]}, or None."""
+    if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
+        return None
+    for inner in value.values():
+        if isinstance(inner, dict):
+            inner = _inner_rows(inner)
+        if isinstance(inner, list) and any(isinstance(row, (dict, list)) for row in inner):
+            return inner
+    return None
+
+
+def _parsed_line(line):
+    typed_rows.check_size(line)
+    return parse_json_line(text_of(line), finite=True)
+
+
+def _parsed(text):
+    return _parsed_line(text.encode("utf-8"))
+
+
+def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:
+    """Yields (number, row); the row is an `InputError` if it cannot be read."""
+    for number, read in rows:
+        try:
+            yield number, read()
+        except InputError as error:
+            yield number, error

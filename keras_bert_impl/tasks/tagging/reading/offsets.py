@@ -1,0 +1,204 @@
+"""Converts entities given as character offsets to labels of words."""
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.tasks.tagging.reading.names import plain
+from keras_bert_impl.tasks.tagging.spans import Span, labels_of
+
+_LOG = logging.getLogger(__name__)
+# Names in the exports of annotation tools, in lower case without spaces, hyphens and underscores.
+_STARTS = (
+    "start",
+    "startoffset",
+    "startchar",
+    "begin",
+    "beginoffset",
+    "offset",
+    "startidx",
+    "from",
+)
+_ENDS = ("end", "endoffset", "endchar", "stop", "endidx", "to")
+_TYPES = (
+    "label", "labels", "entity", "type", "tag", "entitytype", "entitygroup", "category", "class",
+    "name", "hypertextlabels",
+)  # fmt: skip
+_MENTIONS = ("text", "value", "word", "mention", "surface")
+
+
+class Marked(NamedTuple):
+    """An entity as a tool wrote it: its type, character offsets, and text if it is known."""
+
+    type: str
+    start: int
+    end: int
+    text: str | None = None
+
+
+@dataclasses.dataclass
+class Alignment:
+    """What happened to the entities of a file when they were aligned with words."""
+
+    source: str
+    total: int = 0
+    extended: list[str] = dataclasses.field(default_factory=list)
+    overlapping: list[str] = dataclasses.field(default_factory=list)
+    unannotated: int = 0
+    repeated: int = 0
+
+    def report(self) -> None:
+        """Logs a warning for each kind of entity that was not taken as it is written."""
+        for found, what in (
+            (self.extended, "do not begin and end with a word; they were extended to whole words"),
+            (self.overlapping, "overlap a longer one; they were left out"),
+        ):
+            if found:
+                examples = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+                _LOG.warning(
+                    "%s: %d of %d entities %s: %s",
+                    *(self.source, len(found), self.total, what, examples),
+                )
+        for count, what in (
+            (self.unannotated, "without an accepted annotation were left out"),
+            (self.repeated, "were annotated more than once; the first annotation is used"),
+        ):
+            if count:
+                _LOG.warning("%s: %d texts %s.", self.source, count, what)
+
+
+def labels_of_entities(
+    words: Words, entities: Iterable[Marked], alignment: Alignment, where: str
+) -> list[str]:
+    """Returns the IOB2 labels of words.
+
+    An entity that begins or ends inside a word is extended to the whole word. Of entities that
+    overlap, the longest is used. Both are recorded in `alignment`.
+
+    Args:
+        words: a text and its words.
+        entities: in any order.
+        alignment: of the file.
+        where: such as `"line 3"`.
+
+    Raises:
+        InputError: offsets are not within the text, or not those of the entity's text.
+    """
+    spans: list[Span] = []
+    is_taken = np.zeros(len(words.starts), bool)
+    found = {_with_offsets_in(words.text, entity)[:3] for entity in entities}
+    for kind, start, end in sorted(found, key=lambda one: (one[1] - one[2], one)):
+        alignment.total += 1
+        shown = f"{words.text[start:end]!r:.40} ({where})"
+        first = int(np.searchsorted(words.ends, start, side="right"))
+        last = int(np.searchsorted(words.starts, end, side="left"))
+        if first >= last or is_taken[first:last].any():
+            alignment.overlapping.append(shown)
+            continue
+        spans.append(Span(kind, first, last))
+        is_taken[first:last] = True
+        if (words.starts[first], words.ends[last - 1]) != (start, end):
+            alignment.extended.append(shown)
+    return labels_of(spans, len(words.starts))
+
+
+def _with_offsets_in(text, entity):
+    """Returns an entity whose offsets are code points, without white space at its ends."""
+    kind, start, end, mention = entity
+    if mention and text[start:end].split() != mention.split():
+        start, end = _offsets_of(text, mention, start, end)
+    if not 0 <= start < end <= len(text):
+        raise InputError(f"entity {kind!r:.40} from {start} to {end} is not in the text.")
+    part = text[start:end]
+    if not part.strip():
+        raise InputError(f"entity {kind!r:.40} from {start} to {end} has no letters.")
+    start += len(part) - len(part.lstrip())
+    return Marked(kind, start, end - (len(part) - len(part.rstrip())))
+
+
+def _offsets_of(text, mention, start, end):
+    """Returns the offsets of an entity whose tool counts the end or the characters differently."""
+    if text[start : end + 1] == mention:  # the end is the last character
+        return start, end + 1
+    first, last = np.searchsorted(_utf16_places(text), (start, end)).tolist()
+    if text[first:last].split() == mention.split():
+        return first, last
+    raise InputError(
+        f"characters {start} to {end} are {text[start:end]!r:.40}, not {mention!r:.40}; the offsets "
+        "belong to another text."
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _utf16_places(text):
+    """Returns int64 [characters + 1]: the offset of each character as JavaScript counts it."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
+    return np.append(0, np.cumsum(1 + (codes > 0xFFFF)))
+
+
+# === What tools write ===
+
+
+def entities_of(value: Any) -> list[Marked]:
+    """Returns the entities in a value of a row.
+
+    Args:
+        value: list of [start, end, type] or of dicts such as {"start": 0, "end": 5, "label": "X"};
+            or a dict of type to a list of [start, end] or to {text: [[start, last], ...]}.
+
+    Raises:
+        InputError: the value has another form.
+    """
+    if isinstance(value, dict):
+        if isinstance(value.get("entities"), list):
+            return entities_of(value["entities"])
+        return list(_by_type(value))
+    return [entity for one in value for entity in _entities(one)]
+
+
+def _entities(one):
+    if isinstance(one, (list, tuple)) and len(one) >= 3:
+        numbers = [part for part in one if _is_number(part)]
+        kinds = [part for part in one if isinstance(part, str) and not _is_number(part)]
+        if len(numbers) >= 2 and kinds:
+            return [Marked(kinds[0].strip(), int(numbers[0]), int(numbers[1]))]
+    if isinstance(one, dict):
+        fields = {plain(key): value for key, value in one.items()}
+        if isinstance(fields.get("points"), list):
+            fields |= {plain(key): value for key, value in fields["points"][0].items()}
+        start, end, kinds, mention = (
+            next((fields[name] for name in names if fields.get(name) is not None), None)
+            for names in (_STARTS, _ENDS, _TYPES, _MENTIONS)
+        )
+        if end is None and _is_number(start) and _is_number(fields.get("length")):
+            end = int(start) + int(fields["length"])
+        if _is_number(start) and _is_number(end) and kinds:
+            mention = mention if isinstance(mention, str) and mention != kinds else None
+            kinds = kinds if isinstance(kinds, list) else [kinds]
+            if all(isinstance(kind, (str, int)) for kind in kinds):
+                return [Marked(str(kind).strip(), int(start), int(end), mention) for kind in kinds]
+        raise InputError(f"an entity needs a start, an end and a label. Received: {listed(one)}")
+    raise InputError(f"an entity must be [start, end, label] or a dict. Received: {one!r:.60}")
+
+
+def _by_type(value):
+    """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}}, with last offsets."""
+    for kind, places in value.items():
+        by_text = places.items() if isinstance(places, dict) else [(None, places)]
+        for mention, spans in by_text:
+            for span in spans if isinstance(spans, list) else [spans]:
+                if not isinstance(span, (list, tuple)) or not all(map(_is_number, span[:2])):
+                    raise InputError(f"an entity must be [start, end]. Received: {span!r:.60}")
+                yield Marked(str(kind).strip(), int(span[0]), int(span[1]), mention)
+
+
+def _is_number(value):
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    is_whole = isinstance(value, float) and value.is_integer()
+    return is_int or is_whole or (isinstance(value, str) and value.strip().isdecimal())

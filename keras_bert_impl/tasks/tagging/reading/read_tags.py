@@ -1,0 +1,131 @@
+"""`read_tags`: reads labeled words and entities, whatever tool wrote them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import raw_lines
+from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.tasks.tagging.reading.assembly import tagged_examples
+from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, TABLE, form_of
+from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows, rows_in_memory
+from keras_bert_impl.tasks.tagging.reading.sentences import RowReader
+
+
+def read_tags(
+    source: Any,
+    text: str | None = None,
+    label: str | None = None,
+    sentence: str | None = None,
+    labels: list[str] | None = None,
+    outside: str | None = None,
+    word_prefix: str = "",
+    delimiter: str | None = None,
+    header: bool = True,
+    skip_bad_rows: bool = False,
+) -> TaggedExamples:
+    """Reads labeled words, or texts with entities, from a file or a table in memory.
+
+    The form is recognized by the suffix and the first lines:
+
+    - a word and its label on each line, see `read_columns`; CoNLL-U, see `read_conllu`;
+    - CSV, TSV, JSON, Parquet or Arrow with a word in each row and a column that numbers the
+      sentences, which may be filled only in the first row of each;
+    - the same with lists of words and of labels in each row, as in `datasets`;
+    - the same with a text and the character offsets of its entities: doccano, Label Studio,
+      Prodigy, spaCy. Entities are aligned with words; those that do not begin and end with a word
+      are extended, those that overlap a longer one are left out, and both are counted in a warning.
+
+    Args:
+        source: path of a file, which may be compressed; a `datasets.Dataset`, a `DataFrame` or a
+            list of dicts.
+        text: column of the words or texts: its name, or its number in a file without a header.
+            Default: the one with a common name, such as `tokens` or `Word`; column 0 without a
+            header.
+        label: column of the labels or entities. Default: the one with a common name, such as
+            `ner_tags`, `Tag` or `entities`; the last without a header; `upos` in CoNLL-U.
+        sentence: column that changes with the sentence. Default: the one with a common name, such
+            as `Sentence #`.
+        labels: allowed labels; None for any. If labels are numbers without names, their names, in
+            order.
+        outside: the label of words outside of entities, if it is not `"O"`. Default: common
+            spellings such as `"0"`, `"_"` and an empty cell are recognized beside labels such as
+            `"B-PER"`, with a warning.
+        word_prefix: see `read_columns`.
+        delimiter: character between the cells of a table with quoting.
+        header: whether the first line of a table names its columns, unless `text` or `label` is a
+            number.
+        skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
+
+    Raises:
+        InputError: the file is in none of these forms, a column is not recognized, or a row is
+            invalid; with file and line.
+
+    Example:
+        read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
+    """
+    common = labels, outside, skip_bad_rows
+    if not isinstance(source, (str, Path)):
+        table = rows_in_memory(source)
+        reader = RowReader(table, "table", text, label, sentence, labels, word_prefix=word_prefix)
+        return _read_rows(reader, *common, None)
+    has_numbers = any(column is not None and _is_number(column) for column in (text, label))
+    form = form_of(source, delimiter, has_numbers)
+    if form == COLUMNS and _names_in_header(source, text, label):
+        form = TABLE
+    if form in (COLUMNS, CONLLU):
+        if sentence:
+            raise InputError(f"{source} has blank lines between sentences: leave out sentence.")
+        if form == CONLLU and not has_numbers:
+            return read_conllu(source, label or "upos", labels, skip_bad_rows)
+        word, number = _column_numbers(source, text or "0", label or "-1")
+        return read_columns(source, word, number, labels, word_prefix, skip_bad_rows, outside)
+    has_header = header and not (form == TABLE and has_numbers)
+    table = open_rows(source, form, delimiter, has_header)
+    name = str(source)
+    reader = RowReader(table, name, text, label, sentence, labels, word_prefix=word_prefix)
+    read_with: dict[str, Any] = {"text": text, "label": label, "sentence": sentence}
+    read_with |= {"delimiter": delimiter, "no_header": not header, "dev": name}
+    read_with |= {"word_prefix": word_prefix}
+    return _read_rows(reader, *common, read_with)
+
+
+def _column_numbers(path, *columns):
+    for option, column in zip(("text", "label"), columns):
+        if not _is_number(column):
+            raise InputError(
+                f"--{option} must be a column number of {path}, or a name in its first line. "
+                f"Received: {column!r}"
+            )
+    return [int(column) for column in columns]
+
+
+def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
+    examples = tagged_examples(
+        reader.source,
+        reader.read,
+        reader.sentences(),
+        labels,
+        outside,
+        skip_bad_rows,
+        reader.table.unit,
+        read_with,
+    )
+    reader.alignment.report()
+    if reader.class_names and labels is None:  # the order in which the classes are numbered
+        return dataclasses.replace(examples, label_names=list(reader.class_names))
+    return examples
+
+
+def _is_number(text):
+    return text.removeprefix("-").isdecimal()
+
+
+def _names_in_header(path, *columns):
+    """Returns whether the first line of a file has the names that the user gave."""
+    first = next((line for _, line in raw_lines(path) if line.strip()), b"")
+    cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
+    names = {name for name in columns if name is not None and not _is_number(name)}
+    return bool(names) and names <= {cell.strip() for cell in cells}

@@ -1,0 +1,214 @@
+"""Converts the rows of tables to sentences: a word, a sentence or an annotated text in each row."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.typed_rows import value_of
+from keras_bert_impl.tasks.tagging.reading.assembly import Row, row_of
+from keras_bert_impl.tasks.tagging.reading.cells import (
+    are_entities,
+    as_list,
+    labels_of_text,
+    name_of,
+    of_label_studio,
+    split_text,
+    word_of,
+)
+from keras_bert_impl.tasks.tagging.reading.names import (
+    SENTENCES,
+    TAGS,
+    TEXTS,
+    WORDS,
+    chosen_name,
+    find_name,
+    plain,
+)
+from keras_bert_impl.tasks.tagging.reading.numbered_rows import Rows, as_numbered
+from keras_bert_impl.tasks.tagging.reading.offsets import Alignment
+
+_REJECTED = ("reject", "ignore")  # values of Prodigy's "answer"
+_NUMBERS = (int, float, np.integer)
+
+
+@dataclasses.dataclass
+class RowReader:
+    """Reads the sentences of a table.
+
+    Args:
+        table: its rows.
+        source: file name for messages.
+        text, label, sentence: names of columns; None for those that are recognized.
+        labels: names that numbers in the label column stand for, if the table has none.
+        has_labels: whether to read labels.
+        word_prefix: see `read_tags`.
+    """
+
+    table: Rows
+    source: str
+    text: str | None = None
+    label: str | None = None
+    sentence: str | None = None
+    labels: list[str] | None = None
+    has_labels: bool = True
+    word_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        self.alignment = Alignment(self.source)
+        self.class_names: list[str] | None = None
+
+    def sentences(self) -> Iterator[list[tuple[int, Any]]]:
+        """Yields the (number, row) pairs of each sentence; a row is an `InputError` if invalid."""
+        rows = as_numbered(self.table.rows)
+        first = next((pair for pair in rows if pair[1] is not None), None)
+        if first is None:
+            raise InputError(f"{self.source} has no rows.")
+        self._has_words = isinstance(first[1], dict) and self._is_word(first[1])
+        rows = _with_first(first, rows)
+        if self._has_words:
+            yield from self._grouped(rows)
+        else:
+            yield from ([pair] for pair in rows if pair[1] is not None)
+
+    def read(self, rows: list[tuple[int, Any]]) -> list[Row]:
+        """Returns the words of one of the `sentences`."""
+        found: list[Row] = []
+        for number, row in rows:
+            where = f"{self.source}, {self.table.unit} {number}"
+            try:
+                if isinstance(row, InputError):
+                    raise row
+                words, labels = self._word(row) if self._has_words else self._sentence(row, number)
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from error
+            found += [
+                row_of(where, number, self._without_prefix(word, where), tag)
+                for word, tag in zip(words, labels)
+            ]
+        return found
+
+    def _without_prefix(self, word, where):
+        if not word.startswith(self.word_prefix):
+            raise InputError(
+                f"{where}: the word {word!r:.60} does not start with {self.word_prefix!r}."
+            )
+        return word.removeprefix(self.word_prefix)
+
+    # === A word in each row ===
+
+    def _is_word(self, row):
+        """Returns whether a row has a word and its label, rather than those of a sentence."""
+        if self.sentence is not None:
+            return True
+        text = row.get(self.text or find_name(row, WORDS))
+        label = row.get(self.label or find_name(row, TAGS))
+        are_strings = isinstance(text, str) and isinstance(label, (str, int))
+        return are_strings and not text.startswith("[") and len(text.split()) <= 1
+
+    def _grouped(self, rows):
+        """Yields the rows of each sentence: split at blank rows, or where the sentence changes."""
+        sentence, current, before, has_ends = [], None, None, False
+        column = self.sentence
+        for number, row in rows:
+            if row is None:
+                has_ends = has_ends or bool(sentence)
+                if sentence:
+                    yield sentence
+                sentence = []
+                continue
+            if isinstance(row, dict):
+                if column is None:
+                    column = find_name(row, SENTENCES) or ""
+                if column and column not in row:
+                    raise InputError(
+                        f"{self.source}: no column named {column!r}. Found: {listed(row)}"
+                    )
+                value = name_of(row[column]).strip() if column else ""
+                # Filled in each row of a sentence, or only in the first.
+                if sentence and value and (value != current or not before):
+                    has_ends = True
+                    yield sentence
+                    sentence = []
+                current, before = value or current, value
+            sentence.append((number, row))
+        if sentence:
+            if not has_ends and len(sentence) > 1 and not column:
+                raise InputError(
+                    f"{self.source} does not say where its sentences end. Name the column that "
+                    "numbers them with sentence=... (--sentence COLUMN), or put a blank line "
+                    "between sentences."
+                )
+            yield sentence
+
+    def _word(self, row):
+        names = list(row)
+        word = chosen_name(names, self.text, (*WORDS, *TEXTS), "words", "text")
+        word = value_of(row, word)
+        if not self.has_labels:
+            return [word_of(word)], [None]
+        label = chosen_name(names, self.label, TAGS, "labels", "label")
+        return [word_of(word)], self._names(label, [value_of(row, label)])
+
+    # === A sentence or an annotated text in each row ===
+
+    def _sentence(self, row, number):
+        if isinstance(row, (list, tuple)) and len(row) == 2:
+            row = {"text": row[0], "entities": row[1]}  # as spaCy is trained
+        if not isinstance(row, dict):
+            raise InputError(f"expected an object with tokens and tags. Received: {row!r:.60}")
+        row = of_label_studio(row, self.text, self.alignment)
+        if row is None or row.get("answer") in _REJECTED:
+            self.alignment.unannotated += 1
+            return [], []
+        names = list(row)
+        text = chosen_name(names, self.text, (*WORDS, *TEXTS), "words or texts", "text")
+        words = as_list(value_of(row, text))
+        if not self.has_labels:
+            words = split_text(words)
+            return words, [None] * len(words)
+        label = chosen_name(_lists_first(row), self.label, TAGS, "labels", "label")
+        tags = as_list(value_of(row, label))
+        by_word = plain(text) == "tokenizedtext"  # as GLiNER is trained
+        if by_word or are_entities(words, tags):
+            whole = words if isinstance(words, str) else row.get(find_name(names, TEXTS), words)
+            where = f"{self.table.unit} {number}"
+            return labels_of_text(None if by_word else whole, words, tags, self.alignment, where)
+        words = split_text(words)
+        tags = tags if isinstance(tags, list) else re.split(r"[,\s]+", str(tags).strip())
+        if len(words) != len(tags):
+            raise InputError(
+                f"{len(words)} words in {text!r}, but {len(tags)} labels in {label!r}. For labels "
+                "of whole texts, leave out the task tagging."
+            )
+        return words, self._names(label, tags)
+
+    def _names(self, column, tags):
+        """Returns the labels of words as names; numbers are those of classes."""
+        names = self.table.classes.get(column) or self.labels
+        if not any(isinstance(tag, _NUMBERS) and not isinstance(tag, bool) for tag in tags):
+            return [name_of(tag) for tag in tags]
+        if names is None:
+            raise InputError(
+                f"the labels in {column!r} are numbers. Pass the names of their classes in this "
+                "order: labels=['O', 'B-PER', ...] (--labels O,B-PER,...)."
+            )
+        self.class_names = names
+        for tag in tags:
+            if not isinstance(tag, _NUMBERS) or tag != int(tag) or not 0 <= tag < len(names):
+                raise InputError(f"label {tag!r:.40} is not the number of one of {listed(names)}.")
+        return [names[int(tag)] for tag in tags]
+
+
+def _with_first(first, rows):
+    yield first
+    yield from rows
+
+
+def _lists_first(row):
+    """Returns the columns of a row, those with known names and several labels first."""
+    fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
+    return fitting if find_name(fitting, TAGS) else list(row)
