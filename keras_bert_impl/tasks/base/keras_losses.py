@@ -21,7 +21,7 @@ from keras_bert_impl.tasks.base.loss_arguments import (
     snake_case,
     valid_name,
 )
-from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.options import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 
 _NUMBERS = {  # expect class indices as labels
     "sparse_categorical_crossentropy",
@@ -307,11 +307,13 @@ def _settings(given):
 
 def _refusal(name, outputs, what):
     line = _WRITE[outputs.problem_type][what == "metric"]
-    more = " For two classes, give the model num_classes=2."
+    more = " For two classes, give the model num_classes=2." * (outputs.problem_type == REGRESSION)
+    if outputs.problem_type == SINGLE and "binary" in name:
+        more = ABOUT_SEVERAL
     return InputError(
         f"the {what} {name!r} does not fit this model, whose problem_type is "
         f"{outputs.problem_type!r}: write compile({line})."
-        f"{more if outputs.problem_type == REGRESSION else ''}"
+        f"{more}"
     )
 
 

@@ -5,6 +5,7 @@ SINGLE = "single_label_classification"
 MULTI = "multi_label_classification"
 REGRESSION = "regression"
 PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
+ABOUT_SEVERAL = f" If a text may have several labels, create the model with problem_type={MULTI!r}."
 
 # How texts longer than a row are handled; `OF_WINDOWS` split them into windows.
 OF_WINDOWS = ("mean", "max", "attention")

@@ -1,12 +1,13 @@
 """Label encoding and checks of `TextClassifier`."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.options import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.label_checks import (
@@ -19,9 +20,6 @@ from keras_bert_impl.tasks.data.labels import label_values, number_of
 from keras_bert_impl.tasks.data.user_input import column_names
 
 _PROBABILITIES = "labels must be probabilities that add up to 1."
-_ABOUT_SEVERAL = (
-    f" If a text may have several labels, create the model with problem_type={MULTI!r}."
-)
 
 
 class TextLabels:
@@ -87,8 +85,11 @@ class TextLabels:
         return np.stack([_numeric(column, "0 or 1") for column in columns], axis=1)
 
     def _class_numbers(self, labels, allow_soft):
-        if len(labels) and all(_is_list_of_names(row) and len(row) == 1 for row in labels):
-            labels = [row[0] for row in labels]  # a column of names
+        if len(labels) and all(map(_is_list_of_names, labels)):
+            for position, row in enumerate(labels):
+                if len(row) != 1:
+                    raise InputError(f"text {position} has {len(row)} labels.{ABOUT_SEVERAL}")
+            labels = [*itertools.chain(*labels)]  # a column of names
         if any(isinstance(label, (str, bytes)) for label in labels):
             places = index_of_name(self.labels)
             return np.array(
@@ -129,7 +130,7 @@ class TextLabels:
             raise InputError(
                 f"text {wrong.argmax()}: the {self.num_classes} numbers of a label must be "
                 f"probabilities that add up to 1. Received: {rows[wrong.argmax()].tolist()}"
-                f"{_ABOUT_SEVERAL if np.isin(rows, (0, 1)).all() else ''}"
+                f"{ABOUT_SEVERAL if np.isin(rows, (0, 1)).all() else ''}"
             )
         is_soft = rows.max(axis=1) < 1
         if not is_soft.any():
@@ -194,13 +195,13 @@ class TextLabels:
         if allow_soft:
             total = tf.reduce_sum(labels, axis=1)
             is_right = tf.reduce_all(labels >= 0, axis=1) & (tf.abs(total - 1) <= 1e-4)
-            check_labels(is_right, labels, f"{_PROBABILITIES}{_ABOUT_SEVERAL}")
+            check_labels(is_right, labels, f"{_PROBABILITIES}{ABOUT_SEVERAL}")
             return labels
         is_right = tf.reduce_max(labels, axis=1) == 1
         is_right &= tf.reduce_sum(tf.abs(labels), axis=1) == 1
         message = (
             "labels are not one-hot: for probabilities, write "
-            f"compile(loss='categorical_crossentropy').{_ABOUT_SEVERAL}"
+            f"compile(loss='categorical_crossentropy').{ABOUT_SEVERAL}"
         )
         check_labels(is_right, labels, message)
         return tf.argmax(labels, axis=1, output_type=tf.int32)

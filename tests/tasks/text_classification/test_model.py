@@ -425,3 +425,21 @@ def test_numbers_that_may_be_names_of_other_classes(labels, numbers, expected):
                 way()
         else:
             assert np.asarray(way()).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "labels", [[[0, 1], [1, 1]], np.array([[0.0, 1.0], [1.0, 1.0]]), [["negative", "positive"], []]]
+)
+@pytest.mark.parametrize("loss", [None, "binary_crossentropy", "categorical_crossentropy"])
+@pytest.mark.parametrize("as_dataset", [False, True])
+def test_several_labels_name_the_problem_type(labels, loss, as_dataset):
+    model, texts = classifier(), ["good film", "bad film"]
+    if loss is not None:
+        model.compile(keras.optimizers.Adam(1e-3), loss=loss)
+    data = (texts, labels)
+    if as_dataset:
+        if isinstance(labels, list):
+            labels = np.array([[0, 1], [1, 1]])
+        data = (tf.data.Dataset.from_tensor_slices((texts, labels)).batch(2),)
+    with pytest.raises(InputError, match="problem_type='multi_label_classification'"):
+        model.fit(*data, verbose=0)
