@@ -1,11 +1,14 @@
 """`keras-bert export`: files, checks and errors, on a model that is not read again."""
 
+import re
+
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import check
+from tests.tasks import helpers
 from tests.tasks.helpers import classifier
 
 
@@ -116,3 +119,17 @@ def test_a_run_is_no_folder_for_exports(tmp_path, capsys):
     (tmp_path / "recipe.yaml").touch()
     assert main(["export", "--model", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "is a run; name another folder for its exports." in capsys.readouterr().err
+
+
+def test_neighbors_of_an_embedder_in_bfloat16(tmp_path, capsys):
+    model, out = tmp_path / "model", tmp_path / "vectors"
+    helpers.save_base(model)
+    command = ["export", "--model", model, "--as", "embedder", "--out", out]
+    assert main([*map(str, command), "--dtype", "mixed_bfloat16"]) == 0
+    said = capsys.readouterr().err
+    found = re.search(
+        r"changes for ([\d.]+)% of 96 built-in English sentences, compared with", said
+    )
+    assert 0 <= float(found[1]) <= 100
+    assert main([*map(str, command)]) == 0
+    assert "nearest neighbor" not in capsys.readouterr().err

@@ -137,6 +137,7 @@ def run(arguments: Namespace) -> None:
             run = run_of(arguments.model)
             path = export_version(signatures, arguments.out, arguments.ids_only, run)
         say(f"wrote the SavedModel to {path}")
+        _say_neighbors(arguments, signatures.model)
     if arguments.check:
         _check(signatures, path)
 
@@ -162,6 +163,18 @@ def _score(arguments, model):
         before, after = (export_network.points(each, examples) for each in (float32, model))
     check_drop(before, after, arguments.max_drop)
     return f"score {before:.2f} in float32 and {after:.2f} as exported"
+
+
+def _say_neighbors(arguments, model):
+    """Says how many nearest neighbors an embedder changes by computing in 16 bits."""
+    if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
+        return
+    from keras_bert_impl.serving.network.neighbors import changed_neighbors
+    from keras_bert_impl.tasks.runs.served import load_model
+
+    with Progress("comparing nearest neighbors with those in float32"):
+        float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
+        say(f"{changed_neighbors(float32, model)}, compared with float32")
 
 
 def _check(signatures, path):

@@ -19,6 +19,7 @@ _ARGUMENTS = {
     "precision": tuple(NAMES),
     "standard": ("onnx",),
     "calibrate": ("onnx", "openvino"),
+    "texts": tuple(NAMES),
 }
 FORMATS = tuple(NAMES)
 
@@ -35,6 +36,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--standard",
         action="store_true",
         help="ONNX only: use only operators of the standard, for runtimes other than ONNX Runtime",
+    )
+    group.add_argument(
+        "--texts",
+        type=FILE,
+        metavar="FILE",
+        help="file with a text on each line, to compare the outputs on, and the nearest neighbors "
+        "of an embedder; default: built-in texts",
     )
     group.add_argument(
         "--calibrate",
@@ -66,9 +74,10 @@ def run(arguments: Namespace, model: Any) -> None:
     from keras_bert_impl.tasks.data.tables import text_lines
 
     settings: dict[str, Any] = {"fused": False} if arguments.standard else {}
-    if arguments.calibrate:
-        lines = text_lines(Path(arguments.calibrate))
-        settings["calibration"] = [text for _, text in lines if text.strip()]
+    for option, setting in (("calibrate", "calibration"), ("texts", "texts")):
+        if path := getattr(arguments, option):
+            lines = text_lines(Path(path))
+            settings[setting] = [text for _, text in lines if text.strip()]
     if not hasattr(model, "tokenizer"):  # an encoder
         from keras_bert_impl.conversion.formats import read_tokenizer
         from keras_bert_impl.interop import open_model
@@ -90,6 +99,8 @@ def run(arguments: Namespace, model: Any) -> None:
     line = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
     if report.before is not None:
         line += f", score {report.before:.2f} before and {report.after:.2f} after"
+    if report.neighbors is not None:
+        line += f"; {report.neighbors}"
     say(f"wrote the {name} model to {arguments.out}: {line}")
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from keras_bert_impl import TextEmbedder
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import export
 from keras_bert_impl.serving.network.networks import network_of
@@ -10,9 +11,9 @@ from keras_bert_impl.serving.network.proof import relative_difference
 from tests.tasks import helpers
 
 
-def exported(directory, error=0.0, **how):
+def exported(directory, error=0.0, model=None, change=None, **how):
     """Exports a classifier to a runtime that is Keras with a relative error; returns the report."""
-    model = helpers.classifier()
+    model = model or helpers.classifier()
 
     def write(model, directory, precision, batches):
         (directory / "model.onnx").write_bytes(b"network")
@@ -20,7 +21,8 @@ def exported(directory, error=0.0, **how):
     def session(directory, config):
         def outputs(features):
             expected = network_of(model).outputs_of_model(features)
-            return {name: (1 + error) * array for name, array in expected.items()}
+            changed = {name: (1 + error) * array for name, array in expected.items()}
+            return change(changed) if change else changed
 
         return outputs
 
@@ -92,3 +94,50 @@ def test_the_card_has_the_scores_of_the_run_and_is_kept_if_edited(tmp_path):
 def test_arguments_that_do_not_go_together(tmp_path, arguments, message):
     with pytest.raises(InputError, match=message):
         exported(tmp_path / "served", **arguments)
+
+
+TEXTS = list(dict.fromkeys(helpers.examples(count=60)[0]))[:40]
+
+
+def embedder():
+    return TextEmbedder(helpers.encoder(dropout=0.0), helpers.tokenizer())
+
+
+def nearest(vectors):
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    similarities = vectors @ vectors.T
+    np.fill_diagonal(similarities, -1)
+    return similarities.argmax(axis=1)
+
+
+def test_nearest_neighbors_that_change_are_counted(tmp_path, caplog):
+    model = embedder()
+    signs = np.where(np.arange(16) < 4, 0.5, 1).astype("float32")  # not a rotation
+
+    def change(outputs):
+        return {name: array * signs for name, array in outputs.items()}
+
+    vectors = model.encode(TEXTS)
+    expected = int(np.sum(nearest(vectors) != nearest(vectors * signs)))
+    assert 2 < expected < 40
+    how = {"model": model, "change": change, "precision": "int8"}
+    report = exported(tmp_path / "served", texts=TEXTS, **how)
+    assert (report.neighbors.changed, report.neighbors.texts) == (expected, 40)
+    said = f"the nearest neighbor changes for {expected / 40:.1%} of 40 texts"
+    assert said in (tmp_path / "served" / "README.md").read_text()
+    assert said in caplog.text and "Precision fp16 is more exact" in caplog.text
+
+
+def test_neighbors_of_the_same_vectors_do_not_change(tmp_path, caplog):
+    report = exported(tmp_path / "served", model=embedder(), error=1e-3, precision="fp16")
+    assert (report.neighbors.changed, report.neighbors.texts) == (0, 96)
+    assert "0.0% of 96 built-in" in (tmp_path / "served" / "README.md").read_text()
+    assert not caplog.text
+    assert exported(tmp_path / "exact", model=embedder()).neighbors is None  # fp32
+    assert exported(tmp_path / "classes", precision="int8").neighbors is None
+
+
+def test_texts_of_equal_vectors_may_exchange_places(tmp_path):
+    doubled = [*TEXTS[:20], *(f"{text} " for text in TEXTS[:20])]
+    report = exported(tmp_path / "a", model=embedder(), error=1e-3, precision="int8", texts=doubled)
+    assert (report.neighbors.changed, report.neighbors.texts) == (0, 40)
