@@ -1,5 +1,6 @@
 """`keras-bert drift`: compares served texts with those that a model was trained on."""
 
+import dataclasses
 import functools
 from argparse import ArgumentParser, Namespace
 
@@ -46,13 +47,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def check(arguments: Namespace) -> None:
     """Finds the training data of the run, if there is no other reference."""
     arguments.id = None
-    if arguments.reference is None:
-        arguments.reference = read_options(arguments.model).get("train")
-        if arguments.reference is None:
-            raise InputError(
-                f"--reference FILE is missing: {arguments.model} does not say which file it was "
-                "trained on."
-            )
+    if arguments.reference is None and read_options(arguments.model).get("train") is None:
+        raise InputError(
+            f"--reference FILE is missing: {arguments.model} does not say which file it was "
+            "trained on."
+        )
 
 
 def run(arguments: Namespace) -> None:
@@ -66,7 +65,7 @@ def run(arguments: Namespace) -> None:
 
     model = load_tuned(arguments.model, arguments.dtype, arguments.base)
     reference, served = (
-        sample_of(model, _texts(path, arguments, model))
+        sample_of(model, _texts(path, arguments, model) if path else _of_run(arguments, model))
         for path in (arguments.reference, arguments.served)
     )
     compared = compare_samples(reference, served)
@@ -86,6 +85,17 @@ def run(arguments: Namespace) -> None:
     shifted = [name for name, one in compared.items() if one.verdict != "same"]
     if shifted and arguments.check:
         raise InputError(f"{', '.join(shifted)} of {arguments.served}: shifted.")
+
+
+def _of_run(arguments, model):
+    """Returns the texts that a run was trained on, read as the run read them."""
+    from keras_bert_impl.tasks.data.source import ExampleSource
+    from keras_bert_impl.tasks.registry import task_of_model
+
+    options = read_options(arguments.model)
+    names = {field.name for field in dataclasses.fields(ExampleSource)} & set(options)
+    source = ExampleSource(**{name: options[name] for name in names}, splits=("train",))
+    return task_of_model(model).read(source, "train").texts
 
 
 def _texts(path, arguments, model):

@@ -23,7 +23,7 @@ from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.examples import Layout
 
 LONGEST_ROW = LONGEST_LINE  # longer rows contain a file or a missing closing quote
-_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
+SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
 _BATCH_BYTES = 64 << 20  # of rows that are converted to Python at once
@@ -66,7 +66,7 @@ def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             raise InputError(
                 f"{name!r} must be a string or a number. Received: {shown(value)}{nested}"
             )
-        if _SURROGATE.search(str(value)):
+        if SURROGATE.search(str(value)):
             raise InputError(f"{name!r} contains an unpaired surrogate.")
         found[name] = str(value)
     return found

@@ -9,7 +9,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.data.labels import check_several
 from keras_bert_impl.tasks.data.source import ExampleSource
-from keras_bert_impl.tasks.inputs.words import find_words
+from keras_bert_impl.tasks.inputs.words import as_words
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
 from keras_bert_impl.tasks.tagging import TASK_NAME
 from keras_bert_impl.tasks.tagging.examples import (
@@ -18,7 +18,7 @@ from keras_bert_impl.tasks.tagging.examples import (
     write_tag_predictions,
 )
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
-from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
+from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags, read_words
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 
@@ -76,11 +76,15 @@ class Tagging(Task):
         )
 
     @staticmethod
+    def read_inputs(path: str) -> list | None:
+        return read_words(path)
+
+    @staticmethod
     def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:
         tags, entities = model.annotate(texts)
         for number, (text, labels) in enumerate(zip(texts, tags)):
-            found = find_words(text)
-            words = [text[start:end] for start, end in zip(found.starts, found.ends)]
+            found = as_words([text])[0]
+            words = [found.text[start:end] for start, end in zip(found.starts, found.ends)]
             answer: dict[str, list] = {"words": words, "labels": labels}
             if entities is not None:
                 answer["entities"] = [entity._asdict() for entity in entities[number]]

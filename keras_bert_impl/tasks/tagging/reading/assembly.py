@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.data.typed_rows import SURROGATE
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_candidates
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
@@ -29,6 +30,8 @@ def row_of(where: str, number: int, word: str, label: str | None) -> Row:
     """Checks a word and returns it as a `Row`; the label is stripped of white space."""
     if not word:
         raise InputError(f"{where}: the word is empty.")
+    if SURROGATE.search(word) or label is not None and SURROGATE.search(label):
+        raise InputError(f"{where}: the word or its label contains an unpaired surrogate.")
     if len(word) > _LONGEST_WORD:
         raise InputError(f"{where}: the word has {len(word)} characters: {word!r:.40}...")
     return Row(number, word, None if label is None else label.strip())

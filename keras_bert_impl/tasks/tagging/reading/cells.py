@@ -145,9 +145,11 @@ def of_label_studio(
     name = text or find_name(strings, TEXTS) or next(iter(strings), None)
     if name not in strings:
         raise InputError(f"the task has no text {name!r} in its data. Found: {listed(data)}")
-    values = [one.get("value") for one in done[0].get("result") or [] if isinstance(one, dict)]
+    result = done[0].get("result")
+    regions = result if isinstance(result, list) else []
+    values = [one.get("value") for one in regions if isinstance(one, dict)]
     entities = [
-        value | value.get("globalOffsets", {})
+        value | (places if isinstance(places := value.get("globalOffsets"), dict) else {})
         for value in values
         if isinstance(value, dict) and {"start", "end"} <= set(value)
     ]

@@ -126,9 +126,10 @@ def _offsets_of(text, mention, start, end):
     """Returns the offsets of an entity whose tool counts the end or the characters differently."""
     if text[start : end + 1] == mention:  # the end is the last character
         return start, end + 1
-    first, last = np.searchsorted(_utf16_places(text), (start, end)).tolist()
-    if text[first:last].split() == mention.split():
-        return first, last
+    if 0 <= start < end <= 2 * len(text):
+        first, last = np.searchsorted(_utf16_places(text), (start, end)).tolist()
+        if text[first:last].split() == mention.split():
+            return first, last
     raise InputError(
         f"characters {start} to {end} are {text[start:end]!r:.40}, not {mention!r:.40}; the offsets "
         "belong to another text."
@@ -159,6 +160,8 @@ def entities_of(value: Any) -> list[Marked]:
         if isinstance(value.get("entities"), list):
             return entities_of(value["entities"])
         return list(_by_type(value))
+    if not isinstance(value, list):
+        raise InputError(f"entities must be a list. Received: {value!r:.60}")
     return [entity for one in value for entity in _entities(one)]
 
 
@@ -170,8 +173,9 @@ def _entities(one):
             return [Marked(kinds[0].strip(), int(numbers[0]), int(numbers[1]))]
     if isinstance(one, dict):
         fields = {plain(key): value for key, value in one.items()}
-        if isinstance(fields.get("points"), list):
-            fields |= {plain(key): value for key, value in fields["points"][0].items()}
+        points = fields.get("points")
+        if isinstance(points, list) and points and isinstance(points[0], dict):
+            fields |= {plain(key): value for key, value in points[0].items()}
         start, end, kinds, mention = (
             next((fields[name] for name in names if fields.get(name) is not None), None)
             for names in (_STARTS, _ENDS, _TYPES, _MENTIONS)

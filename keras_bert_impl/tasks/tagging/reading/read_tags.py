@@ -5,13 +5,22 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import raw_lines
+from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.tasks.data.tables import JSON
+from keras_bert_impl.tasks.data.typed_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.reading.assembly import tagged_examples
 from keras_bert_impl.tasks.tagging.reading.forms import COLUMNS, CONLLU, TABLE, form_of
-from keras_bert_impl.tasks.tagging.reading.numbered_rows import open_rows, rows_in_memory
+from keras_bert_impl.tasks.tagging.reading.names import WORDS, find_name
+from keras_bert_impl.tasks.tagging.reading.numbered_rows import (
+    as_numbered,
+    open_rows,
+    rows_in_memory,
+)
 from keras_bert_impl.tasks.tagging.reading.sentences import RowReader
+
+_COLUMN_FILES = (".conll", ".iob", ".iob2", ".bio")
 
 
 def read_tags(
@@ -90,6 +99,25 @@ def read_tags(
     read_with |= {"delimiter": delimiter, "no_header": not header, "dev": name}
     read_with |= {"word_prefix": word_prefix}
     return _read_rows(reader, *common, read_with)
+
+
+def read_words(path: str) -> list[list[str]] | None:
+    """Reads the words of sentences to predict; None for other files, such as lines of text."""
+    suffix = suffix_of(path)
+    if suffix == ".conllu":
+        return read_conllu(path, label=None).texts
+    if suffix in _COLUMN_FILES:
+        return read_columns(path, label=None).texts
+    if suffix not in (*JSON, *PARQUET, *ARROW):
+        return None
+    form = form_of(path)
+    rows = as_numbered(open_rows(path, form, None, True).rows)
+    _, row = next(rows, (0, None))
+    name = find_name(row, WORDS) if isinstance(row, dict) else None
+    if name is None or not isinstance(row[name], list):
+        return None
+    reader = RowReader(open_rows(path, form, None, True), path, text=name, has_labels=False)
+    return tagged_examples(path, reader.read, reader.sentences(), unit=reader.table.unit).texts
 
 
 def _column_numbers(path, *columns):
