@@ -2,6 +2,7 @@
 
 import collections
 import heapq
+import itertools
 import re
 from collections.abc import Callable, Iterable
 
@@ -78,13 +79,24 @@ def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
 def _batches(texts):
     """Yields lists of texts of some megabytes, so that each graph call has enough work."""
     batch, size = [], 0
-    for text in texts:
+    for text in itertools.chain.from_iterable(map(_pieces, texts)):
         batch.append(text)
         size += len(text)
         if size > _CHARACTERS_AT_ONCE:
             yield batch
             batch, size = [], 0
     yield batch
+
+
+def _pieces(text):
+    """Yields the parts of a text, split at a space every megabyte, which bounds the memory."""
+    start = 0
+    while len(text) - start > _CHARACTERS_AT_ONCE:
+        most = start + _CHARACTERS_AT_ONCE
+        end = text.rfind(" ", start, most) + 1 or most
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def _in_tokens(tokenizer, counts):

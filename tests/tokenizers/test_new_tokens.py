@@ -3,11 +3,17 @@
 import json
 
 import pytest
+import tensorflow as tf
 import tokenizers
 import transformers
 from tokenizers import models, pre_tokenizers, trainers
 
-from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
+from keras_bert_impl.tokenizers import (
+    ByteLevelBPETokenizer,
+    Tokenizer,
+    WordPieceTokenizer,
+    new_tokens,
+)
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.new_tokens import further_merges, learn_tokens
 from tests.tokenizers.kinds import ENGLISH, KINDS, texts
@@ -84,3 +90,16 @@ def test_words_that_save_the_most_tokens_come_first():
     # Savings: 2 * 2 subwords, 3 * 1, then 2 * 1, where ties go to the first in the alphabet.
     assert pieces == {"abc": [5, 9, 10], "ab": [5, 9], "aa": [5, 8]}
     assert learn_tokens(base, [], 3)[1] == {}
+
+
+def test_a_long_text_is_counted_in_pieces(monkeypatch):
+    def pieces(text):
+        return list(new_tokens._pieces(text))
+
+    text = "one two three " * 200
+    assert pieces(text) == [text] and pieces("") == [""]
+    monkeypatch.setattr(new_tokens, "_CHARACTERS_AT_ONCE", 100)
+    assert "".join(pieces(text)) == text and max(map(len, pieces(text))) <= 100
+    assert pieces("x" * 250) == ["x" * 100, "x" * 100, "x" * 50]
+    counts = new_tokens.count_words([text], lambda batch: tf.strings.split(batch).values)
+    assert counts == {"one": 200, "two": 200, "three": 200}
