@@ -82,6 +82,7 @@ _CALLS = {
         "WordPieceTokenizer(vocabulary)": "set_vocabulary",
         "tokenizer.save_pretrained(directory)": "save_to_preset",
     },
+    "Optimizer": {"optimizer.learning_rate": "lr _decayed_lr"},
     "Tokenizer.__call__": _CALL,
     "Tokenizer.tokenize": _CALL,
     "Tokenizer.from_pretrained": {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_bert_impl
-from keras_bert_impl import Adapter, LongTexts, finetune
+from keras_bert_impl import AdamW, Adapter, LongTexts, finetune
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments
 from keras_bert_impl.io.errors import InputError
@@ -14,6 +14,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from tests import helpers as helpers_of_all
 from tests.tasks import helpers
 
 
@@ -69,6 +70,28 @@ def test_a_missing_attribute_cannot_be_set(monkeypatch):
 # === Encoders and task models ===
 
 
+def _renamed(ids, mask, segments):
+    lines = (
+        f'"token_ids": x["{ids}"]',
+        f'"padding_mask": x["{mask}"]',
+        f'"segment_ids": x["{segments}"]',
+    )
+    return re.escape(f"Write {{{', '.join(lines)}}}.")
+
+
+def _row(*names):
+    return {name: np.ones((1, 3), "int32") for name in names}
+
+
+GOOGLE = _row("input_ids", "input_mask", "segment_ids")
+TF_HUB = _row("input_word_ids", "input_mask", "input_type_ids")
+
+
+def compiled(model, **arguments):
+    model.compile(**arguments)
+    return model
+
+
 @pytest.fixture(scope="module")
 def classifier():
     return helpers.classifier(dropout=0.0)
@@ -110,6 +133,14 @@ def answerer():
         (lambda model: model.quantize("float8"), "'int8' or 'int4'"),
         (lambda model: setattr(model, "max_seq_length", 5), r"from_pretrained\(name, max_length="),
         (lambda model: model.max_seq_length, "model.max_length"),
+        (lambda model: model.predict(GOOGLE), _renamed("input_ids", "input_mask", "segment_ids")),
+        (lambda model: model(TF_HUB), _renamed("input_word_ids", "input_mask", "input_type_ids")),
+        (
+            lambda model: compiled(helpers.classifier(["a", "b", "c"]), loss="binary_crossentropy"),
+            "multi_label_classification",
+        ),
+        (lambda model: setattr(compiled(model).optimizer, "learning_rate", 1), "with a constant"),
+        (lambda model: compiled(model).optimizer.lr, "optimizer.learning_rate"),
         (lambda model: model.fit_generator([]), r"model.fit\(batches, steps_per_epoch=100\)"),
         (lambda model: TextClassifier.from_pretrained("x", nun_classes=2), "mean 'num_classes'"),
         (
@@ -140,6 +171,33 @@ def test_max_length_can_be_set():
     assert np.abs(model.predict([text], verbose=0) - before).max() > 1e-4
     with pytest.raises(InputError, match="max_length must be from 3 to"):
         model.max_length = 10_000
+
+
+def test_a_constant_rate_can_be_set():
+    model = compiled(helpers.classifier(), optimizer=AdamW(1e-3))
+    model.optimizer.learning_rate = 1e-5
+    assert float(model.optimizer.learning_rate) == pytest.approx(1e-5)
+
+
+def test_a_frozen_model_warns_as_keras_does():
+    model = helpers.classifier()
+    model.trainable = False
+    model.compile(learning_rate=1e-3)
+    with pytest.warns(UserWarning, match="does not have any trainable weights"):
+        model.fit(["good"], [1], verbose=0)
+
+
+@pytest.mark.on_tensorflow
+def test_a_model_made_outside_of_the_scope_is_named():
+    strategy = helpers_of_all.mirrored(2)
+    model, encoder = helpers.classifier(), helpers.encoder()
+    with strategy.scope():
+        with pytest.raises(InputError, match="create the whole model inside the strategy's scope"):
+            model.fit(["good"], [1], verbose=0)
+        partly = TextClassifier(encoder, helpers.tokenizer(), num_classes=2)
+    with pytest.raises(InputError, match="its encoder included: with strategy.scope"):
+        partly.fit(["good"], [1], verbose=0)
+    model.fit(["good"], [1], verbose=0)  # outside of the scope it trains
 
 
 def test_answer_has_pairs(answerer):

@@ -17,10 +17,15 @@ FEATURES = (
     "example_ids",
     "global_mask",
 )
-_OTHER_NAMES = {  # from `transformers`
+_OTHER_NAMES = {  # from `transformers`, Google's BERT, TF Hub and keras-bert
     "input_ids": "token_ids",
+    "input_word_ids": "token_ids",
+    "Input-Token": "token_ids",
     "token_type_ids": "segment_ids",
+    "input_type_ids": "segment_ids",
+    "Input-Segment": "segment_ids",
     "attention_mask": "padding_mask",
+    "input_mask": "padding_mask",
     "global_attention_mask": "global_mask",
 }
 
@@ -50,9 +55,11 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint on how to rename features named as in `transformers`, or ""."""
-    pairs = [f'"{_OTHER_NAMES[name]}": x["{name}"]' for name in names if name in _OTHER_NAMES]
-    return f" Write {{{', '.join(pairs)}}}." if pairs else ""
+    """Returns a hint on how to rename features named as in other libraries, or ""."""
+    names = list(names)
+    known = _OTHER_NAMES | {name: name for name in FEATURES}
+    pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
+    return f" Write {{{', '.join(pairs)}}}." if _OTHER_NAMES.keys() & set(names) else ""
 
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:

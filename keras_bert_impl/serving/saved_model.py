@@ -64,6 +64,7 @@ def export_saved_model(
         functions = signatures.functions(ids_only)
     # Only the variables: Keras's serving functions of the layers are not exported.
     module.weights = variables
+    module.serve = _of_one_argument(functions["serving_default"])
     with replace_directory(directory) as temporary:
         tf.saved_model.save(module, str(temporary), signatures=functions)
         extra = temporary / "assets.extra"
@@ -75,3 +76,19 @@ def export_saved_model(
             text = json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n"
             (extra / "labels.json").write_text(text, encoding="utf-8")
         save_card(model_card(name, signatures, functions, run), temporary, directory)
+
+
+def _of_one_argument(function):
+    """Returns the endpoint `serve` of `keras.layers.TFSMLayer`, which passes one argument.
+
+    It is the tensor of a function that takes one, else a dict.
+    """
+    specs = tf.nest.flatten(function.structured_input_signature)
+    if len(specs) == 1:
+        return function
+
+    @tf.function(input_signature=[{spec.name: spec for spec in specs}])
+    def serve(inputs):
+        return function(**inputs)
+
+    return serve

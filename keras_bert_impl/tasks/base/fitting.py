@@ -1,6 +1,7 @@
 """Converts the arguments of `fit` of a task model to those of `keras.Model.fit`."""
 
 import dataclasses
+import warnings
 from typing import Annotated, Any
 
 import keras
@@ -150,8 +151,11 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
 def check_frozen_layers(model: Any) -> None:
     """Raises if training would not follow a change of `trainable`, since its graph is traced.
 
-    With the default optimizer, `fit` compiles the model again.
+    With the default optimizer, `fit` compiles the model again. Warns like Keras if all layers are
+    frozen.
     """
+    if not model.trainable_weights:
+        warnings.warn("The model does not have any trainable weights.", stacklevel=4)
     if model.uses_default_optimizer:
         return
     if model.train_function is None:

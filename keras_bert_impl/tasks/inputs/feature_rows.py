@@ -86,7 +86,7 @@ def complete(
     if unknown:
         raise InputError(
             f"features must be among {listed(names)}. "
-            f"Received: {listed(unknown)}.{renamed(unknown)}"
+            f"Received: {listed(unknown)}.{renamed(features)}"
         )
     features = {name: _as_array(name, value) for name, value in features.items()}
     if config is not None:

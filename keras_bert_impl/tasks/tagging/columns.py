@@ -67,8 +67,8 @@ def read_columns(
             raise InputError(f"{path}: no column {name}={column}; the file has {width} columns.")
     if label is not None and word % width == label % width:
         raise InputError(
-            f"{path}: word={word} and label={label} are the same column, of {width} that are "
-            "separated by tabs or spaces. Choose another, or label=None for unlabeled words."
+            f"{path}: the words and the labels are both column {word % width} of {width} that are "
+            "separated by tabs or spaces. Choose another column for one of them."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     read_with = {"dev": str(path), "text": str(word), "label": str(label)}

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import OptimizerHooks, index_of, iterations_of, variables_of
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
@@ -30,6 +31,7 @@ _RULES_OF_KERAS = {
 }
 
 
+@first_guesses("Optimizer")
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
     """Base class of AdamW and LAMB: Adam's two moments, and options by variable path.
 
@@ -75,6 +77,21 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self._of_schedule = getattr(learning_rate, "variable", None)
         # In a namespace, where neither Keras nor a checkpoint looks for variables.
         self._this_step = types.SimpleNamespace(scalars={})
+
+    @property
+    def learning_rate(self) -> Any:
+        """The current learning rate; a rate that is not a schedule can be set."""
+        return super().learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: LearningRate) -> None:
+        schedule = keras.optimizers.schedules.LearningRateSchedule
+        if isinstance(self._learning_rate, schedule) and not callable(value):
+            raise InputError(
+                "the optimizer has a schedule, so that its learning rate cannot be set. Write "
+                "compile(optimizer=AdamW(3e-5)), with a constant rate, first."
+            )
+        keras.optimizers.Optimizer.learning_rate.fset(self, value)
 
     def apply(
         self, grads: list[Tensor], trainable_variables: list[keras.Variable] | None = None

@@ -73,6 +73,7 @@ class TensorFlowStep(_Mixin):
 
     def _compile(self, options, *args, **kwargs):
         self._objective = options.objective
+        _check_scope(self)
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
             if _computes_in_float16(self) and not _scales_loss(self.optimizer):
@@ -91,6 +92,7 @@ class TensorFlowStep(_Mixin):
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        _check_scope(self)
         self._training_steps = _StepsLeft(kwargs.get("steps_per_epoch"))
         try:
             with contextlib.ExitStack() as self.after_fit:
@@ -306,6 +308,18 @@ class TensorFlowStep(_Mixin):
             return logs
 
         return function
+
+
+def _check_scope(model):
+    """Raises if a strategy is to train a model that was made outside of its scope, or partly."""
+    made_by = model.distribute_strategy
+    is_own = made_by.extended.variable_created_in_scope
+    is_current = not tf.distribute.has_strategy() or tf.distribute.get_strategy() is made_by
+    if not is_current or not all(is_own(weight.value) for weight in model.weights):
+        raise InputError(
+            "create the whole model inside the strategy's scope, its encoder included: "
+            "with strategy.scope(): model = TextClassifier.from_pretrained(name)."
+        )
 
 
 def _take_over_reduction(optimizer, strategy):

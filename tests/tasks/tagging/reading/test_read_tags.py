@@ -242,7 +242,7 @@ WRONG = {
     "pointer.conll": ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
     "rows.conll": (b"PAR1\x15\x04\x15", "is a Parquet file: name it .parquet"),
     "rows.parquet": ("London B-geo\n", "is not a valid Arrow or Parquet file"),
-    "words.conll": ("London\nsat\n", "same column, of 1 that are separated by tabs or spaces"),
+    "words.conll": ("London\nsat\n", "column 0 of 1 that are separated by tabs or spaces"),
     "paper.conll": (b"%PDF-1.7\n%\xe2\xe3", "is a PDF file: extract its text first"),
     "words.jsonl": ("London B-geo\nsat O\n", "is not JSON.*name it .conll"),
     "doc.spacy": (b"x\x9c\x00", "is a DocBin of spaCy. Write it as JSON lines: for doc in DocBin"),
