@@ -61,6 +61,8 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
         names += _OF_FORM
     elif options.get("task") == "tagging":
         names = ["outside", "word_prefix"]
+    if options.get("task") == "tagging":
+        names.append("labels")  # of which a file may have only the numbers
     return _completed(arguments, {name: options[name] for name in names if name in options})
 
 

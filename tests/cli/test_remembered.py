@@ -90,11 +90,13 @@ def test_columns_of_words_belong_to_one_kind_of_file():
         "--outside",
         "0",
     ]
+    given += ["--labels", "0,B-X"]
     options = remembered("--train", "train.csv", "--dev", "dev.csv", *given)
     found = with_columns(parsed("--dev", "new.csv"), options)
     assert (found.text, found.label, found.sentence, found.outside) == ("w", "t", "s", "0")
     found = with_columns(parsed("--dev", "new.conllu"), options)
     assert (found.text, found.label, found.sentence, found.outside) == (None, None, None, "0")
+    assert found.labels == ["0", "B-X"]
 
 
 def test_a_model_of_another_origin_has_no_options(tmp_path):

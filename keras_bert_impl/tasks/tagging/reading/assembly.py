@@ -57,6 +57,7 @@ def tagged_examples(
         unit: what the lines of rows count, `"line"` or `"row"`.
         read_with: the options of a file, see `LabeledExamples`; None for data in memory.
     """
+    common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = [rows for rows in usable(read, sentences, skipped) if rows]
     counts = Counter(row.label for rows in found for row in rows if row.label is not None)
@@ -75,7 +76,6 @@ def tagged_examples(
     has_labels = tags[0][0] is not None
     if has_labels and labels is None:
         labels = sorted({label for sentence in tags for label in sentence})
-    common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     return TaggedExamples(
         words,
         tags if has_labels else None,
