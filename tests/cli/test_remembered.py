@@ -78,19 +78,7 @@ def test_columns_for_another_file():
 
 
 def test_columns_of_words_belong_to_one_kind_of_file():
-    given = [
-        "--task",
-        "tagging",
-        "--text",
-        "w",
-        "--label",
-        "t",
-        "--sentence",
-        "s",
-        "--outside",
-        "0",
-    ]
-    given += ["--labels", "0,B-X"]
+    given = "--task tagging --text w --label t --sentence s --outside 0 --labels 0,B-X".split()
     options = remembered("--train", "train.csv", "--dev", "dev.csv", *given)
     found = with_columns(parsed("--dev", "new.csv"), options)
     assert (found.text, found.label, found.sentence, found.outside) == ("w", "t", "s", "0")

@@ -126,23 +126,24 @@ def misfits(labels: Iterable[str]) -> list[str]:
     return sorted(inside - set(matched)) if matched else []
 
 
-def outside_candidates(labels: Iterable[str]) -> tuple[list[str], bool]:
-    """Finds labels that may mark words outside of entities, in a set without `"O"`.
+def means_none(label: str) -> bool:
+    """Returns whether a label is what tools and tables write instead of `"O"`."""
+    return label.lower() in _NONE
 
-    Returns:
-        (the labels, whether it is certain: all others begin or continue entities, as `"B-PER"`
-        does, and these are spellings of "none" that tools write, such as `"0"`, `"_"` or `""`).
+
+def outside_candidates(labels: Iterable[str]) -> list[str]:
+    """Returns the labels that may mark words outside of entities, sorted.
+
+    Empty if there is an `"O"`, or the other labels do not begin entities, as `"B-PER"` does.
     """
     labels = set(labels)
     if labels & set(OUTSIDE):
-        return [], False
+        return []
     names = labels - set(_NO_WORDS)
-    spelled = {label for label in names if label.lower() in _NONE}
-    others = {x for x in names if not any(style.fullmatch(x) for style in _STYLES)} | spelled
+    others = {x for x in names if not any(style.fullmatch(x) for style in _STYLES)}
+    others |= set(filter(means_none, names))
     rest = read_labels((names - others) | {"O"}) if names - others else None
-    if others and rest is not None and "B" in rest.letters:
-        return sorted(others), others == spelled
-    return sorted(spelled), False
+    return sorted(others) if rest is not None and "B" in rest.letters else []
 
 
 def outside_number(labels: list[str]) -> int:

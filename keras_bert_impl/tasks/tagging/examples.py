@@ -97,7 +97,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
         raise InputError(f"{examples.source} has no words.")
     names = {*gold, *predicted, *(examples.label_names or [])}
     if read_labels(names) is None:
-        if others := misfits(names) or outside_candidates(names)[0]:
+        if others := misfits(names) or outside_candidates(names):
             _LOG.warning(
                 "%s: no entity F1, because %s is not in the format of the entity labels.",
                 examples.source,

@@ -111,9 +111,7 @@ class WordTagger(TokenLabels, TaskModel):
     @staticmethod
     def _warn_of_labels(labels):
         """Logs a warning if one label keeps the others from marking entities."""
-        candidates, is_certain = outside_candidates(labels)
-        others = candidates if is_certain else misfits(labels)
-        if others:
+        if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
                 "labels mark no entities because of %s: use 'O' for words outside of entities and "
                 "'B-TYPE', 'I-TYPE' for others.",

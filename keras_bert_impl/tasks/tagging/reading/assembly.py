@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
 from keras_bert_impl.tasks.data.typed_rows import SURROGATE
-from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_candidates
+from keras_bert_impl.tasks.tagging.entity_labels import (
+    OUTSIDE,
+    means_none,
+    misfits,
+    outside_candidates,
+)
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 _LOG = logging.getLogger(__name__)
@@ -92,15 +97,18 @@ def _stand_ins(source, counts, outside):
     """Returns the labels to read as "O": the given one, or those that other tools write for it."""
     if outside is not None:
         return {outside.strip()} - {"O"}
-    candidates, is_certain = outside_candidates(counts)
-    if is_certain:
+    candidates = outside_candidates(counts)
+    if candidates and all(map(means_none, candidates)):
         _LOG.warning(
             "%s: label %s marks words outside of entities and is read as 'O'.",
             source,
             listed(candidates),
         )
         return set(candidates)
-    if candidates and 2 * max(counts[x] for x in candidates) > counts.total():
+    if not candidates and not counts.keys() & set(OUTSIDE):
+        candidates = list(filter(means_none, counts))  # beside types such as "PER"
+    candidates = [label for label in candidates if 2 * counts[label] > counts.total()]
+    if candidates and len(counts) > 1:
         _LOG.warning(
             "%s: label %s is not in the format of entity labels. If it marks words outside of "
             "entities, pass outside=%r (--outside %s).",
