@@ -43,6 +43,9 @@ class GlobalAttentionBias(keras.layers.Layer):
         self.max_global_tokens = max_global_tokens
         self.in_window = AttentionBias(window, dtype=self.dtype_policy, name="in_window")
 
+    def build(self, *args: Any, **kwargs: Any) -> None:
+        self.built = True  # without variables; Keras would warn of the layer inside
+
     def call(
         self,
         token_ids: Tensor,

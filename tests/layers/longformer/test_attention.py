@@ -14,6 +14,7 @@ from keras_bert_impl.layers import (
 from keras_bert_impl.layers.dropout import dropout_seed
 from keras_bert_impl.layers.recompute import recomputation
 from tests.helpers import compiled, difference, gradient, randomize, to_numpy
+from tests.tasks import helpers
 
 BATCH, LENGTH, HIDDEN, HEADS, WINDOW, SLOTS = 3, 11, 12, 3, 2, 5
 IDS = np.zeros((BATCH, LENGTH), "int32")
@@ -177,3 +178,10 @@ def test_recomputation_changes_no_gradient():
             return gradient(total, INPUTS)
 
     assert difference(slope(True), slope(False)) < 1e-5
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_encoder_is_built_without_warnings():
+    helpers.encoder(
+        architecture="longformer", num_segments=1, window=2, max_global_tokens=8, position_offset=1
+    )
