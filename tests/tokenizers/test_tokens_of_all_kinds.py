@@ -96,6 +96,38 @@ def test_ids_and_offsets_equal_those_of_transformers(ours, saved):
     assert_equal(ours, saved[0], texts)
 
 
+# FlauBERT's slow tokenizer in `transformers` also splits words at tokens that it then discards.
+FAST = [kind for kind in SOME_SLOW if "FlauBERT" not in str(kind)]
+
+
+@pytest.mark.parametrize("kind", FAST)
+def test_added_tokens_of_the_vocabulary_keep_their_use_in_words(kind, tmp_path):
+    """Where they are not matched literally: in another case, inside a word, or as `##ory`."""
+    draw = random.Random(0)
+    theirs = KINDS[kind](tmp_path)
+    known = [token for token in theirs.get_vocab() if re.fullmatch(r"(##)?\w+", token)]
+    tokens = draw.sample(sorted(known), 30) + ["xyq", "Neu"]  # the last two are new
+    theirs.add_tokens(
+        [
+            AddedToken(token, single_word=number % 2 > 0, normalized=number % 3 > 0)
+            for number, token in enumerate(tokens)
+        ]
+    )
+    theirs.save_pretrained(tmp_path)
+    plain = [re.sub("##|▁|Ġ", "", token) for token in [*tokens, *draw.sample(known, 30)]]
+    parts = [*tokens, *plain, *map(str.upper, plain), *"     '.#1"]
+    texts = ["".join(draw.choices(parts, k=draw.randint(1, 8))) for _ in range(300)]
+    theirs, ours = (
+        transformers.AutoTokenizer.from_pretrained(tmp_path),
+        Tokenizer.from_pretrained(tmp_path),
+    )
+    assert_equal(ours, theirs, texts)
+    ours.save_pretrained(tmp_path / "again")
+    again = Tokenizer.from_pretrained(tmp_path / "again")
+    assert again.get_config() == ours.get_config()
+    assert_equal(again, transformers.AutoTokenizer.from_pretrained(tmp_path / "again"), texts)
+
+
 def test_saved_files_give_the_same_ids(ours, saved, tmp_path):
     """In `transformers` and here; the decoded texts are equal, too."""
     ours.save_pretrained(tmp_path)

@@ -144,12 +144,14 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _num_spaces(self):
-        """int32 arrays [vocabulary] of leading and trailing spaces; 0 for added tokens."""
-        spaces = byte_characters()[ord(" ")] + " "
-        whole = {*self._whole_tokens}  # already trimmed
-        plain = ["" if token in whole else token for token in self.vocabulary]
-        leading = np.array([len(t) - len(t.lstrip(spaces)) for t in plain], np.int32)
-        return leading, np.array([len(t) - len(t.rstrip(spaces)) for t in plain], np.int32)
+        """int32 arrays [vocabulary] of leading and trailing spaces, as written there.
+
+        Spaces as such are only in added tokens, whose offsets already exclude them.
+        """
+        space = byte_characters()[ord(" ")]
+        leading = [len(token) - len(token.lstrip(space)) for token in self.vocabulary]
+        trailing = [len(token) - len(token.rstrip(space)) for token in self.vocabulary]
+        return np.array(leading, np.int32), np.array(trailing, np.int32)
 
     def _trimmed(self, ids, starts, ends):
         if not self.trim_offsets:

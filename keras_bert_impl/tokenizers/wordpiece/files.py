@@ -18,7 +18,6 @@ from keras_bert_impl.tokenizers.files import (
     to_json,
     tokenizer_directory,
     tokens_by_id,
-    without_last,
     write_files,
 )
 from keras_bert_impl.tokenizers.row_files import (
@@ -86,6 +85,7 @@ def read(directory: str | Path) -> dict[str, Any]:
         raise no_tokenizer(directory)
     settings = _read_config(directory / "tokenizer_config.json", settings)
     found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    num_words = len(vocabulary)
     vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
     check_vocabulary(vocabulary, directory)
     if settings.get("lowercase") is None:  # as in Google's checkpoints
@@ -93,6 +93,8 @@ def read(directory: str | Path) -> dict[str, Any]:
     settings = {name: value for name, value in settings.items() if value is not None}
     _, settings["segment_of_second"] = read_rows(directory, vocabulary, SPECIAL_TOKENS, (1, 1))
     added = added_files.settings_of(found, SPECIAL)
+    while len(vocabulary) > num_words and vocabulary[-1]:  # these are only added
+        vocabulary.pop()
     return {"vocabulary": vocabulary, "added_tokens": added, **settings}
 
 
@@ -156,7 +158,9 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     """
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
-    ids = last_ids(settings["vocabulary"])
+    lines = settings["vocabulary"]
+    known = set(lines)
+    ids = last_ids([*lines, *(t.content for t in added if t.content not in known)])
     config = {
         "do_lower_case": settings["lowercase"],
         "strip_accents": settings["strip_accents"],
@@ -168,9 +172,6 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     }
     if not settings["segment_of_second"]:  # BertTokenizer has segments unless told
         config |= input_names(0)
-    lines = without_last(
-        settings["vocabulary"], {token.content for token in added} - set(SPECIAL_TOKENS)
-    )
     files = {
         "vocab.txt": "".join(f"{token}\n" for token in lines),
         "tokenizer_config.json": to_json(config),

@@ -86,12 +86,15 @@ class WordPieceTokenizer(Tokenizer):
         self.split_on_cjk = check("split_on_cjk", split_on_cjk, bool)
         self.segment_of_second = check("segment_of_second", segment_of_second, SegmentId)
         self._set_vocabulary(vocabulary, added_tokens)
+        self._num_words = len(vocabulary)
         if self.added_tokens:  # added tokens may contain spaces and punctuation
             self.word_breaks = ""
         tokens = found_tokens(SPECIAL, self.added_tokens)
         self._split = WordSplitter(self.lowercase, self.strip_accents, self.split_on_cjk, tokens)
         self._translation = Translation(self._split.table)
-        written, self._ids = _reachable(self.vocabulary, [token.content for token in tokens])
+        written, self._ids = _reachable(
+            self.vocabulary, self._num_words, [token.content for token in tokens]
+        )
         with tf.init_scope():
             self._fast_pieces = tensorflow_text.FastWordpieceTokenizer(
                 vocab=written,
@@ -100,6 +103,10 @@ class WordPieceTokenizer(Tokenizer):
                 token_out_type=tf.int32,
                 no_pretokenization=True,
             )
+
+    def get_config(self) -> dict[str, Any]:
+        # Words are not split into tokens that are only added, so these are not listed twice.
+        return super().get_config() | {"vocabulary": self.vocabulary[: self._num_words]}
 
     def _is_word_start(self, token):
         return not token.startswith("##")
@@ -145,31 +152,36 @@ class WordPieceTokenizer(Tokenizer):
         return np.delete(tokens.flat_values.numpy(), ends), lengths
 
 
-def _reachable(vocabulary, tokens):
+def _reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary in the form that the graph needs, and the ids of its entries.
 
     Args:
         vocabulary: list of str.
+        num_words: How many of its first entries words are split into. The others are only added.
         tokens: list of str, the tokens that are matched in texts, special tokens first.
 
     Returns:
-        (written, ids): list of str, in which added tokens, empty tokens and all but the last of
-        duplicate tokens are replaced by words that no text contains; int32 array, or None if the
-        ids are those of the vocabulary. Tokens that are not special have a second entry, used where
-        they are a single character.
+        (written, ids): list of str, in which special tokens, empty tokens, all but the last of
+        duplicate tokens and those that are only added are replaced by words that no text contains;
+        int32 array, or None if the ids are those of the vocabulary. Tokens that are not special
+        have two more entries, one of them used where they are a single character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [
-        token if last.get(token) == position else unreachable_word(position)
+        token
+        if position < num_words and last.get(token) == position
+        else unreachable_word(position)
         for position, token in enumerate(vocabulary)
     ]
-    for number, token in enumerate(tokens):
+    for number, token in enumerate(tokens[: len(SPECIAL_TOKENS)]):
         written[last[token]] = word_of_token(number)
-    more = range(len(SPECIAL_TOKENS), len(tokens))
-    if not more:
+    if len(tokens) == len(SPECIAL_TOKENS):
         return written, None
-    written += [word_of_token(number)[0] for number in more]
-    ids = [*range(len(vocabulary)), *(last[tokens[number]] for number in more)]
+    ids = [*range(len(vocabulary))]
+    for number, token in [*enumerate(tokens)][len(SPECIAL_TOKENS) :]:
+        word = word_of_token(number)
+        written += [word, word[0]]
+        ids += 2 * [last[token]]
     return written, np.array(ids, np.int32)
 
 
