@@ -17,6 +17,7 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
+_PAGES = (b"<!doctype html", b"<html")
 _MAX_BYTES = 64 << 20  # the largest published text and JSON files are a few MiB
 _MAX_YAML_BYTES = 256 << 10  # recipes are a few KiB; PyYAML needs seconds per MiB
 _MAX_NESTING = 100
@@ -59,9 +60,16 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
 
 
 def _check_content(path):
-    """Raises an `InputError` if the file is a pointer that Git LFS left instead of the content."""
+    """Raises an `InputError` if a Git LFS pointer or a web page stands in place of the content."""
     with contextlib.suppress(OSError):  # reported when the file is read
-        if path.stat().st_size < 1000 and path.read_bytes().startswith(_POINTER):
+        with path.open("rb") as file:
+            beginning = file.read(1000)
+        if beginning.removeprefix(b"\xef\xbb\xbf").lstrip().lower().startswith(_PAGES):
+            raise InputError(
+                f"{path} is a web page (HTML), not the file itself: download it again, on the hub "
+                "with `hf download` or from an address with /resolve/ in place of /blob/."
+            )
+        if len(beginning) < 1000 and beginning.startswith(_POINTER):
             raise InputError(
                 f"{path} is a Git LFS pointer, not the file itself: run `git lfs pull` in the "
                 "clone, or download the file."

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.characters import ALONE, INSIDE, SPACE, character_kinds
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import places_of
+from keras_bert_impl.tokenizers.unicode.places import numbers_of, places_of
 from keras_bert_impl.tokenizers.unicode.table import BLOCK, in_blocks
 
 
@@ -77,7 +77,7 @@ def find_words(texts: Texts) -> TextWords:
     ends = places_of(is_word & (is_alone | tf.not_equal(after, INSIDE))) + 1
     splits = tf.searchsorted(starts, texts.starts, out_type=tf.int64)  # [batch + 1]
     counts = splits[1:] - splits[:-1]
-    return TextWords(starts, ends, tf.repeat(tf.range(tf.size(counts, tf.int64)), counts), counts)
+    return TextWords(starts, ends, numbers_of(counts), counts)
 
 
 class WordTokens(NamedTuple):
@@ -106,7 +106,7 @@ def find_tokens(
         `WordTokens`. A token belongs to the word that contains its last character. A word in which
         no token ends shares the token that contains its last character.
     """
-    shifts = tf.gather(texts.starts, token_starts.value_rowids())
+    shifts = tf.gather(texts.starts, numbers_of(token_starts.row_lengths()))
     starts, ends = token_starts.values + shifts, token_ends.values + shifts  # [tokens]
     num_words, num_tokens = tf.size(words.starts), tf.size(starts)
 

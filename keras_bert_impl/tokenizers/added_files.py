@@ -60,10 +60,25 @@ def check_config(
     """
     tokens = {name: (token, None) for name, token in named.items()}
     contents = {name: content(config[name]) for name in named if name in config}
-    check_settings(path, config | contents, wanted | _ROWS | tokens)
+    check_settings(path, config, wanted | _ROWS)
+    _check_named(path, contents, tokens)
     path = path.parent / "special_tokens_map.json"
     contents = {name: content(token) for name, token in read_if_there(path).items()}
-    check_settings(path, contents, tokens)
+    _check_named(path, contents, tokens)
+
+
+def _check_named(path, contents, tokens):
+    """Raises InputError if a special token has another name; padding, unlike others, never counts."""
+    try:
+        check_settings(path, contents, tokens)
+    except InputError as error:
+        name, (token, _) = "pad_token", tokens["pad_token"]
+        if contents.get(name) in (token, None):
+            raise
+        raise InputError(
+            f'{error} Set "{name}": "{token}" there and in the other files that name it; if the '
+            "vocabulary has that token, results do not change, since padding is masked."
+        ) from error
 
 
 def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:

@@ -85,6 +85,21 @@ def _equal(one, other):
     return type(one) is type(other) and one == other  # 1 is not True
 
 
+def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the `model` of a tokenizer.json; if it has no type, with the one that fits its fields.
+
+    Files written before 2021 have no type. `tokenizers` then tries the types in this order, too.
+    """
+    model = whole.get("model")
+    model = dict(model) if isinstance(model, dict) else {}
+    if "type" not in model:
+        fields = {"BPE": "merges", "WordPiece": "max_input_chars_per_word"}
+        found = [kind for kind, field in fields.items() if field in model]
+        found += ["Unigram"] * isinstance(model.get("vocab"), list)
+        model["type"] = found[0] if found else None
+    return model
+
+
 def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
     """Returns the tokens of a {token: id} object in a file, in id order; "" if an id has no token.
 

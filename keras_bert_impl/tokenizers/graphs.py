@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_impl.tokenizers.unicode.places import numbers_of
+
 
 def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
     """Traces `Tokenizer.tokenize` for a string tensor [batch]; see `graph_of_offsets`."""
@@ -35,7 +37,7 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
         ids, *spans = subwords(words)
         starts, ends = words.characters_of(*spans)
         ids = _per_text(ids, words)
-        first = tf.gather(words.text_starts, ids.value_rowids())
+        first = tf.gather(words.text_starts, numbers_of(ids.row_lengths()))
         starts, ends = trimmed(ids.values, starts - first, ends - first)
         return ids, ids.with_values(starts), ids.with_values(ends)
 

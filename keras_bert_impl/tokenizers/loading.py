@@ -6,7 +6,12 @@ from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
 from keras_bert_impl.tokenizers.added_files import read_if_there
-from keras_bert_impl.tokenizers.files import KIND_OF_FILE, no_tokenizer, tokenizer_directory
+from keras_bert_impl.tokenizers.files import (
+    KIND_OF_FILE,
+    model_of,
+    no_tokenizer,
+    tokenizer_directory,
+)
 
 _KINDS = {  # types in tokenizer.json
     "WordPiece": "WordPiece",
@@ -29,8 +34,7 @@ def kind_of(directory: str | Path) -> str:
         settings = read_json(whole)
         if keras_hub.is_preset(settings):
             return keras_hub.kind_of(whole)
-        model = settings.get("model")
-        found = model.get("type") if isinstance(model, dict) else None
+        found = model_of(settings)["type"]
         if found not in list(_KINDS):
             raise InputError(
                 f"{whole}: model {shown(found)} is not supported, only {', '.join(_KINDS)}."

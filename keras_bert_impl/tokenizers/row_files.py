@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.tokenizers.added_files import read_if_there
 from keras_bert_impl.tokenizers.files import last_ids
 
@@ -40,6 +40,36 @@ def is_generic(directory: Path) -> bool:
     name = tokenizer_class(directory)
     model = read_if_there(directory / "config.json").get("model_type")
     return name in GENERIC if name else model in (None, "modernbert")
+
+
+_INSTEAD = {  # classes of `transformers` without an equivalent here, and what to do
+    "BertJapaneseTokenizer": (
+        "It needs MeCab. Separate the words of all texts by spaces with MeCab first (fugashi), and "
+        'set "tokenizer_class": "BertTokenizer" and "strip_accents": false; or take a model without '
+        "MeCab, such as xlm-roberta-base."
+    ),
+    **dict.fromkeys(
+        ("PhobertTokenizer", "BertweetTokenizer"),
+        "Its byte-pair encoding of words (bpe.codes) has no equivalent here. Take a model with "
+        "another tokenizer, such as xlm-roberta-base.",
+    ),
+}
+
+
+def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
+    """Creates the error for a `tokenizer_class` that the files of a kind cannot have.
+
+    Args:
+        path: The tokenizer_config.json.
+        name: The class.
+        kind: The kind of the files beside it, such as WordPiece.
+        usual: The class to set for files of this kind.
+    """
+    what = _INSTEAD.get(name) or (
+        f"The files beside it are {kind}: if that is the model's tokenizer, set "
+        f'"tokenizer_class": "{usual}".'
+    )
+    return InputError(f"{path}: tokenizer_class {shown(name)} is not supported. {what}")
 
 
 def read_rows(

@@ -8,6 +8,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tokenizers.packing import pack_segments
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.tokenizers.unicode.places import numbers_of
 
 
 class Windows(NamedTuple):
@@ -90,7 +91,7 @@ def window_spans(
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     more = tf.maximum(lengths - room, 0)
     counts = 1 + (more + step - 1) // step
-    texts = tf.repeat(tf.range(tf.size(lengths, tf.int64)), counts)
+    texts = numbers_of(counts)
     first = tf.gather(tf.cumsum(counts, exclusive=True), texts)  # each text's first span
     starts = (tf.range(tf.size(texts, tf.int64)) - first) * tf.gather(step, texts)
     ends = tf.minimum(starts + tf.gather(room, texts), tf.gather(lengths, texts))

@@ -248,6 +248,16 @@ def test_messages_show_little_of_large_values():
         assert len(str(caught.value)) < 150
 
 
+def test_rejects_web_pages_in_place_of_files(tmp_path):
+    for name, text in {
+        "config.json": "\n<!DOCTYPE html>\n<p>",
+        "vocab.txt": "\ufeff<HTML>",
+    }.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=rf"{name} is a web page \(HTML\).*/resolve/"):
+            file_within(tmp_path, name)
+
+
 def test_rejects_git_lfs_pointers(tmp_path):
     text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab\nsize 12345\n"
     for name in ("model.safetensors", "pytorch_model.bin", "spiece.model"):

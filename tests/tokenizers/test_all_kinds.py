@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -118,6 +120,22 @@ def test_invalid_utf8_is_replaced_as_python_does(ours):
         assert part.to_list() == expected.to_list()
 
 
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+def test_memory_does_not_grow_with_the_number_of_texts_beside_a_long_one(ours):
+    """A table of texts x longest text would take 1.2 GB."""
+    texts = ["a"] * 1500 + [("a b " * 50_000).strip()]
+    ours.tokenize_with_offsets(texts[-2:])
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = _peak_megabytes()
+    ids, _, ends = ours.tokenize_with_offsets(texts)
+    assert ids.row_lengths()[-1] >= 100_000 and int(ends[-1, -1]) == 199_999
+    assert _peak_megabytes() - before < 500
+
+
+def _peak_megabytes():
+    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+
 def test_the_beginning_of_a_text_has_its_first_tokens(ours):
     """A text can be truncated at a space between letters without tokenizing all of it."""
     assert ours.can_be_cut == (ours.kind != "moses bpe")
@@ -174,3 +192,15 @@ def test_rejects_special_tokens_named_only_in_the_map(ours, tmp_path):
     path.write_text(json.dumps(names | {"cls_token": {"content": ours.vocabulary[-1]}}))
     with pytest.raises(InputError, match="special_tokens_map.json: cls_token=.* is not supported"):
         type(ours).from_pretrained(tmp_path)
+
+
+def test_tokenizer_json_without_a_model_type(ours, tmp_path):
+    """An old form, in which `tokenizers` infers the type."""
+    ours.save_pretrained(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    if not path.exists():  # FlauBERT
+        pytest.skip("has no tokenizer.json")
+    whole = json.loads(path.read_text())
+    del whole["model"]["type"]
+    path.write_text(json.dumps(whole))
+    assert Tokenizer.from_pretrained(tmp_path).get_config() == ours.get_config()

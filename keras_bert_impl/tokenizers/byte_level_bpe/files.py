@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
@@ -14,6 +14,7 @@ from keras_bert_impl.tokenizers.files import (
     check_settings,
     ids_by_token,
     last_ids,
+    model_of,
     no_tokenizer,
     row_template,
     to_json,
@@ -27,6 +28,7 @@ from keras_bert_impl.tokenizers.row_files import (
     input_names,
     is_generic,
     read_rows,
+    unsupported_class,
     warn_of_class,
 )
 
@@ -36,6 +38,13 @@ _log = logging.getLogger(__name__)
 ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _CLASSES = ("LongformerTokenizer", "RobertaTokenizer", *GENERIC)
+
+
+def byte_characters() -> list[str]:
+    """Returns the printable characters that represent the 256 bytes in vocabularies."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
@@ -98,7 +107,8 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     tokens = special_tokens(special, settings["mask_strips_left"])
     # What RobertaTokenizer of `transformers` does whatever tokenizer.json says.
     rows = settings["num_separators"], settings["segment_of_second"]
-    is_roberta = special == ROBERTA and rows == (2, 0) and not settings["normalize"]
+    is_roberta = special == ROBERTA and rows == (2, 0)
+    is_roberta &= not settings["normalize"] and not settings["keeps_unknown_bytes"]
     config = {
         "add_prefix_space": settings["add_prefix_space"],
         "tokenizer_class": "RobertaTokenizer" if is_roberta else "PreTrainedTokenizerFast",
@@ -136,8 +146,9 @@ def _whole(ids, settings, added):
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     vocabulary = without_last(settings["vocabulary"], added)
+    unk = settings["special_tokens"][1] if settings["keeps_unknown_bytes"] else None
     whole = tokenizers.Tokenizer(
-        models.BPE(vocab=ids_by_token(vocabulary), merges=settings["merges"])
+        models.BPE(vocab=ids_by_token(vocabulary), merges=settings["merges"], unk_token=unk)
     )
     whole.normalizer = normalizers.NFC() if settings["normalize"] else None
     prefix = {"add_prefix_space": settings["add_prefix_space"]}
@@ -178,15 +189,14 @@ def _read_config(path, arguments, special):
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(
-            f"{path}: tokenizer_class {shown(kind)} is not supported, only byte-level BPE."
-        )
+        raise unsupported_class(path, kind, "byte-level BPE", "RobertaTokenizer")
     wanted = {"add_prefix_space": (True, False), "trim_offsets": (True, False)}
     added_files.check_config(path, config, wanted, _settings(special))
     found = {name: config[name] for name in wanted if name in config}
     if kind in GENERIC:
         return found | arguments
     if not is_generic(path.parent):
+        arguments.pop("keeps_unknown_bytes", None)  # these classes drop such bytes
         if arguments.get("normalize"):
             _log.warning(
                 "%s: texts are normalized to NFC, as in tokenizer.json, but %s of transformers does "
@@ -212,9 +222,10 @@ def _read_parts(vocabulary, merges):
 def _read_whole(path):
     """Reads the arguments from a tokenizer.json; checks that it is equivalent to ours."""
     whole = read_json(path)
-    model, splitter, normalizer = (
+    model = model_of(whole)
+    splitter, normalizer = (
         whole[part] if isinstance(whole.get(part), dict) else {}
-        for part in ("model", "pre_tokenizer", "normalizer")
+        for part in ("pre_tokenizer", "normalizer")
     )
     check_settings(path, {"type": None} | normalizer, {"type": (None, "NFC")}, "normalizer.")
     check_settings(
@@ -234,10 +245,17 @@ def _read_whole(path):
     merges = model.get("merges")
     if not isinstance(merges, list):
         raise InputError(f"{path}: model.merges is missing.")
+    unk = model.get("unk_token")
+    lacks = unk is not None and not set(byte_characters()) <= set(model.get("vocab") or ())
+    if lacks:
+        check_settings(
+            path, model, {"unk_token": (ROBERTA[1], BERT[1]), "fuse_unk": (False,)}, "model."
+        )
     return {
         "vocabulary": tokens_by_id(path, model.get("vocab")),
         "merges": [_pair(merge, path, number) for number, merge in enumerate(merges, 1)],
         "normalize": bool(normalizer),
+        "keeps_unknown_bytes": lacks,
         "trim_offsets": _trims(whole.get("post_processor")),
         "add_prefix_space": splitter.get("add_prefix_space", True),
     }

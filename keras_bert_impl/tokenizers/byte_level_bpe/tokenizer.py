@@ -14,7 +14,7 @@ from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.added_tokens import special_tokens as as_special
 from keras_bert_impl.tokenizers.byte_level_bpe import files
 from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
-from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
+from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA, byte_characters
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.files import as_vocabulary
 from keras_bert_impl.tokenizers.graphs import subwords_of_unique
@@ -23,18 +23,11 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode.places import chosen
 
 
-def byte_characters() -> list[str]:
-    """Returns the printable characters that represent the 256 bytes in vocabularies."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
-
-
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class ByteLevelBPETokenizer(Tokenizer):
     """The tokenizer of RoBERTa and ModernBERT in the graph, with `tokenizers`' ids and offsets.
 
-    No text is unknown, since every text consists of bytes. A special or added token written in the
+    If the vocabulary has all bytes, no text is unknown. A special or added token written in the
     text becomes that token.
 
     Args:
@@ -59,10 +52,12 @@ class ByteLevelBPETokenizer(Tokenizer):
             special tokens and 1 with others.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 0 with
             RoBERTa's special tokens and 1 with others.
+        keeps_unknown_bytes: Whether a byte that the vocabulary lacks becomes the unknown token.
+            Default: it is dropped, as by RoBERTa's tokenizer in `transformers`.
 
     Raises:
-        InputError: If the vocabulary has a token twice, or does not have a byte, a special token
-            or the result of a merge.
+        InputError: If the vocabulary has a token twice, or does not have a special token or the
+            result of a merge.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
     2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
@@ -70,7 +65,7 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     kind = "byte-level BPE"
     files = files
-    later_settings = {"add_prefix_space": False}
+    later_settings = {"add_prefix_space": False, "keeps_unknown_bytes": False}
 
     def __init__(
         self,
@@ -84,6 +79,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         add_prefix_space: bool = False,
         num_separators: int | None = None,
         segment_of_second: int | None = None,
+        keeps_unknown_bytes: bool = False,
     ) -> None:
         self.merges = [tuple(pair) for pair in merges]
         self.mask_strips_left = check("mask_strips_left", mask_strips_left, bool)
@@ -91,6 +87,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         self.normalize = check("normalize", normalize, bool)
         self.trim_offsets = check("trim_offsets", trim_offsets, bool)
         self.add_prefix_space = check("add_prefix_space", add_prefix_space, bool)
+        self.keeps_unknown_bytes = check("keeps_unknown_bytes", keeps_unknown_bytes, bool)
         separators, segment = files.usual_rows(self.special_tokens)
         self.later_settings = self.later_settings | {"num_separators": separators}
         if num_separators is not None:
@@ -109,8 +106,9 @@ class ByteLevelBPETokenizer(Tokenizer):
             self.trim_offsets,
             self.add_prefix_space,
         )
+        missing = self.unk_id if self.keeps_unknown_bytes else -1
         self._merge = BytePairMerger(
-            [self.token_to_id(character) for character in byte_characters()],
+            [self._ids_of.get(character, missing) for character in byte_characters()],
             [
                 (self.token_to_id(a), self.token_to_id(b), self.token_to_id(a + b))
                 for a, b in self.merges

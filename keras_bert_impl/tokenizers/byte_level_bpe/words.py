@@ -24,6 +24,7 @@ from keras_bert_impl.tokenizers.unicode.places import (
     after,
     before,
     chosen,
+    numbers_of,
     places_of,
     put,
     token_ends,
@@ -64,7 +65,7 @@ class ByteLevelWords:
         """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
         # [code points], byte offset of each
         place = tf.cumsum(utf8.byte_lengths(self.code_points), exclusive=True)
-        word = starts.value_rowids()
+        word = numbers_of(starts.row_lengths())
         first = tf.gather(tf.gather(place, self.starts), word) + starts.values  # in bytes
         last = token_ends(first, word, tf.gather(place, self.ends)) - 1
         begin = tf.searchsorted(place, first, side="right") - 1
@@ -234,7 +235,7 @@ def _with_prefix_spaces(line):
     marked = _marked(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))
-    origins = tf.repeat(tf.range(tf.size(marked)), 1 + tf.cast(begins, tf.int32))
+    origins = numbers_of(1 + tf.cast(begins, tf.int32))
     is_new = after(origins, -1) == origins
     code_points, tokens, first, last = (
         tf.gather(values, origins)

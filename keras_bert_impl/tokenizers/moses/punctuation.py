@@ -18,7 +18,14 @@ from keras_bert_impl.tokenizers.moses.characters import (
     is_boundary,
 )
 from keras_bert_impl.tokenizers.moses.table import DIGIT, SPACE, MosesTable, has
-from keras_bert_impl.tokenizers.unicode.places import before, chosen, leftmost, places_of, put
+from keras_bert_impl.tokenizers.unicode.places import (
+    before,
+    chosen,
+    leftmost,
+    numbers_of,
+    places_of,
+    put,
+)
 
 _APOSTROPHE, _QUOTE, _GRAVE, _NBSP = ord("'"), ord('"'), ord("`"), 0xA0
 _LATE_APOSTROPHES = "´‘‚"
@@ -149,7 +156,7 @@ def _expanded(characters):
         begins = tf.gather(tf.cumsum(counts, exclusive=True), places)
         several = [[*map(ord, several.ljust(_LONGEST))] for several in _SEVERAL.values()]
         new = tf.RaggedTensor.from_tensor(tf.gather(several, number), lengths=lengths)
-        longer = characters.gather(tf.repeat(tf.range(tf.size(counts)), counts))
+        longer = characters.gather(numbers_of(counts))
         return longer.having(tf.ragged.range(begins, begins + lengths).values, new.values)
 
     return tf.cond(tf.size(places) > 0, expand, lambda: characters)

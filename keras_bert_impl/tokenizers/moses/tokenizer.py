@@ -19,7 +19,7 @@ from keras_bert_impl.tokenizers.moses import files
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
-from keras_bert_impl.tokenizers.unicode.places import after
+from keras_bert_impl.tokenizers.unicode.places import put
 
 _END = "</w>"  # suffix of the token that ends a word
 
@@ -147,13 +147,12 @@ class _CharacterPairMerger(BytePairMerger):
             (ids, starts): int32 `tf.RaggedTensor`s [words, (tokens)]; `starts` in characters.
         """
         codes = tf.strings.unicode_decode(words, "UTF-8")  # [words, (characters)]
-        word = tf.cast(codes.value_rowids(), tf.int32)
         position = tf.searchsorted(self._characters, codes.values)
         unknown = len(self._characters)
         known = tf.gather(self._characters, tf.minimum(position, unknown - 1)) == codes.values
-        is_last = after(word, -1) != word
-        place = tf.stack([tf.cast(is_last, tf.int32), tf.where(known, position, unknown)], axis=1)
-        start = tf.range(tf.size(word)) - tf.gather(tf.cast(codes.row_splits, tf.int32), word)
-        symbols = tf.gather_nd(self._symbols, place)
-        symbols, starts = self._merged_ids(symbols, word, start, tf.size(words))
+        ends = tf.cast(codes.row_splits, tf.int32)
+        is_last = put(tf.zeros_like(position), ends[1:] - 1, 1)
+        place = tf.stack([is_last, tf.where(known, position, unknown)], axis=1)
+        lengths = ends[1:] - ends[:-1]
+        symbols, starts = self._merged_ids(tf.gather_nd(self._symbols, place), lengths)
         return symbols.with_values(tf.gather(self._ids, symbols.values)), starts

@@ -35,6 +35,7 @@ from keras_bert_impl.tokenizers.unicode.places import (
     before,
     chosen,
     leftmost,
+    numbers_of,
     places_of,
     put,
     token_ends,
@@ -78,7 +79,7 @@ class MosesWords:
 
     def characters_of(self, starts: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Converts offsets in words, ragged [words, (tokens)], to characters of all texts."""
-        word = starts.value_rowids()
+        word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word) + starts.values
         end = token_ends(begin, word, self.ends)
         return tf.gather(self.first, begin), tf.gather(self.last, end - 1)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import after, before, chosen
+from keras_bert_impl.tokenizers.unicode.places import after, before, chosen, numbers_of
 from keras_bert_impl.tokenizers.unicode.table import (
     CODE_POINTS,
     CONTROL,
@@ -138,7 +138,7 @@ class CharacterTable:
             start = tf.gather(self._splits, tf.maximum(row, 0))  # [n]
             size = tf.gather(self._splits, tf.maximum(row, 0) + 1) - start
             size = tf.where(covered, 0, tf.where(row >= 0, size, 1))
-            source = tf.repeat(tf.range(tf.size(row)), size)  # [m]
+            source = numbers_of(size)  # [m]
             within = tf.range(tf.size(source)) - tf.gather(tf.cumsum(size, exclusive=True), source)
             is_new = tf.gather(row, source) >= 0
             new = tf.gather(self._codes, tf.where(is_new, tf.gather(start, source) + within, 0))

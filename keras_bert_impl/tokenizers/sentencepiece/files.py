@@ -16,7 +16,13 @@ from keras_bert_impl.tokenizers.files import (
     tokenizer_directory,
     write_files,
 )
-from keras_bert_impl.tokenizers.row_files import GENERIC, input_names, is_generic, read_rows
+from keras_bert_impl.tokenizers.row_files import (
+    GENERIC,
+    input_names,
+    is_generic,
+    read_rows,
+    unsupported_class,
+)
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
 from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, read_whole
 
@@ -158,10 +164,9 @@ def _family_named(directory, settings, model):
         for family, facts in FAMILIES.items():
             if name == facts.tokenizer_class:
                 return family
-        raise InputError(
-            f"{directory / 'tokenizer_config.json'}: tokenizer_class {shown(name)} is not supported; "
-            f"the SentencePiece tokenizers of {', '.join(FAMILIES)} are."
-        )
+        usual = " or ".join(facts.tokenizer_class for facts in FAMILIES.values())
+        path = directory / "tokenizer_config.json"
+        raise unsupported_class(path, name, "SentencePiece (unigram)", usual)
     if not model.get("model_type"):
         return None
     for family, facts in FAMILIES.items():

@@ -20,7 +20,7 @@ from keras_bert_impl.tokenizers.sentencepiece.unigram import SPACE_MARK, Unigram
 from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import before, chosen
+from keras_bert_impl.tokenizers.unicode.places import before, chosen, numbers_of
 
 _BETWEEN = "\n"  # separates words that have no mark; no word contains it
 
@@ -151,7 +151,7 @@ class SentencePieceTokenizer(Tokenizer):
         splits = tf.searchsorted(starts, bounds, out_type=tf.int64)
         ends = tf.concat([starts[1:], bounds[-1:]], axis=0)[: tf.size(starts)]
         ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
-        first = tf.gather(bounds, ids.value_rowids())
+        first = tf.gather(bounds, numbers_of(ids.row_lengths()))
         tokens = ids, ids.with_values(starts - first), ids.with_values(ends - first)
         if self.prepend_scheme == "always":
             return tokens

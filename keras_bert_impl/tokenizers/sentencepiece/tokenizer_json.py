@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tokenizers.files import check_settings, last_ids, row_template
+from keras_bert_impl.tokenizers.files import check_settings, last_ids, model_of, row_template
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, Family
 
 _SPACES = {"Regex": " {2,}"}
@@ -63,8 +63,8 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
         InputError: If it is damaged or requires an unsupported feature.
     """
     whole = read_json(path)
-    model = whole.get("model") if isinstance(whole.get("model"), dict) else {}
-    check_settings(path, {"type": None} | model, {"type": ("Unigram",)}, "model.")
+    model = model_of(whole)
+    check_settings(path, model, {"type": ("Unigram",)}, "model.")
     check_settings(path, model, {"byte_fallback": (False, None)}, "model.")
     vocabulary, scores = _pieces(path, model.get("vocab"))
     if family is None:

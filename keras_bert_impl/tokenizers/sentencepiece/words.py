@@ -24,6 +24,7 @@ from keras_bert_impl.tokenizers.unicode.places import (
     after,
     before,
     chosen,
+    numbers_of,
     places_of,
     put,
     without_overlaps,
@@ -67,7 +68,7 @@ class MarkedWords:
 
         Position 0 of a word is its mark.
         """
-        word = starts.value_rowids()
+        word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word)
         # A mark that is not in the text takes the position of the character after it.
         mark = begin + tf.gather(self.own_mark, word) - 1

@@ -3,6 +3,8 @@
 import tensorflow as tf
 import tensorflow_text
 
+from keras_bert_impl.tokenizers.unicode.places import numbers_of
+
 
 def normalize(texts: tf.Tensor) -> tf.Tensor:
     """Normalizes texts to Unicode's normalization form C.
@@ -50,4 +52,5 @@ def _valid(texts):
 
 def _over_all(places, before):
     """Converts byte offsets in each text to byte offsets in all texts."""
-    return places.values + tf.cast(tf.gather(before, places.value_rowids()), places.dtype)
+    text = numbers_of(places.row_lengths())
+    return places.values + tf.cast(tf.gather(before, text), places.dtype)

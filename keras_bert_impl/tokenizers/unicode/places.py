@@ -21,6 +21,17 @@ def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
     return tf.tensor_scatter_nd_update(values, places[:, tf.newaxis], new)
 
 
+def numbers_of(counts: tf.Tensor) -> tf.Tensor:
+    """Returns the number of the part of each item, for parts of the given sizes: 0 0 2 for 2 0 1.
+
+    `tf.repeat` and `value_rowids` give the same, but fill a table of parts x largest part.
+    """
+    starts = tf.cumsum(counts, exclusive=True)[1:]
+    ends = tf.reduce_sum(counts)
+    begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
+    return tf.cumsum(begun[:-1])
+
+
 def before(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
     """Returns the value some positions earlier, and `fill` at the first positions."""
     filling = tf.fill([distance], tf.cast(fill, values.dtype))

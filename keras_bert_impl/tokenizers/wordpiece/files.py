@@ -13,6 +13,7 @@ from keras_bert_impl.tokenizers.files import (
     check_settings,
     ids_by_token,
     last_ids,
+    model_of,
     no_tokenizer,
     row_template,
     to_json,
@@ -25,6 +26,7 @@ from keras_bert_impl.tokenizers.row_files import (
     input_names,
     is_generic,
     read_rows,
+    unsupported_class,
     warn_of_class,
 )
 from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
@@ -212,15 +214,12 @@ def _read_config(path, settings):
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
-        raise InputError(
-            f"{path}: tokenizer_class {shown(kind)} is not supported, only BERT's WordPiece."
-        )
+        raise unsupported_class(path, kind, "WordPiece", "BertTokenizer")
     wanted = {
         "do_lower_case": (True, False),
         "strip_accents": (None, True, False),
         "tokenize_chinese_chars": (True, False),
         "do_basic_tokenize": (True,),
-        "never_split": (None, []),
     }
     named = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added_files.check_config(path, config, wanted, named)
@@ -248,6 +247,8 @@ def _read_whole(path):
     parts = {}
     for name, kind in _PARTS.items():
         parts[name] = whole[name] if isinstance(whole.get(name), dict) else {}
+        if name == "model":
+            parts[name] = model_of(whole)
         if name == "normalizer":
             parts[name] = _without_lowercase(parts[name])
         if parts[name].get("type") != kind:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, special_tokens
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import before, chosen, places_of, put
+from keras_bert_impl.tokenizers.unicode.places import before, chosen, numbers_of, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import (
     BREAK_AFTER,
     BREAK_BEFORE,
@@ -73,7 +73,8 @@ class Words:
         """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
         size = tf.cast(utf8.byte_lengths(self.characters), tf.int64)
         place = tf.cumsum(size, exclusive=True)  # [characters], byte offset of each
-        word = tf.gather(tf.gather(place, self.starts), starts.value_rowids())  # [tokens]
+        word = tf.gather(self.starts, numbers_of(starts.row_lengths()))
+        word = tf.gather(place, word)  # [tokens]
         first = tf.searchsorted(place, word + starts.values)
         last = tf.searchsorted(place, word + ends.values) - 1
         return tf.gather(self.originals, first), tf.gather(self.originals, last) + 1

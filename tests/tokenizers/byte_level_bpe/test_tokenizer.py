@@ -1,8 +1,10 @@
 """Byte-level BPE: ids and offsets equal those of `tokenizers`."""
 
+import json
 import random
 
 import pytest
+import tensorflow as tf
 import tokenizers
 import transformers
 
@@ -107,6 +109,85 @@ def test_saves_and_loads(ours, theirs, tmp_path):
     assert (again.vocabulary, again.merges) == (ours.vocabulary, ours.merges)
 
 
+@pytest.fixture(scope="module")
+def of_letters():
+    """A BPE of `tokenizers` with 3,000 merges of random letters, and its files' content."""
+    draw = random.Random(0)
+    learner = tokenizers.ByteLevelBPETokenizer()
+    words = ["".join(draw.choices("abcdefghij", k=8)) for _ in range(4000)]
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    learner.train_from_iterator(
+        [*words, "=" * 64], 3300, special_tokens=special, show_progress=False
+    )
+    model = json.loads(learner.to_str())["model"]
+    return learner, ByteLevelBPETokenizer(model["vocab"], model["merges"])
+
+
+def long_words(size):
+    """Words without a place at which they can be cut, with runs of one letter and repetitions."""
+    draw = random.Random(1)
+    letters = "".join(draw.choices("abcdefghij", k=size))
+    runs = "".join(
+        letter * draw.randint(1, 300) + "".join(draw.choices("abcdefghij", k=draw.randint(0, 90)))
+        for letter in draw.choices("abcdefghij", k=size // 200)
+    )
+    again = (letters[:41] * size)[:size]
+    return [
+        letters,
+        runs,
+        again,
+        "a" * size,
+        "=" * size,
+        "x" + "=" * 65,
+        letters[:65],
+        letters[:66],
+    ]
+
+
+def test_long_words_equal_tokenizers(of_letters):
+    theirs, ours = of_letters
+    texts = [*long_words(3000), *(f"a {word} b" for word in long_words(400)), "", "abc"]
+    ids, starts, ends = (part.to_list() for part in ours.tokenize_with_offsets(texts))
+    for text, row, first, last in zip(texts, ids, starts, ends):
+        expected = theirs.encode(text)
+        assert row == expected.ids, text
+        assert [*zip(first, last)] == [(a + (text[a] == " "), b) for a, b in expected.offsets], text
+    assert ours.tokenize(texts).to_list() == ids
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_rounds_do_not_grow_with_the_length_of_a_word(of_letters, number, monkeypatch):
+    merge, rounds = of_letters[1]._merge, []
+    round_of = merge._round
+    monkeypatch.setattr(merge, "_round", lambda *state: rounds.append(1) or round_of(*state))
+    merge(tf.constant([long_words(6000)[number]]))
+    assert len(rounds) < 400  # one for each of some thousand merges otherwise
+
+
+@pytest.mark.parametrize("unk", [None, "<unk>"])
+def test_bytes_that_the_vocabulary_lacks(tmp_path, unk):
+    """As in models of chemical formulas: dropped, or the unknown token if the files name one."""
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "Ġ", "C", "O", "c", "CC"]
+    model = tokenizers.models.BPE({t: i for i, t in enumerate(tokens)}, [("C", "C")], unk_token=unk)
+    whole = tokenizers.Tokenizer(model)
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    names = ("pad", "unk", "mask")
+    theirs = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=whole, **{f"{name}_token": f"<{name}>" for name in names}
+    )
+    theirs.save_pretrained(tmp_path)
+    ours = Tokenizer.from_pretrained(tmp_path)
+    ours.save_pretrained(tmp_path / "again")
+    texts = ["CCqCC", "é", "C%C é CC O", "cxc", "", "C" * 150 + "q" * 80 + "CO" * 90, "qq"]
+    expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in texts]
+    assert ours.tokenize(texts).to_list() == expected
+    assert Tokenizer.from_pretrained(tmp_path / "again").get_config() == ours.get_config()
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert [theirs(text, add_special_tokens=False)["input_ids"] for text in texts] == expected
+    _, starts, ends = (part.to_list() for part in ours.tokenize_with_offsets(["CCqCC"]))
+    assert (starts[0][-1], ends[0][-1]) == (3, 5)
+
+
 def test_detokenize(ours):
     text = "  two  spaces, über 😀 it's"
     assert ours.detokenize(ours([text])["token_ids"][0]) == text
@@ -121,7 +202,7 @@ def test_detokenize(ours):
         ),
         (lambda path: (path / "vocab.json").unlink(), "cannot read .*vocab.json"),
         (edit("vocab.json", lambda ids: ids.update({"<s>": 7})), "ids must be 0 to"),
-        (edit("vocab.json", lambda ids: ids.pop("!")), "vocabulary lacks '!'"),
+        (edit("vocab.json", lambda ids: ids.popitem()), "vocabulary lacks '"),
         (lambda path: (path / "merges.txt").write_text("a b\nc\n"), "merge 2 must be a pair"),
         (lambda path: (path / "merges.txt").write_text("zzz yyy\n"), "vocabulary lacks 'zzz'"),
         (lambda path: (path / "merges.txt").write_bytes(b"\xff\n"), "line 1: not UTF-8"),

@@ -145,7 +145,6 @@ def test_rejects_bad_vocabulary_lists(vocabulary, message):
         ({"strip_accents": "no"}, "strip_accents='no'"),
         ({"tokenize_chinese_chars": 1}, "tokenize_chinese_chars=1"),
         ({"do_basic_tokenize": False}, "do_basic_tokenize=False"),
-        ({"never_split": ["x"]}, "never_split="),
         ({"padding_side": "left"}, "padding_side='left'"),
         ({"truncation_side": "left"}, "truncation_side='left'"),
         ({"split_special_tokens": True}, "split_special_tokens=True"),
@@ -157,7 +156,13 @@ def test_rejects_bad_vocabulary_lists(vocabulary, message):
             "lstrip must be true or",
         ),
         ({"do_lower_case": "yes"}, "do_lower_case='yes'"),
-        ({"tokenizer_class": "RobertaTokenizerFast"}, "'RobertaTokenizer' is not supported"),
+        (
+            {"tokenizer_class": "RobertaTokenizerFast"},
+            'files beside it are WordPiece.*"BertTokenizer"',
+        ),
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, 'It needs MeCab.*"strip_accents": false'),
+        ({"tokenizer_class": "PhobertTokenizer"}, "bpe.codes.*Take a model with another tokenizer"),
+        ({"pad_token": "<|endoftext|>"}, r"Set \"pad_token\": \"\[PAD\]\" there"),
         ({"mask_token": "<mask>"}, "mask_token='<mask>'"),
         ({"mask_token": {"content": "<mask>"}}, "mask_token='<mask>'"),
     ],
@@ -367,3 +372,13 @@ def test_which_file_sets_the_case(tmp_path, caplog, kind, lowercase):
 def test_rejects_settings_that_are_not_bool(name):
     with pytest.raises(InputError, match=f"{name} must be True or False"):
         WordPieceTokenizer(SPECIAL.split(), **{name: "no"})
+
+
+def test_never_split_is_ignored_as_in_transformers(tmp_path):
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[", "]", "x", "a"]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
+    config = {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "never_split": ["[x]"]}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    expected = theirs("a [x] x", add_special_tokens=False)["input_ids"]
+    assert Tokenizer.from_pretrained(tmp_path).tokenize(["a [x] x"]).to_list() == [expected]
