@@ -11,10 +11,14 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, parse_json, read_json, read_text
 
+# In the order in which the library concatenates the vectors of several.
 POOLINGS = {
     "cls": "pooling_mode_cls_token",
-    "mean": "pooling_mode_mean_tokens",
     "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
 }
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 # Activations of Dense modules: our name -> class written by the library.
@@ -36,6 +40,23 @@ _DEFAULTS = (
 )
 _HARMLESS_ARGUMENTS = {"torch_dtype", "dtype", "attn_implementation", "device_map"}
 _HARMLESS_ARGUMENTS |= {"trust_remote_code", "add_pooling_layer", "use_fast"}
+
+
+def poolings_of(pooling: str) -> list[str]:
+    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`, whose vectors are joined.
+
+    Raises:
+        InputError: one is unknown or repeated, or the order is not the library's.
+    """
+    names = pooling.split("+") if isinstance(pooling, str) else []
+    known = [name for name in POOLINGS if name in names]
+    if names != known or not names:
+        right = f" Write pooling={'+'.join(known)!r}." if known else ""
+        raise InputError(
+            f"pooling must be one of {', '.join(POOLINGS)}, or several of them joined by '+' in "
+            f"this order. Received: pooling={pooling!r:.60}.{right}"
+        )
+    return names
 
 
 def transformer_directory(directory: Path) -> Path:
@@ -182,12 +203,13 @@ def _pooling(directory, folder):
         modes = [names.get(key, key) for key in keys if _flag(settings, key, False)]
         modes = modes if keys else ["mean"]
     modes = modes if isinstance(modes, list) else [modes]
-    if len(modes) != 1 or modes[0] not in list(POOLINGS):
+    if not modes or not all(mode in list(POOLINGS) for mode in modes):
         raise InputError(
-            f"{settings.source}: the pooling is {', '.join(map(str, modes))}; it must be one of "
+            f"{settings.source}: the pooling is {', '.join(map(str, modes))}; it must be among "
             f"{', '.join(POOLINGS)}."
         )
-    return {"pooling": modes[0], "include_prompt": _flag(settings, "include_prompt", True)}
+    pooling = "+".join(name for name in POOLINGS if name in modes)
+    return {"pooling": pooling, "include_prompt": _flag(settings, "include_prompt", True)}
 
 
 def _dense(directory, folder):

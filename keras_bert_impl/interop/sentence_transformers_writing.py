@@ -12,6 +12,7 @@ from keras_bert_impl.interop.sentence_transformers import (
     ACTIVATIONS,
     CONCATENATION,
     POOLINGS,
+    poolings_of,
     read_projections,
     read_sentence_settings,
 )
@@ -78,8 +79,10 @@ def write_sentence_settings(
         add(CONCATENATION, {"num_layers": num_layers})
         dim = hidden_dim * num_layers
         width = {"word_embedding_dimension": dim}
-    modes = {key: name == settings["pooling"] for name, key in POOLINGS.items()}
+    poolings = poolings_of(settings["pooling"])
+    modes = {key: name in poolings for name, key in POOLINGS.items()}
     add(f"{_LIBRARY}Pooling", width | modes)
+    dim *= len(poolings)
     for projection, tensors in zip(settings["projections"], projections, strict=True):
         if projection["kind"] == "layer_norm":
             named = {"norm.weight": tensors["gamma"], "norm.bias": tensors["beta"]}

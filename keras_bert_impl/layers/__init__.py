@@ -18,8 +18,10 @@ from keras_bert_impl.layers.pooling.tokens import (
     LayerMix,
     MaxPooling,
     MeanPooling,
+    MeanSqrtPooling,
     Pooler,
     ScalarMix,
+    WeightedMeanPooling,
 )
 from keras_bert_impl.layers.pooling.windows import PoolWindows
 from keras_bert_impl.layers.rotary import RotaryPositions

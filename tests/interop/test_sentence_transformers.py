@@ -272,7 +272,7 @@ PATH = "sentence_transformers.models"
         ),
         ("sentence_bert_config.json", {"tokenizer_args": {"a": 1}}, "a in tokenizer_args is not"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task='fill-"),
-        ("1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "the pooling is weightedmean"),
+        ("1_Pooling/config.json", {"pooling_mode": "sum"}, "the pooling is sum"),
         (
             "1_Pooling/config.json",
             {"pooling_mode_cls_token": 3},

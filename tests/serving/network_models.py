@@ -109,6 +109,8 @@ def models(kind, names=None):
         "masked": lambda: MaskedLM(base, tokenizer),
         "vectors": lambda: embedder(normalize=True),
         "largest": lambda: embedder(pooling="max", num_layers=2),
+        "three poolings": lambda: embedder(pooling="cls+mean_sqrt_len_tokens+weightedmean"),
+        "last tokens": lambda: embedder(pooling="lasttoken"),
         "vectors of windows": lambda: embedder(num_layers=2, long_texts="attention"),
         "mixed": lambda: embedder(pooling="cls", num_layers=2, layer_weights=[1.0, 3.0]),
     }

@@ -38,9 +38,40 @@ class MeanPooling(_TokenPooling):
         real = ops.ones_like(states[:, :, 0])
         if padding_mask is not None:
             real = ops.cast(ops.not_equal(padding_mask, 0), "float32")  # [batch, length]
-        total = ops.sum(states * real[:, :, None], axis=1)
-        number = ops.maximum(ops.sum(real, axis=1, keepdims=True), 1.0)
+        weights = self._weights(real)
+        total = ops.sum(states * weights[:, :, None], axis=1)
+        number = self._divisor(ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0))
         return ops.cast(total / number, self.compute_dtype)
+
+    def _weights(self, real):
+        return real
+
+    def _divisor(self, total):
+        return total
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class MeanSqrtPooling(MeanPooling):
+    """Sum of the hidden states of the real tokens over the square root of their number.
+
+    Call arguments and output are the same as `MeanPooling`.
+    """
+
+    def _divisor(self, total):
+        return ops.sqrt(total)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class WeightedMeanPooling(MeanPooling):
+    """Mean of the hidden states of the real tokens, where token t, from 1, has the weight t.
+
+    Call arguments and output are the same as `MeanPooling`.
+
+    Source: Muennighoff 2022, "SGPT", equation 2.
+    """
+
+    def _weights(self, real):
+        return real * (ops.arange(ops.shape(real)[1], dtype="float32") + 1.0)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

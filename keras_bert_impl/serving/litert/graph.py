@@ -156,6 +156,7 @@ _OPERATORS = {
     "Sin": tf.sin,
     "Slice": _slice,
     "Softmax": lambda inputs, axis: tf.nn.softmax(inputs, axis),
+    "Sqrt": tf.sqrt,
     "Squeeze": tf.squeeze,
     "Sub": tf.subtract,
     "Sum": lambda *inputs: tf.add_n(inputs),

@@ -318,11 +318,31 @@ def last_token(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
 
 def mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
     """Mirrors `layers.MeanPooling`, [batch, hidden]."""
-    real = graph.cast(graph.add("Unsqueeze", mask, [2]), "float32")  # [batch, length, 1]
-    total = graph.add("Mul", graph.as_float32(states), real)
-    total = graph.add("ReduceSum", total, [1], keepdims=0)
-    number = graph.add("Max", graph.add("ReduceSum", real, [1], keepdims=0), np.float32(1))
+    total, number = _weighted_sum(graph, states, graph.cast(mask, "float32"))
     return graph.as_computed(graph.add("Div", total, number))
+
+
+def mean_sqrt_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
+    """Mirrors `layers.MeanSqrtPooling`, [batch, hidden]."""
+    total, number = _weighted_sum(graph, states, graph.cast(mask, "float32"))
+    return graph.as_computed(graph.add("Div", total, graph.add("Sqrt", number)))
+
+
+def weighted_mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
+    """Mirrors `layers.WeightedMeanPooling`, [batch, hidden]."""
+    places = graph.cast(_range(graph, graph.add("Shape", mask, start=1, end=2)), "float32")
+    weights = graph.add("Mul", graph.cast(mask, "float32"), graph.add("Add", places, np.float32(1)))
+    total, number = _weighted_sum(graph, states, weights)
+    return graph.as_computed(graph.add("Div", total, number))
+
+
+def _weighted_sum(graph, states, weights):
+    """Returns the weighted sum of the states, [batch, hidden], and that of the weights."""
+    weights = graph.add("Unsqueeze", weights, [2])  # [batch, length, 1]
+    total = graph.add("Mul", graph.as_float32(states), weights)
+    total = graph.add("ReduceSum", total, [1], keepdims=0)
+    number = graph.add("ReduceSum", weights, [1], keepdims=0)
+    return total, graph.add("Max", number, np.float32(1))
 
 
 def max_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:

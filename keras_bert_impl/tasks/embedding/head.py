@@ -6,13 +6,29 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.interop.sentence_transformers import POOLINGS
+from keras_bert_impl.interop.sentence_transformers import poolings_of
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import LayerMix, MaxPooling, MeanPooling, SplitGroups
+from keras_bert_impl.layers import (
+    LastPooling,
+    LayerMix,
+    MaxPooling,
+    MeanPooling,
+    MeanSqrtPooling,
+    SplitGroups,
+    WeightedMeanPooling,
+)
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.inputs.grouped import merged
+
+_LAYERS = {
+    "max": MaxPooling,
+    "mean": MeanPooling,
+    "mean_sqrt_len_tokens": MeanSqrtPooling,
+    "weightedmean": WeightedMeanPooling,
+    "lasttoken": LastPooling,
+}
 
 
 def embedding_network(
@@ -38,11 +54,8 @@ def embedding_network(
     Raises:
         InputError: an invalid argument.
     """
-    if pooling not in list(POOLINGS):  # a list, so that unhashable values work
-        raise InputError(
-            f"pooling must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
-        )
-    if pooling == "cls" and encoder.config.causal:
+    poolings = poolings_of(pooling)
+    if "cls" in poolings and encoder.config.causal:
         raise InputError(
             "pooling='cls' takes the first token, which attends to no other token in a causal "
             "encoder: use pooling='mean'."
@@ -56,7 +69,7 @@ def embedding_network(
 
     def vectors_of_rows(rows):
         states = _states(encoder, rows, num_layers, mix)  # [rows, length, dim]
-        return _pooled(states, rows["padding_mask"], pooling)
+        return _pooled(states, rows["padding_mask"], poolings)
 
     inputs = long_texts.inputs(groups=1)
     vectors = long_texts.vectors(vectors_of_rows, merged(inputs), encoder, "float32")
@@ -113,8 +126,15 @@ def _states(encoder, features, num_layers, mix):
     return keras.layers.Concatenate(dtype="float32", name="layers")(list(states))
 
 
-def _pooled(states, padding_mask, pooling):
-    if pooling == "cls":
-        return states[:, 0]
-    kind = MeanPooling if pooling == "mean" else MaxPooling
-    return kind(dtype="float32", name="pooling")(states, padding_mask)
+def _pooled(states, padding_mask, poolings):
+    """Returns the vectors of the poolings, side by side."""
+    vectors = []
+    for pooling in poolings:
+        if pooling == "cls":
+            vectors.append(states[:, 0])
+            continue
+        name = "pooling" if len(poolings) == 1 else f"{pooling}_pooling"
+        vectors.append(_LAYERS[pooling](dtype="float32", name=name)(states, padding_mask))
+    if len(vectors) == 1:
+        return vectors[0]
+    return keras.layers.Concatenate(dtype="float32", name="poolings")(vectors)

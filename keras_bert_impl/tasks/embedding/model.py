@@ -69,7 +69,11 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     Args:
         encoder: `Encoder`; its pooler is not used.
-        pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens. Default `"mean"`.
+        pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens,
+            `"mean_sqrt_len_tokens"` (the sum over the square root of their number),
+            `"weightedmean"` (by position) or `"lasttoken"`; or several in the order of
+            `sentence-transformers`, joined by `+`, whose vectors are concatenated: `"cls+mean"`.
+            Default `"mean"`.
         num_layers: number of last layers to use. Default 1.
         layer_weights: list of `num_layers` floats, the weights of the mean of the layers. None: the
             layers are concatenated.

@@ -4,8 +4,19 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.interop.sentence_transformers import poolings_of
 from keras_bert_impl.serving.network import layers, parts
 from keras_bert_impl.serving.network.networks import Network, to_numpy
+
+# The mirrors of the layers of `head`.
+_POOLINGS = {
+    "cls": lambda graph, states, mask: layers.first_token(graph, states),
+    "max": layers.max_pooling,
+    "mean": layers.mean_pooling,
+    "mean_sqrt_len_tokens": layers.mean_sqrt_pooling,
+    "weightedmean": layers.weighted_mean_pooling,
+    "lasttoken": layers.last_token,
+}
 
 
 class TextEmbedderNetwork(Network):
@@ -16,18 +27,22 @@ class TextEmbedderNetwork(Network):
         return ("windows",) if self.model.long_texts.has_windows else ()
 
     def write(self, graph: Any) -> None:
+        poolings = poolings_of(self.model.pooling)
+
         def of_rows(rows):
             states = parts.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
             states = _mixed(graph, states, self.model)
-            if self.model.pooling == "cls":
-                return layers.first_token(graph, states)
-            pool = {"mean": layers.mean_pooling, "max": layers.max_pooling}[self.model.pooling]
-            return pool(graph, states, rows["attention_mask"])
+            mask = rows["attention_mask"]
+            vectors = [_POOLINGS[name](graph, states, mask) for name in poolings]
+            if len(vectors) == 1:
+                return vectors[0]
+            return graph.add("Concat", *map(graph.as_float32, vectors), axis=1)
 
         features = parts.add_inputs(graph, self.config, self.groups)
         pooled = self.config.hidden_dim
         if self.model.layer_mix is None:
             pooled *= self.model.num_layers
+        pooled *= len(poolings)
         vectors = graph.as_float32(parts.text_vectors(graph, features, self.model, of_rows, pooled))
         for layer, projection in zip(self.model.projection_layers, self.model.projections):
             inputs = graph.as_computed(vectors)

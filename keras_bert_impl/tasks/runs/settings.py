@@ -123,9 +123,9 @@ class FinetuneSettings(ObjectiveSettings):
         loss: Loss for similarity. cosine (the default, learns the labels as cosines) or cosent
             (learns their order); for texts without labels, multiple_negatives (the default) or,
             with three texts, triplet.
-        pooling: Vector of a text. For similarity: cls, mean (the default of models without one) or
-            max. For texts with classes or numbers: mean, max or attention over all tokens, instead
-            of the vector that the encoder was published with. Default: that of the model.
+        pooling: Vector of a text. For similarity: see `TextEmbedder`; mean is the default of models
+            without one. For texts with classes or numbers: mean, max or attention over all tokens,
+            instead of the vector that the encoder was published with. Default: that of the model.
         keep_best: Keep the epoch with the best score on --dev, not the last. The score is the first
             of the task's metrics.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The

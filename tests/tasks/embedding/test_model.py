@@ -69,6 +69,21 @@ def largest(states, mask):
         ({}, lambda layers, mask: mean(layers[-1], mask)),
         ({"pooling": "max"}, lambda layers, mask: largest(layers[-1], mask)),
         (
+            {"pooling": "mean_sqrt_len_tokens"},
+            lambda layers, mask: mean(layers[-1], mask) * mask.sum(1).sqrt(),
+        ),
+        ({"pooling": "weightedmean"}, lambda layers, mask: mean(layers[-1], mask.cumsum(1) * mask)),
+        (
+            {"pooling": "lasttoken"},
+            lambda layers, mask: layers[-1][torch.arange(len(mask)), mask[:, :, 0].sum(1) - 1],
+        ),
+        (
+            {"pooling": "cls+max+mean"},
+            lambda layers, mask: torch.cat(
+                [layers[-1][:, 0], largest(layers[-1], mask), mean(layers[-1], mask)], dim=-1
+            ),
+        ),
+        (
             {"num_layers": 2, "normalize": True},
             lambda layers, mask: functional.normalize(
                 mean(torch.cat([layers[-2], layers[-1]], dim=-1), mask), dim=-1
@@ -85,7 +100,18 @@ def largest(states, mask):
             lambda layers, mask: mean(layers.mean(0), mask),
         ),
     ],
-    ids=["cls", "mean", "max", "concatenated", "given weights", "new weights"],
+    ids=[
+        "cls",
+        "mean",
+        "max",
+        "sqrt",
+        "weighted",
+        "last",
+        "three",
+        "concatenated",
+        "given weights",
+        "new weights",
+    ],
 )
 def test_vectors_equal_pytorch(saved, arguments, formula, tmp_path):
     directory, layers, mask, features = saved
@@ -322,7 +348,9 @@ def test_keras_file(tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"pooling": "sum"}, "pooling must be one of cls, mean, max"),
+        ({"pooling": "sum"}, "pooling must be one of cls, max, mean, mean_sqrt_len_tokens"),
+        ({"pooling": "mean+cls"}, r"Write pooling='cls\+mean'"),
+        ({"pooling": ["mean"]}, "pooling must be one of cls, max"),
         ({"num_layers": 3}, "num_layers must be from 1 to 2"),
         ({"learn_layer_weights": True}, "layer weights need num_layers of 2 or more"),
         ({"num_layers": 2, "layer_weights": [1]}, "layer_weights must be num_layers=2 finite"),
@@ -426,8 +454,8 @@ def test_reads_files_of_sentence_transformers_6(written):
             [{"path": "../x", "type": f"{LIBRARY}.Pooling"}],
             "not the name of a file",
         ),
-        ("2_Pooling/config.json", {"pooling_mode": ["cls", "max"]}, "the pooling is cls, max"),
-        ("2_Pooling/config.json", {"pooling_mode_lasttoken": True}, "pooling_mode_lasttoken"),
+        ("2_Pooling/config.json", {"pooling_mode": ["cls", "sum"]}, "the pooling is cls, sum"),
+        ("2_Pooling/config.json", {"pooling_mode_sum": True}, "pooling_mode_sum"),
         ("1_WeightedLayerPooling/config.json", {"num_hidden_layers": -1}, "num_hidden_layers"),
     ],
 )
