@@ -241,7 +241,17 @@ def _arrow(path):
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
+        _check_is_no_other(path)
         raise InputError(f"{path} is not a valid Arrow or Parquet file: {error}.") from error
+
+
+def _check_is_no_other(path):
+    """Raises an `InputError` if a file is one of those that `open_bytes` knows, such as HTML."""
+    with open(path, "rb") as file:
+        beginning = file.read(4)
+    if beginning not in (b"PAR1", b"ARRO"):
+        with open_bytes(path):
+            pass
 
 
 def _columns_of_bytes(metadata):

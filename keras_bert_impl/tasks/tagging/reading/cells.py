@@ -151,6 +151,8 @@ def of_label_studio(
     entities = [
         value | (places if isinstance(places := value.get("globalOffsets"), dict) else {})
         for value in values
-        if isinstance(value, dict) and {"start", "end"} <= set(value)
+        if isinstance(value, dict)
+        and {"start", "end"} <= set(value)
+        and any(value.get(name) for name in ("labels", "hypertextlabels"))
     ]
     return {text or "text": strings[name], "entities": entities}

@@ -57,10 +57,13 @@ def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bo
 def rows_in_memory(table: Any) -> Rows:
     """Returns the rows of a `datasets.Dataset`, a `DataFrame` or a list of dicts."""
     features = getattr(table, "features", None)
-    if hasattr(table, "to_dicts"):
-        table = table.to_dicts()
-    elif hasattr(table, "to_dict") and hasattr(table, "columns"):
+    for name in ("to_dicts", "to_pylist"):  # polars; Arrow
+        if hasattr(table, name):
+            table = getattr(table, name)()
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):
         table = table.to_dict("records")
+    if isinstance(table, dict):
+        table = _rows_of_columns(table) or table
     if isinstance(table, dict):
         raise InputError(f"expected one table. Received: a dict of {listed(table)}; pass one part.")
     rows = ((number, lambda row=row: row) for number, row in enumerate(table, 1))
@@ -140,7 +143,7 @@ def _json_rows(path):
     whole = None if _has_lists_in_lines(path) else _whole_object(path)
     if whole is None:
         return Rows(lines, "line")
-    rows = _inner_rows(whole)
+    rows = _rows_of_columns(whole) or _inner_rows(whole)
     if rows is None:
         return Rows(iter([(1, lambda: whole)]), "row")
     numbered = ((number, lambda row=row: row) for number, row in enumerate(rows, 1) if row)
@@ -167,16 +170,44 @@ def _whole_object(path):
     return value if isinstance(value, dict) else None
 
 
+def _rows_of_columns(table):
+    """Returns the rows of a dict of columns, or of columns by index as pandas writes; or None."""
+    columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
+    are_long = all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
+    if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):
+        return None
+    of_words = columns[list(table).index(find_name(table, (*WORDS, *TEXTS)))]
+    has_lists = any(isinstance(row, list) for one in columns for row in one[:1])
+    if not of_words or not has_lists or not isinstance(of_words[0], (list, str)):
+        return None
+    return [dict(zip(table, row)) for row in zip(*columns)]
+
+
 def _inner_rows(value):
     """Returns the list of rows that an object holds, such as {"annotations": [...]}, or None."""
     if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
         return None
+    names, rows = value.get("columns"), value.get("data")
+    if isinstance(names, list) and isinstance(rows, list):  # as pandas writes with orient="split"
+        return [dict(zip(map(str, names), row)) if isinstance(row, list) else row for row in rows]
+    lists = [*_lists(value)]
+    with_words = (rows for rows in lists if _is_known(next(filter(None, rows))))
+    return next(with_words, lists[0] if lists else None)
+
+
+def _lists(value):
+    """Yields the lists of objects or lists in a dict and in the dicts in it."""
     for inner in value.values():
         if isinstance(inner, dict):
-            inner = _inner_rows(inner)
-        if isinstance(inner, list) and any(isinstance(row, (dict, list)) for row in inner):
-            return inner
-    return None
+            yield from _lists(inner)
+        elif isinstance(inner, list) and any(
+            isinstance(row, (dict, list)) and row for row in inner
+        ):
+            yield inner
+
+
+def _is_known(row):
+    return isinstance(row, dict) and find_name(row, (*WORDS, *TEXTS, "data")) is not None
 
 
 def _parsed_line(line):

@@ -189,6 +189,8 @@ class RowReader:
     def _names(self, column, tags):
         """Returns the labels of words as names; numbers are those of classes."""
         names = self.table.classes.get(column) or self.labels
+        if names is not None:
+            tags = [_number_of(tag) if tag not in names else tag for tag in tags]
         if not any(isinstance(tag, _NUMBERS) and not isinstance(tag, bool) for tag in tags):
             return [name_of(tag) for tag in tags]
         if names is None:
@@ -201,6 +203,11 @@ class RowReader:
             if not isinstance(tag, _NUMBERS) or tag != int(tag) or not 0 <= tag < len(names):
                 raise InputError(f"label {tag!r:.40} is not the number of one of {listed(names)}.")
         return [names[int(tag)] for tag in tags]
+
+
+def _number_of(tag):
+    """Returns the class number that a str has, as in CSV files; other labels unchanged."""
+    return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 
 def _with_first(first, rows):

@@ -109,8 +109,28 @@ def test_reads_tables_in_memory():
         InputError, match=r"row 1: label 3 is not the number of one of 'O', 'B-PER'"
     ):
         read_tags(rows, labels=["O", "B-PER", "I-PER"])
+    assert read_tags({"tokens": TOKENS, "ner_tags": TAGS}).labels == TAGS
+    assert read_tags(pyarrow.table({"tokens": TOKENS, "ner_tags": TAGS})).labels == TAGS
     with pytest.raises(InputError, match="a dict of 'train'; pass one part"):
         read_tags({"train": named})
+
+
+@pytest.mark.parametrize("orient", ["lines", "records", "columns", "index", "split", "table"])
+def test_reads_what_pandas_writes(tmp_path, orient):
+    lines = orient == "lines"
+    orient = "records" if lines else orient
+    frame = pandas.DataFrame({"tokens": TOKENS, "ner_tags": TAGS})
+    frame.to_json(tmp_path / "a.json", orient=orient, lines=lines)
+    if orient == "index":
+        with pytest.raises(InputError, match="a.json, row 1: "):
+            read_tags(tmp_path / "a.json")
+    else:
+        assert read_tags(tmp_path / "a.json").labels == TAGS
+
+
+def test_numbers_in_csv_are_those_of_named_classes(tmp_path):
+    path = written(tmp_path, "a.csv", "id,word,tag\n1,Mira,1\n1,Olsen,2\n2,sat,0\n")
+    assert read_tags(path, sentence="id", labels=NAMES).labels == [["B-PER", "I-PER"], ["O"]]
 
 
 def test_columns_may_be_named(tmp_path):
@@ -250,6 +270,8 @@ WRONG = {
     "pointer.conll": ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
     "rows.conll": (b"PAR1\x15\x04\x15", "is a Parquet file: name it .parquet"),
     "rows.parquet": ("London B-geo\n", "is not a valid Arrow or Parquet file"),
+    "pointer.parquet": ("version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+    "page.parquet": ("<html>\n", "is an HTML page"),
     "words.conll": ("London\nsat\n", "column 0 of 1 that are separated by tabs or spaces"),
     "paper.conll": (b"%PDF-1.7\n%\xe2\xe3", "is a PDF file: extract its text first"),
     "words.jsonl": ("London B-geo\nsat O\n", "is not JSON.*name it .conll"),
