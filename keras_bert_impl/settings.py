@@ -22,12 +22,14 @@ Example:
     Settings(epochs=0)  # InputError: epochs must be a positive integer, got 0.
 """
 
+import collections.abc
 import dataclasses
 import difflib
 import functools
 import math
 import operator
 import os
+import re
 import types
 import typing
 from typing import Annotated, Any
@@ -101,7 +103,7 @@ DType = Annotated[
 def validate(settings: Any) -> None:
     """Validates every field of a dataclass instance against its annotation.
 
-    Converts NumPy numbers to Python numbers, and lists to tuples where a tuple is annotated.
+    Converts values as `check` does.
 
     Args:
         settings: Dataclass instance, frozen or not.
@@ -109,7 +111,7 @@ def validate(settings: Any) -> None:
     Raises:
         InputError: a field has the wrong type or is out of range. Reports the first such field.
     """
-    hints = _hints(settings.__class__)
+    hints = settings_hints(settings.__class__)
     for field in dataclasses.fields(settings):
         value = check(field.name, getattr(settings, field.name), hints[field.name])
         object.__setattr__(settings, field.name, value)
@@ -121,21 +123,36 @@ def check(name: str, value: Any, annotation: Any) -> Any:
     Args:
         name: Name of the setting or argument, for the message.
         value: Value to check.
-        annotation: Annotation such as `PositiveInt`, `Rate | None` or `tuple[str, ...]`. A tuple of
-            choices must have at least one, each once.
+        annotation: Annotation such as `PositiveInt`, `Rate | None`, `tuple[str, ...]`,
+            `dict[str, float]` or a dataclass. A tuple of choices must have at least one, each once.
 
     Returns:
-        The value, with NumPy numbers converted to Python numbers and sequences to tuples.
+        The value, with NumPy numbers converted to Python numbers, sequences to tuples, and a dict
+        to a dataclass where one is annotated.
 
     Raises:
         InputError: the value has the wrong type or is out of range.
     """
-    for kind in _alternatives(annotation):
-        converted = _converted(value, kind)
-        if converted is not _MISFIT:
-            return converted
-    hint = _hint(value, annotation)
-    raise InputError(f"{name} must be {rule(annotation)}, got {shown(value)}.{hint}")
+    try:
+        converted = _converted(value, annotation)
+    except InputError as error:  # of a field of a dataclass
+        raise InputError(f"{name}: {error}") from error
+    if converted is _MISFIT:
+        raise misfit(name, value, rule(annotation), _hint(value, annotation))
+    return converted
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Returns whether `check` accepts a value."""
+    try:
+        return _converted(value, annotation) is not _MISFIT
+    except InputError:
+        return False
+
+
+def misfit(name: str, value: Any, what: str, hint: str = "") -> InputError:
+    """Creates the `InputError` for a value that is not `what`, such as `"a string"`."""
+    return InputError(f"{name} must be {what}, got {shown(value)}.{hint}")
 
 
 def rule(annotation: Any) -> str:
@@ -146,10 +163,13 @@ def rule(annotation: Any) -> str:
 _MISFIT = object()
 _NOUNS = {int: "integer", float: "number"}
 _WORDS = {str: "a string", bool: "True or False", dict: "a dict", type(None): "None"}
+_SEQUENCES = (tuple, list, collections.abc.Sequence)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @functools.cache
-def _hints(settings_class):
+def settings_hints(settings_class: type) -> dict[str, Any]:
+    """Returns a dict of field name to annotation, with limits, of a dataclass."""
     hints = typing.get_type_hints(settings_class, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
 
@@ -166,27 +186,43 @@ def _parts(kind):
     return kind, None
 
 
-def _converted(value, kind):
-    kind, limits = _parts(kind)
-    if typing.get_origin(kind) is tuple:
-        return _converted_items(value, typing.get_args(kind)[0])
-    convert = _CONVERSIONS.get(kind)
-    if convert is not None:
-        value = convert(value)
-    elif not isinstance(value, kind):
-        return _MISFIT
-    if value is _MISFIT:
-        return _MISFIT
+def _converted(value, annotation):
+    """Returns the value in the form of the first alternative that it fits, or `_MISFIT`."""
+    for kind in _alternatives(annotation):
+        kind, limits = _parts(kind)
+        converted = _of_kind(value, kind)
+        if converted is not _MISFIT and _within(converted, kind, limits):
+            return converted
+    return _MISFIT
+
+
+def _of_kind(value, kind):
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if kind in _CONVERSIONS:
+        return _CONVERSIONS[kind](value)
+    if origin in _SEQUENCES:
+        return _items(value, arguments[0])
+    if origin is dict and isinstance(value, dict):
+        return _entries(value, *arguments)
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        fields = {field.name for field in dataclasses.fields(kind)}
+        return kind(**value) if value.keys() <= fields else _MISFIT
+    return value if isinstance(value, origin or kind) else _MISFIT
+
+
+def _within(value, kind, limits):
     if isinstance(limits, OneOf):
-        return value if value in limits.choices else _MISFIT
+        return value in limits.choices
     if kind is int:
-        limits = limits or Range()
-        if abs(value) > (limits.most or _MOST):
-            return _MISFIT
-    return value if limits is None or limits.holds(value) else _MISFIT
+        most = limits.most if limits and limits.most is not None else _MOST
+        if abs(value) > most:
+            return False
+    return limits is None or limits.holds(value)
 
 
-def _converted_items(values, kind):
+def _items(values, kind):
     if isinstance(values, (str, os.PathLike)):
         values = [values]  # a single value where several are allowed
     if not isinstance(values, (list, tuple)) and not hasattr(values, "tolist"):
@@ -201,6 +237,11 @@ def _converted_items(values, kind):
 def _is_selection(kind):
     """Returns whether a list of such items selects among choices: at least one, each once."""
     return isinstance(_parts(kind)[1], OneOf)
+
+
+def _entries(values, key_kind, value_kind):
+    entries = {_converted(k, key_kind): _converted(v, value_kind) for k, v in values.items()}
+    return _MISFIT if _MISFIT in (*entries, *entries.values()) else entries
 
 
 def _is_bool(value):
@@ -233,7 +274,10 @@ def _as_bool(value):
 def _as_str(value):
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    return str(value) if isinstance(value, str) else _MISFIT
+    if not isinstance(value, str):
+        return _MISFIT
+    # JSON can escape half of a surrogate pair, which no file can be written with.
+    return _MISFIT if not value.isascii() and _SURROGATE.search(value) else str(value)
 
 
 _CONVERSIONS = {int: _as_int, float: _as_float, bool: _as_bool, str: _as_str}
@@ -243,12 +287,16 @@ def _rule(kind):
     kind, limits = _parts(kind)
     if isinstance(limits, OneOf):
         return f"one of {', '.join(map(str, limits.choices))}"
-    if typing.get_origin(kind) is tuple:
+    if typing.get_origin(kind) in _SEQUENCES:
         item = typing.get_args(kind)[0]
         more = " (at least one, and none twice)" if _is_selection(item) else ""
         return f"a list of values, each {rule(item)}{more}"
     if kind in _NOUNS:
         return (limits or Range()).rule(_NOUNS[kind])
+    if dataclasses.is_dataclass(kind):
+        fields = ", ".join(field.name for field in dataclasses.fields(kind))
+        return f"a {kind.__name__} or a dict of its fields ({fields})"
+    kind = typing.get_origin(kind) or kind
     return _WORDS.get(kind) or f"a {kind.__name__}"
 
 

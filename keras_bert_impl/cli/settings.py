@@ -3,8 +3,6 @@
 import argparse
 import contextlib
 import dataclasses
-import types
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,12 @@ from keras_bert_impl.cli.kinds import FILE, OF_SETTINGS, RECIPE
 from keras_bert_impl.cli.parser import Rare, suggestion
 from keras_bert_impl.cli.settings_help import default_of, groups_of
 from keras_bert_impl.first_guesses import nearest
-from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_yaml, read_text
+from keras_bert_impl.settings import check, fits, settings_hints
 
 Recipes = Mapping[str, dict[str, Any]]  # name -> settings
 
-_MISFIT = object()
 _FEW = 4  # choices of a setting that `--help` lists
 
 
@@ -135,6 +133,7 @@ def given_settings(
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
+    hints = settings_hints(settings_class)
     seen: dict[str, str] = {}
     for override in overrides_of(arguments):
         key, equals, text = override.partition("=")
@@ -142,7 +141,8 @@ def given_settings(
             raise InputError(f"{override!r} is not an override; write key=value.")
         if seen.setdefault(key, override) != override:
             raise InputError(f"{key} is given twice: {seen[key]} and {override}.")
-        values[key] = _typed(settings_class, key, parse_yaml(text, override), "command line")
+        value = _parsed(text, override, hints.get(key, str))
+        values[key] = _checked(settings_class, key, value, "command line")
     return values
 
 
@@ -160,9 +160,15 @@ def read_grid(path: str, settings_class: type) -> dict[str, list]:
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
         raise InputError(f"{path} must have a line `key: [value, ...]` for each setting to try.")
     return {
-        key: [_typed(settings_class, key, value, path) for value in values]
+        key: [_checked(settings_class, key, value, path) for value in values]
         for key, values in grid.items()
     }
+
+
+def _parsed(text, override, annotation):
+    """Parses a value as YAML, unless only its text fits, such as `4` for a name."""
+    value = parse_yaml(text, override)
+    return text if not fits(value, annotation) and fits(text, annotation) else value
 
 
 def _read_yaml(name):
@@ -183,50 +189,12 @@ def _read_recipe(name, settings_class, recipes):
     values = {} if values is None else values
     if not isinstance(values, dict):
         raise InputError(f"{where}: a recipe must have a line `key: value` for each setting.")
-    return {key: _typed(settings_class, key, value, where) for key, value in values.items()}
+    return {key: _checked(settings_class, key, value, where) for key, value in values.items()}
 
 
-def _typed(settings_class, key, value, where):
-    """Converts `value` to the field's type, or raises an `InputError` that names key and type."""
-    hints = typing.get_type_hints(settings_class)
-    hints = {field.name: hints[field.name] for field in dataclasses.fields(settings_class)}
+def _checked(settings_class, key, value, where):
+    """Validates a setting of a dataclass; the message names its location."""
+    hints = settings_hints(settings_class)
     if key not in hints:
         raise InputError(f"{where}: there is no setting {key!r}; {nearest(key, hints)}")
-    for kind in _alternatives(hints[key]):
-        converted = _convert(value, kind)
-        if converted is not _MISFIT:
-            return converted
-    names = " or ".join(_type_name(kind) for kind in _alternatives(hints[key]))
-    raise InputError(f"{where}: {key} must be {names}. Received: {key}={shown(value)}")
-
-
-def _alternatives(kind):
-    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    return typing.get_args(kind) if is_union else (kind,)
-
-
-def _convert(value, kind):
-    if typing.get_origin(kind) is tuple:
-        if not isinstance(value, (list, tuple)):
-            return _MISFIT
-        items = tuple(_convert(item, typing.get_args(kind)[0]) for item in value)
-        return _MISFIT if _MISFIT in items else items
-    if isinstance(value, bool) or value is None:
-        return value if type(value) is kind else _MISFIT  # isinstance counts True as an int
-    if isinstance(value, kind):
-        return value
-    if kind is float:
-        # YAML 1.1 reads 1e-4, which has no decimal point, as a string.
-        try:
-            return float(value) if isinstance(value, (int, str)) else _MISFIT
-        except ValueError:
-            return _MISFIT
-    if kind is str and isinstance(value, (int, float)):
-        return str(value)
-    return _MISFIT
-
-
-def _type_name(kind):
-    if typing.get_origin(kind) is tuple:
-        return f"a list of {typing.get_args(kind)[0].__name__}"
-    return "null" if kind is type(None) else kind.__name__
+    return check(f"{where}: {key}", value, hints[key])

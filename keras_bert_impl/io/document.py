@@ -1,15 +1,13 @@
 """Type-checked access to an object in an external file."""
 
-import math
-import re
-from collections.abc import Callable, Iterable
+import types
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import OneOf, Range, check, misfit, rule
 
-_LARGEST = 2**31 - 1  # int32 maximum; bounds integers without an explicit limit
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _REQUIRED = object()
 
 
@@ -31,7 +29,7 @@ class Document(dict):
         >>> config.mapping("text_config").number("dropout", 0.1)
         Traceback (most recent call last):
             ...
-        keras_bert_impl.io.errors.InputError: config.json: text_config.dropout must be a number. Received: '0.1'
+        keras_bert_impl.io.errors.InputError: config.json: text_config.dropout must be a number, got '0.1'.
     """
 
     def __init__(self, values: dict, source: str | Path, inside: str = "") -> None:
@@ -39,22 +37,27 @@ class Document(dict):
         self.source = source
         self.inside = inside
 
-    def integer(
-        self, key: str, default: Any = _REQUIRED, least: int | None = None, most: int = _LARGEST
-    ) -> Any:
-        """Returns an integer within limits, or `default` if it is missing.
+    def setting(self, key: str, annotation: Any, default: Any = _REQUIRED) -> Any:
+        """Returns a value validated against an annotation, or `default` if it is missing.
 
         Args:
+            annotation: See `settings.check`.
             default: Any value. If not given, a missing value raises an error.
-            least, most: Inclusive limits.
 
         Raises:
-            InputError: the value is missing without a default, or invalid.
+            InputError: the value is missing without a default, or does not fit.
         """
-        low = -_LARGEST if least is None else least
-        limits = f", at least {least}" if most == _LARGEST else f" from {low} to {most}"
-        what = f"an integer{'' if least is None and most == _LARGEST else limits}"
-        return self._value(key, default, what, lambda v: type(v) is int and low <= v <= most)
+        if self.get(key) is not None:
+            return check(self._name(key), self[key], annotation)
+        if default is _REQUIRED:
+            raise self.error(key, rule(annotation))
+        return default
+
+    def integer(
+        self, key: str, default: Any = _REQUIRED, least: int | None = None, most: int | None = None
+    ) -> Any:
+        """Returns an integer within inclusive limits; see `setting`."""
+        return self.setting(key, Annotated[int, Range(least=least, most=most)], default)
 
     def number(
         self,
@@ -65,39 +68,23 @@ class Document(dict):
         below: float | None = None,
         most: float | None = None,
     ) -> Any:
-        """Returns a finite float or int within limits; see `integer`."""
-        limits = {"at least": least, "above": above, "below": below, "at most": most}
-        words = [f"{word} {limit}" for word, limit in limits.items() if limit is not None]
-
-        def holds(value):
-            return (
-                (type(value) is float or (type(value) is int and abs(value) <= 2**63))
-                and math.isfinite(value)
-                and (least is None or value >= least)
-                and (above is None or value > above)
-                and (below is None or value < below)
-                and (most is None or value <= most)
-            )
-
-        return self._value(key, default, " ".join(["a number", " and ".join(words)]).strip(), holds)
+        """Returns a finite number within limits; see `setting`."""
+        limits = Range(least=least, most=most, above=above, below=below)
+        return self.setting(key, Annotated[float, limits], default)
 
     def flag(self, key: str, default: Any = _REQUIRED) -> Any:
-        """Returns a bool; see `integer`."""
-        return self._value(key, default, "true or false", lambda value: type(value) is bool)
+        """Returns a bool; see `setting`."""
+        return self.setting(key, bool, default)
 
     def text(self, key: str, default: Any = _REQUIRED, choices: Iterable[str] | None = None) -> Any:
-        """Returns a str, one of `choices` if given; see `integer`."""
-        what = "a string" if choices is None else f"one of {', '.join(choices)}"
-
-        def holds(value):
-            return _is_text(value) and (choices is None or value in choices)
-
-        return self._value(key, default, what, holds)
+        """Returns a str, one of `choices` if given; see `setting`."""
+        return self.setting(
+            key, str if choices is None else Annotated[str, OneOf(*choices)], default
+        )
 
     def mapping(self, key: str, default: Any = _REQUIRED) -> Any:
-        """Returns a nested object as a `Document`, empty if it is missing; see `integer`."""
-        default = {} if default is _REQUIRED else default
-        value = self._value(key, default, "an object", lambda value: isinstance(value, dict))
+        """Returns a nested object as a `Document`, empty if it is missing; see `setting`."""
+        value = self.setting(key, dict, {} if default is _REQUIRED else default)
         if not isinstance(value, dict):
             return value
         return Document(value, self.source, f"{self.inside}{key}.")
@@ -110,18 +97,17 @@ class Document(dict):
         """Returns a list of values of one type; `dict` values become `Document`s.
 
         Args:
-            key, default: See `integer`. An empty list is not missing.
+            key, default: See `setting`. An empty list is not missing.
             kind: Type of the values: `str`, `int`, `float` or `dict`.
         """
-        names = {str: "strings", int: "integers", float: "numbers", dict: "objects"}
-
-        def holds(value):
-            is_kind = _is_text if kind is str else lambda item: type(item) is kind
-            return isinstance(value, list) and all(map(is_kind, value))
-
-        values = self._value(key, default, f"a list of {names[kind]}", holds)
-        if kind is not dict or not isinstance(values, list):
-            return values
+        annotation = types.GenericAlias(tuple, (kind, ...))
+        if isinstance(self.get(key), str):
+            raise self.error(key, rule(annotation))
+        values = self.setting(key, annotation, default)
+        if values is default:
+            return default
+        if kind is not dict:
+            return list(values)
         return [
             Document(value, self.source, f"{self.inside}{key}[{number}].")
             for number, value in enumerate(values)
@@ -129,20 +115,9 @@ class Document(dict):
 
     def error(self, key: str, what: str) -> InputError:
         """Creates the `InputError` for a value that is missing or not `what`, such as "a string"."""
-        name = f"{self.source}: {self.inside}{key}"
         if self.get(key) is None:
-            return InputError(f"{name} is missing; it must be {what}.")
-        return InputError(f"{name} must be {what}. Received: {shown(self[key])}")
+            return InputError(f"{self._name(key)} is missing; it must be {what}.")
+        return misfit(self._name(key), self[key], what)
 
-    def _value(self, key: str, default: Any, what: str, holds: Callable[[Any], bool]) -> Any:
-        value = self.get(key)
-        if value is None and default is not _REQUIRED:
-            return default
-        if not holds(value):
-            raise self.error(key, what)
-        return value
-
-
-def _is_text(value):
-    """Returns whether a value is a UTF-8 encodable str; JSON can escape half a surrogate pair."""
-    return type(value) is str and (value.isascii() or not _SURROGATE.search(value))
+    def _name(self, key):
+        return f"{self.source}: {self.inside}{key}"

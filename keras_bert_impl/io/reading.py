@@ -8,6 +8,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -264,3 +265,9 @@ class _Loader(yaml.SafeLoader):
         if node.tag in _YAML_NUMBERS and len(node.value) > _MAX_DIGITS:
             raise _NotRead("has a number with too many digits")
         return super().construct_object(node, deep)
+
+
+# YAML 1.1 reads 1e-4, which has no decimal point, as a string; YAML 1.2 as a number.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+"), list("-+0123456789")
+)

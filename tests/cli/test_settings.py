@@ -72,15 +72,15 @@ def test_values_have_the_types_of_the_fields():
     [
         ("batchsize=4", "command line: there is no setting 'batchsize'; did you mean 'batch_size'"),
         ("zzz=4", "there is no setting 'zzz'; there is batch_size, learning_rate"),
-        ("batch_size=4.5", "batch_size must be int. Received: batch_size=4.5"),
-        ("batch_size=true", "batch_size must be int. Received: batch_size=True"),
-        ("learning_rate=fast", "learning_rate must be float. Received: learning_rate='fast'"),
-        ("jit_compile=1", "jit_compile must be bool"),
-        ("warmup_steps=few", "warmup_steps must be int or null"),
-        ("lengths=[8, many]", "lengths must be a list of int"),
+        ("batch_size=4.5", "batch_size must be an integer, got 4.5"),
+        ("batch_size=true", "batch_size must be an integer, got True"),
+        ("learning_rate=fast", "learning_rate must be a number, got 'fast'"),
+        ("jit_compile=1", "jit_compile must be True or False, got 1"),
+        ("warmup_steps=few", "warmup_steps must be an integer or None"),
+        ("lengths=[8, many]", "lengths must be a list of values, each an integer"),
         ("strategy=[a", "not valid YAML"),
         ("batch_size", "'batch_size' is not an override; write key=value"),
-        ("batch_size=", "batch_size must be int. Received: batch_size=None"),
+        ("batch_size=", "batch_size must be an integer, got None"),
     ],
 )
 def test_bad_overrides(override, message):
@@ -93,7 +93,7 @@ def test_bad_overrides(override, message):
     "content, message",
     [
         ("batch_size: 4\nlearning_rat: 1", "mine.yaml: there is no setting 'learning_rat'"),
-        ("batch_size: four", "mine.yaml: batch_size must be int. Received: batch_size='four'"),
+        ("batch_size: four", "mine.yaml: batch_size must be an integer, got 'four'"),
         ("a: b\n  c: [", "mine.yaml, line 2: not valid YAML"),
         ("- batch_size", "mine.yaml: a recipe must have a line"),
         ("!!python/object/apply:os.system [echo]", "not valid YAML"),

@@ -2,12 +2,14 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.settings import Share
 from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry
 from keras_bert_impl.tasks.data.examples import Examples
 from tests.tasks import helpers
@@ -17,8 +19,15 @@ class ToyExamples(Examples):
     """Texts that are praise or not."""
 
 
+@keras.saving.register_keras_serializable("tests")
 class PraiseDetector(TextClassifier):
-    """Detects whether a text is praise."""
+    """Detects whether a text is praise: whether its score reaches a threshold."""
+
+    settings = (*TextClassifier.settings, "threshold")
+
+    def __init__(self, *args, threshold: Share = 0.5, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.threshold = threshold
 
 
 class Praise(Task):
@@ -56,6 +65,15 @@ def test_description_is_enough_for_a_task(praise, tmp_path, capsys):
     train, dev = (ToyExamples(*helpers.examples(32, seed), source="toy") for seed in range(2))
     model = finetune(base, train, dev, tmp_path / "run", epochs=2, batch_size=16, verbose=0)
     assert type(model) is PraiseDetector
+    model.threshold = 0.25
+    model.save_pretrained(tmp_path / "lower")
+    assert PraiseDetector.from_pretrained(tmp_path / "lower").threshold == 0.25
+    model.save(tmp_path / "lower.keras")
+    assert keras.saving.load_model(tmp_path / "lower.keras").threshold == 0.25
+    config = tmp_path / "lower" / "config.json"
+    config.write_text(config.read_text().replace('"threshold": 0.25', '"threshold": 2'))
+    with pytest.raises(InputError, match=r"keras_bert_impl.threshold must be a number in \[0, 1\]"):
+        PraiseDetector.from_pretrained(tmp_path / "lower")
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert evaluate(load_tuned(tmp_path / "run"), dev) == scores
     table = tmp_path / "dev.tsv"

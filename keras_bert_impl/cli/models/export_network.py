@@ -106,9 +106,8 @@ def run(arguments: Namespace, model: Any) -> None:
 
 def points(model: Any, examples: Any) -> float:
     """Returns the first metric of a model's task on examples, on a scale of 0 to 100."""
-    from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-    from keras_bert_impl.tasks.registry import score
+    from keras_bert_impl.tasks.registry import score, task_of_model
     from keras_bert_impl.tasks.scores.metrics import comparable
 
     first = comparable(*next(iter(score(model, examples).items())))
-    return first if isinstance(examples, QuestionExamples) else 100 * first  # SQuAD's are percent
+    return 100 * first / task_of_model(model).highest_score

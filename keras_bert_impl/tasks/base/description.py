@@ -29,6 +29,7 @@ class Task:
         decision_settings: names of the model's settings that `finish` selects.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are refused.
+        highest_score: highest value of the first score; 100 for percentages.
         arguments: dict of arguments for `from_pretrained` of the model class.
     """
 
@@ -40,6 +41,7 @@ class Task:
     decision_settings: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     needs_labels: bool = True
+    highest_score: float = 1.0
 
     def __init__(self, train: Any, dev: Any) -> None:
         self.arguments: dict[str, Any] = {}

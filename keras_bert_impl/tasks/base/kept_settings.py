@@ -1,6 +1,7 @@
-"""Readers of the task model settings kept in `config.json` under this package's key."""
+"""Arguments of a task model that its `config.json` keeps under this package's key."""
 
 import logging
+import typing
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,73 +11,36 @@ from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.settings import check
-from keras_bert_impl.tasks.base.long_texts import LongTexts
 
 _LOG = logging.getLogger(__name__)
 
 
-def _count(own, name):
-    return own.integer(name, None, least=1, most=1 << 20)
-
-
-def _features(own, name):
-    return own.text(name) if isinstance(own.get(name), str) else own.integer(name, None)
-
-
-def _weights(own, name):
-    values = own.get(name)
-    if values is not None and not isinstance(values, list):
-        raise own.error(name, "a list of numbers")
-    weights = Document(enumerate(values or ()), own.source, f"{own.inside}{name}.")
-    return values and [weights.number(place) for place in weights]
-
-
-def _prompts(own, name):
-    prompts = own.mapping(name, {})
-    return {key: prompts.text(key) for key in prompts}
-
-
-def _long_texts(own, name):
-    fields = {field: _count(own, field) for field in ("head_tokens", "doc_stride", "max_windows")}
-    return LongTexts().changed({"way": own.text(name, None), **fields})
-
-
-_COUNTS = (
-    "truncate_dim max_length doc_stride max_question_length max_answer_length num_best lstm_dim "
-    "num_layers"
-).split()
-_FLAGS = ("do_lower_case", "label_all_tokens", "crf", "learn_layer_weights", "normalize")
-_TEXTS = "default_prompt_name similarity_fn_name mask_unit aggregation pooling loss".split()
-_READ = {
-    **dict.fromkeys(_COUNTS, _count),
-    **dict.fromkeys(_FLAGS, lambda own, name: own.flag(name, None)),
-    **dict.fromkeys(_TEXTS, lambda own, name: own.text(name, None)),
-    **dict.fromkeys(("null_threshold", "scale", "margin"), lambda own, n: own.number(n, None)),
-    "mask_rate": lambda own, name: own.number(name, None, above=0, below=1),
-    "head_dropout": lambda own, name: own.number(name, None, least=0, below=1),
-    "features": _features,
-    "layer_weights": _weights,
-    "long_texts": _long_texts,
-    "projections": lambda own, name: [dict(one) for one in own.list_of(name, dict, [])],
-    "prompts": _prompts,
-}
-
-
-def kept_settings(config: Document, names: Iterable[str]) -> dict[str, Any]:
+def kept_settings(config: Document, model_class: type, names: Iterable[str]) -> dict[str, Any]:
     """Reads arguments of a task model from the directory of a saved one.
 
     Args:
         config: `Document` of its `config.json`.
+        model_class: class whose constructor annotates the arguments.
         names: names of the arguments.
 
     Returns:
         dict, without the arguments that are not in the file.
 
     Raises:
-        InputError: a value has another type or is out of range.
+        InputError: a value does not fit the annotation of its argument.
     """
     own = config.mapping(OWN_SETTINGS)
-    return {name: _READ[name](own, name) for name in names if name in own}
+    kinds = _annotations(model_class)
+    return {name: own.setting(name, kinds.get(name, Any), None) for name in names if name in own}
+
+
+def _annotations(model_class):
+    """Returns the annotations of the constructor's arguments, those of base classes included."""
+    found: dict[str, Any] = {}
+    for kind in reversed(model_class.__mro__):
+        if "__init__" in vars(kind):
+            found |= typing.get_type_hints(kind.__init__, include_extras=True)
+    return found
 
 
 def checked_length(length: int, limit: int) -> int:

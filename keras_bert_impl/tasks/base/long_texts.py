@@ -105,11 +105,6 @@ class LongTexts:
         kept = {name: getattr(self, name) for name, ways in _WAYS.items() if way in ways}
         return LongTexts(**{"way": way, **kept} | {n: v for n, v in given.items() if v is not None})
 
-    def settings(self) -> dict[str, Any]:
-        """Returns the fields as settings in the files of a model."""
-        fields = dataclasses.asdict(self)
-        return {"long_texts": fields.pop("way"), **fields}
-
     # === From texts to rows ===
 
     def pack(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:

@@ -73,6 +73,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     network: type[Network] | None = None
     settings: tuple[str, ...] = ()  # arguments saved in files besides `max_length`
     signature_settings: tuple[str, ...] = ()  # arguments of `signatures`
+    has_class_logits = False  # a logit for each label of a text or token, for distillation
     _is_quantized = False
 
     def __init__(
@@ -110,6 +111,18 @@ class TaskModel(RawTextTrainer, keras.Model):
     @max_length.setter
     def max_length(self, value: int) -> None:
         self._max_length = checked_length(value, self.config.max_length)
+
+    @property
+    def splits_texts(self) -> bool:
+        """Whether long texts are split into windows instead of truncated."""
+        return self.long_texts.has_windows
+
+    @staticmethod
+    def rows_of(text: Any) -> list[tuple[str, ...]]:
+        """Returns the segments of each row that a text becomes; of choices, the longest row."""
+        if isinstance(text, tuple):
+            return [tuple(p if isinstance(p, str) else max(p, key=len) for p in text)]
+        return [(" ".join(text) if isinstance(text, list) else str(text),)]
 
     @property
     def default_learning_rate(self) -> float:
@@ -266,7 +279,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             kwargs["max_length"] = max_length
         kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
         if "long_texts" in kwargs:
-            kwargs["long_texts"] = kept.get("long_texts", LongTexts()).changed(kwargs["long_texts"])
+            saved = LongTexts().changed(kept.get("long_texts"))
+            kwargs["long_texts"] = saved.changed(kwargs["long_texts"])
         arguments = cls.pretrained_arguments(source, config, kept | kwargs)
         config = cls.encoder_config(config, arguments)
         if dropout is not None:
@@ -321,7 +335,8 @@ class TaskModel(RawTextTrainer, keras.Model):
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]
-        return kept_settings(source.config, ("max_length", *(cls.settings if is_same else ())))
+        names = ("max_length", *(cls.settings if is_same else ()))
+        return kept_settings(source.config, cls, names)
 
     @classmethod
     def pretrained_arguments(
@@ -354,12 +369,8 @@ class TaskModel(RawTextTrainer, keras.Model):
             dataclasses.replace(self.config, adapter=None),
             self.head,
             **self.task_config(),
-            **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self._settings_in_files()}},
+            **{OWN_SETTINGS: {MODEL_CLASS: type(self).__name__, **self.own_settings()}},
         )
-
-    def _settings_in_files(self):
-        own = self.own_settings()
-        return own | (self.long_texts.settings() if "long_texts" in own else {})
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Saves the model, tokenizer and head as a directory that `transformers` also loads.
@@ -395,6 +406,6 @@ class TaskModel(RawTextTrainer, keras.Model):
         """Writes the task's settings into the `config.json` of this model's directory."""
         path = directory / "config.json"
         config = read_json(path)
-        config[OWN_SETTINGS] |= self._settings_in_files()
+        config[OWN_SETTINGS] |= self.own_settings()
         with replace_file(path) as temporary:
             write_json(temporary, config)

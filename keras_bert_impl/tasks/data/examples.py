@@ -1,5 +1,6 @@
 """Labeled texts, with the file and line that each one came from."""
 
+import collections
 import csv
 import dataclasses
 import functools
@@ -36,6 +37,11 @@ def made_names(num_classes: int) -> list[str]:
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
+def most_common(names: Iterable[str]) -> dict[str, int]:
+    """Counts names; the most common come first."""
+    return dict(collections.Counter(names).most_common())
+
+
 class LabeledExamples:
     """Base class of the labeled examples of all tasks.
 
@@ -57,6 +63,15 @@ class LabeledExamples:
     def has_labels(self) -> bool:
         """Whether a model can be scored on the examples."""
         return self.labels is not None
+
+    @property
+    def inputs(self) -> list:
+        """What the model of the task takes for each example."""
+        return self.texts
+
+    def label_counts(self) -> tuple[str | None, dict[str, float]]:
+        """Returns what is counted, such as `"classes"`, and name -> count; (None, {}) for nothing."""
+        return None, {}
 
     @property
     def fingerprint(self) -> str:
@@ -100,6 +115,22 @@ class Examples(LabeledExamples):
     def is_multi_label(self) -> bool:
         """Whether a text may have any number of labels, including none."""
         return bool(self.labels) and isinstance(self.labels[0], list)
+
+    def label_counts(self) -> tuple[str | None, dict[str, float]]:
+        if self.labels is None:
+            return None, {}
+        if self.is_numeric:
+            values = np.array(self.labels)
+            numbers = {"min": values.min(), "mean": values.mean(), "max": values.max()}
+            return "numbers", {name: float(value) for name, value in numbers.items()}
+        names = dict.fromkeys(self.label_names or (), 0)
+        rows = self.labels if self.is_multi_label else [[label] for label in self.labels]
+        return "classes", names | most_common(self._name(label) for row in rows for label in row)
+
+    def _name(self, label):
+        if isinstance(label, str) or not self.label_names:
+            return str(label)
+        return self.label_names[label]
 
     def where(self, position: int) -> str:
         """File and line of a text, for messages."""

@@ -287,7 +287,7 @@ def _stated_labels(source, warn=_LOG.warning):
 
 def _label(names, key):
     """Returns a name as str, whatever its type in the file."""
-    return names.text(key) if isinstance(names[key], str) else f"{names.number(key)}"
+    return str(names.setting(key, str | int | float))
 
 
 def label_config(labels: list[str]) -> dict[str, dict]:

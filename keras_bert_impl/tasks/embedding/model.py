@@ -22,7 +22,7 @@ from keras_bert_impl.interop.sentence_transformers_writing import write_sentence
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, check
+from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, PositiveInt, check
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_labels, check_numbers
@@ -133,19 +133,19 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         encoder: Encoder,
         tokenizer: Tokenizer,
         pooling: str = "mean",
-        num_layers: int = 1,
+        num_layers: PositiveInt = 1,
         layer_weights: Sequence[float] | None = None,
         learn_layer_weights: bool = False,
         projections: Sequence[dict[str, Any]] | None = None,
         normalize: bool = False,
-        truncate_dim: int | None = None,
+        truncate_dim: PositiveInt | None = None,
         do_lower_case: bool = False,
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,
         similarity_fn_name: str = "cosine",
         loss: str = "cosine",
-        scale: float = 20.0,
-        margin: float = 5.0,
+        scale: PositiveFloat = 20.0,
+        margin: NonNegativeFloat = 5.0,
         max_length: int | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,
         name: str = "text_embedder",
@@ -195,6 +195,10 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         self.loss_name = loss  # Keras reserves `loss`
         self.scale = check("scale", scale, PositiveFloat)
         self.margin = check("margin", margin, NonNegativeFloat)
+
+    @staticmethod
+    def rows_of(text: Any) -> list[tuple[str, ...]]:
+        return [(segment,) for segment in ([text] if isinstance(text, str) else text)]
 
     @property
     def dim(self) -> int:

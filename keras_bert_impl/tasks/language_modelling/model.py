@@ -20,7 +20,7 @@ from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.settings import Fraction, PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -96,7 +96,7 @@ class MaskedLM(TokenLabels, TaskModel):
         encoder: Encoder,
         tokenizer: Tokenizer,
         max_length: int | None = None,
-        mask_rate: float = 0.15,
+        mask_rate: Fraction = 0.15,
         mask_unit: str = "token",
         name: str = "masked_lm_model",
     ) -> None:

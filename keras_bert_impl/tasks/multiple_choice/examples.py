@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples, most_common
 from keras_bert_impl.tasks.scores.decisions import likeliest
 from keras_bert_impl.tasks.scores.metrics import accuracy
 
@@ -35,6 +35,9 @@ class ChoiceExamples(LabeledExamples):
     skipped: tuple = ()
     read_with: dict[str, Any] | None = None
     unit: str = "line"
+
+    def label_counts(self) -> tuple[str | None, dict[str, float]]:
+        return "endings", most_common(f"{len(endings)} each" for _, endings in self.texts)
 
 
 def score_choices(

@@ -16,6 +16,7 @@ from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
+from keras_bert_impl.settings import Rate
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_numbers
@@ -74,7 +75,7 @@ class MultipleChoice(TaskModel):
         self,
         encoder: Encoder,
         tokenizer: Tokenizer,
-        head_dropout: float | None = None,
+        head_dropout: Rate | None = None,
         max_length: int | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,
         name: str = "multiple_choice_model",

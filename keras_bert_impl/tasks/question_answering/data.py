@@ -51,8 +51,17 @@ class QuestionExamples(LabeledExamples):
         return list(zip(self.questions, self.contexts))
 
     @property
+    def inputs(self) -> list:
+        return self.pairs
+
+    @property
     def has_labels(self) -> bool:
         return True  # no answer is a label, too
+
+    def label_counts(self) -> tuple[str | None, dict[str, float]]:
+        count = sum(self.is_impossible or ())
+        counts = {"with an answer": len(self) - count, "without": count}
+        return "questions", counts if count else {"with an answer": len(self)}
 
     @property
     def fingerprint(self) -> str:

@@ -15,7 +15,7 @@ from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
@@ -84,6 +84,7 @@ class QuestionAnswerer(TaskModel):
     network = QuestionAnswererNetwork
     has_several_rows = True
     text_columns = ("question", "context")
+    splits_texts = True
     settings = (
         "doc_stride",
         "max_question_length",
@@ -98,12 +99,12 @@ class QuestionAnswerer(TaskModel):
         encoder: Encoder,
         tokenizer: Tokenizer,
         max_length: int | None = None,
-        doc_stride: int = 128,
-        max_question_length: int = 64,
-        max_answer_length: int = 30,
-        num_best: int = 20,
+        doc_stride: PositiveInt = 128,
+        max_question_length: PositiveInt = 64,
+        max_answer_length: PositiveInt = 30,
+        num_best: PositiveInt = 20,
         null_threshold: float | None = None,
-        head_dropout: float | None = None,
+        head_dropout: Rate | None = None,
         name: str = "question_answerer",
     ) -> None:
         if head_dropout is None:

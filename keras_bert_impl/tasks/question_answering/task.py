@@ -33,6 +33,7 @@ class QuestionAnswering(Task):
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = ("doc_stride", "max_question_length")
     decision_settings = ("null_threshold",)
+    highest_score = 100.0  # as in the official script
 
     def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
         if (train.is_impossible is None) is not (dev.is_impossible is None):

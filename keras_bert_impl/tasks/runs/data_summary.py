@@ -1,19 +1,12 @@
 """What a run is about to train on: counts, lengths and warnings, before the first step."""
 
-import collections
 import dataclasses
 
 import numpy as np
 
 from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.examples import Examples, LabeledExamples
-from keras_bert_impl.tasks.embedding.model import TextEmbedder
-from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.tagging.entity_labels import read_labels
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
-from keras_bert_impl.tasks.tagging.spans import spans_of
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 
 _SAMPLE = 10_000  # rows that are tokenized
 _SAMPLE_CHARACTERS = 2_000_000  # about half a second
@@ -90,12 +83,11 @@ def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) ->
         examples = Examples(["a joy", "a bore"], ["good", "bad"])
         summarize(classifier, examples, examples).in_both  # 2
     """
-    labels, of_train = _label_counts(train)
-    _, of_dev = _label_counts(dev)
+    labels, of_train = train.label_counts()
+    _, of_dev = dev.label_counts()
     lengths = _lengths(model, train)
     percentiles = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
-    known = set(map(_key, _texts(train)))
-    windows = model.long_texts.has_windows or isinstance(train, (TaggedExamples, QuestionExamples))
+    known = set(map(_key, train.inputs))
     summary = DataSummary(
         len(train),
         len(dev),
@@ -104,19 +96,15 @@ def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) ->
         of_dev,
         {**percentiles, "max": int(lengths.max())},
         model.max_length,
-        None if windows else float((lengths > model.max_length).mean()),
-        sum(_key(text) in known for text in _texts(dev)),
-        sum(_is_empty(text) for examples in (train, dev) for text in _texts(examples)),
+        None if model.splits_texts else float((lengths > model.max_length).mean()),
+        sum(_key(text) in known for text in dev.inputs),
+        sum(_is_empty(text) for examples in (train, dev) for text in examples.inputs),
     )
-    warnings = _warnings(summary, model, isinstance(train, Examples) and not train.is_multi_label)
-    return dataclasses.replace(summary, warnings=warnings)
+    has_one_each = getattr(train, "is_multi_label", None) is False
+    return dataclasses.replace(summary, warnings=_warnings(summary, model, has_one_each))
 
 
 # === Texts ===
-
-
-def _texts(examples):
-    return examples.pairs if isinstance(examples, QuestionExamples) else examples.texts
 
 
 def _key(text):
@@ -131,12 +119,12 @@ def _is_empty(text):
 
 def _lengths(model, examples):
     """Measures rows of a sample of the examples, in tokens, with special tokens: int [rows]."""
-    texts = _texts(examples)
+    texts = examples.inputs
     sample = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), _SAMPLE)).astype(int))
     rows, characters = [], 0
     # In an order that leaves any beginning of it spread over the file.
     for number in np.random.default_rng(0).permutation(sample):
-        rows += _rows_of(model, texts[number])
+        rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))
         if characters > _SAMPLE_CHARACTERS:
             break
@@ -146,61 +134,6 @@ def _lengths(model, examples):
     starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
     special = [2 + tokenizer.num_separators * (len(row) - 1) for row in rows]
     return np.add.reduceat(lengths, starts) + special
-
-
-def _rows_of(model, text):
-    """Returns the segments of each row that a text becomes; of a choice, only the longest row."""
-    if isinstance(text, list):
-        return [(" ".join(text),)]
-    if not isinstance(text, tuple):  # a registered task may have texts of any form
-        return [(str(text),)]
-    if isinstance(model, TextEmbedder):
-        return [(segment,) for segment in text]
-    prompt, other = text
-    return [(prompt, other if isinstance(other, str) else max(other, key=len))]
-
-
-# === Labels ===
-
-
-def _label_counts(examples):
-    """Returns (what is counted, name -> count); (None, {}) without labels."""
-    if isinstance(examples, TaggedExamples):
-        return _tag_counts(examples)
-    if isinstance(examples, QuestionExamples):
-        count = sum(examples.is_impossible or ())
-        counts = {"with an answer": len(examples) - count, "without": count}
-        return "questions", counts if count else {"with an answer": len(examples)}
-    if isinstance(examples, ChoiceExamples):
-        return "endings", _sorted(f"{len(endings)} each" for _, endings in examples.texts)
-    if not isinstance(examples, Examples) or examples.labels is None:
-        return None, {}
-    if examples.is_numeric:
-        values = np.array(examples.labels)
-        numbers = {"min": values.min(), "mean": values.mean(), "max": values.max()}
-        return "numbers", {name: float(value) for name, value in numbers.items()}
-    names = dict.fromkeys(examples.label_names or (), 0)
-    rows = examples.labels if examples.is_multi_label else [[label] for label in examples.labels]
-    found = (_name(examples, label) for row in rows for label in row)
-    return "classes", names | _sorted(found)
-
-
-def _tag_counts(examples):
-    tags = read_labels(examples.label_names)
-    if tags is None:
-        return "tags", _sorted(label for row in examples.labels for label in row)
-    spans = (span for row in examples.labels for span in spans_of(row))
-    return "entities", _sorted(span.type for span in spans)
-
-
-def _name(examples, label):
-    if isinstance(label, str) or not examples.label_names:
-        return str(label)
-    return examples.label_names[label]
-
-
-def _sorted(names):
-    return dict(collections.Counter(names).most_common())
 
 
 def _counts(counts):

@@ -13,15 +13,9 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Share, check
+from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.scores.token_weights import token_weights
-from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
-from keras_bert_impl.tasks.text_classification.model import (
-    MULTI,
-    REGRESSION,
-    SINGLE,
-    TextClassifier,
-)
 from keras_bert_impl.training.distillation_losses import (
     binary_kl_divergence,
     check_layers,
@@ -58,7 +52,7 @@ class _WithLabelLoss:
 
         Each loss has the same weight as in the loss of the labels.
         """
-        if isinstance(self._model, TokenClassifier):
+        if self._model.has_token_labels:
             losses = losses * token_weights(y, sample_weight)
         elif sample_weight is not None:
             losses = losses * ops.cast(sample_weight, "float32")
@@ -221,13 +215,11 @@ def _problem_type(model):
 
 
 def _check_task(model, what):
-    if not isinstance(model, (TextClassifier, TokenClassifier)):
+    if not model.has_class_logits or getattr(model, "crf", False):
         raise InputError(
-            f"{what} supports only TextClassifier and TokenClassifier. Received: a "
+            f"{what} supports only TextClassifier, and TokenClassifier without a CRF. Received: a "
             f"{type(model).__name__}"
         )
-    if getattr(model, "crf", False):
-        raise InputError(f"{what} does not support a TokenClassifier with a CRF.")
 
 
 def _check_pair(student, teacher):

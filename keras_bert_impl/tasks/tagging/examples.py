@@ -9,10 +9,15 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.data.examples import LabeledExamples, content_hash, index_of_name
+from keras_bert_impl.tasks.data.examples import (
+    LabeledExamples,
+    content_hash,
+    index_of_name,
+    most_common,
+)
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_candidates, read_labels
-from keras_bert_impl.tasks.tagging.spans import entity_scores
+from keras_bert_impl.tasks.tagging.spans import entity_scores, spans_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,6 +65,12 @@ class TaggedExamples(LabeledExamples):
                     where = self.where(position, word)
                     raise InputError(f"{where}: label {label!r} is not one of {listed(names)}.")
         return [np.array([places[label] for label in labels], "int32") for labels in self.labels]
+
+    def label_counts(self) -> tuple[str | None, dict[str, float]]:
+        if read_labels(self.label_names) is None:
+            return "tags", most_common(label for row in self.labels for label in row)
+        spans = (span for row in self.labels for span in spans_of(row))
+        return "entities", most_common(span.type for span in spans)
 
     @property
     def fingerprint(self) -> str:

@@ -113,10 +113,10 @@ class FeatureTagger(WordTagger):
         num_classes: int | None = None,
         labels: list[str] | None = None,
         features: str | int | None = None,
-        lstm_dim: int = 768,
-        head_dropout: float | None = None,
+        lstm_dim: PositiveInt = 768,
+        head_dropout: Rate | None = None,
         max_length: int | None = None,
-        doc_stride: int | None = None,
+        doc_stride: PositiveInt | None = None,
         crf: bool | None = None,
         name: str = "feature_tagger",
     ):

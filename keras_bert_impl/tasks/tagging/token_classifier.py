@@ -15,7 +15,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
-from keras_bert_impl.settings import check
+from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
@@ -78,6 +78,7 @@ class TokenClassifier(WordTagger):
 
     head = "token_classifier"
     network = TokenClassifierNetwork
+    has_class_logits = True
     settings = ("doc_stride", "label_all_tokens", "aggregation", "crf")
 
     def __init__(
@@ -86,9 +87,9 @@ class TokenClassifier(WordTagger):
         tokenizer: Tokenizer,
         num_classes: int | None = None,
         labels: list[str] | None = None,
-        head_dropout: float | None = None,
+        head_dropout: Rate | None = None,
         max_length: int | None = None,
-        doc_stride: int | None = None,
+        doc_stride: PositiveInt | None = None,
         label_all_tokens: bool | None = None,
         aggregation: str | None = None,
         crf: bool | None = None,

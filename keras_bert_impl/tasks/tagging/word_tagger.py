@@ -78,6 +78,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     has_several_rows = True
     has_token_labels = True
+    splits_texts = True
     text_columns = ("tokens",)
     most_columns = 1
     signature_class = TaggerSignatures
@@ -90,7 +91,7 @@ class WordTagger(TokenLabels, TaskModel):
         outputs: Any,
         head_layer: ClassificationHead,
         labels: list[str],
-        doc_stride: int | None = None,
+        doc_stride: PositiveInt | None = None,
         crf: bool | None = None,
         **kwargs: Any,
     ):

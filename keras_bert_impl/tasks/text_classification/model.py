@@ -26,6 +26,7 @@ from keras_bert_impl.models.heads import (
     sequence_head,
     sequence_vector,
 )
+from keras_bert_impl.settings import Rate
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
@@ -97,6 +98,7 @@ class TextClassifier(TaskModel):
 
     head = "classifier"
     signature_class = ClassSignatures
+    has_class_logits = True
     network = TextClassifierNetwork
     settings = ("pooling", "long_texts")
 
@@ -107,7 +109,7 @@ class TextClassifier(TaskModel):
         num_classes: int | None = None,
         labels: list[str] | None = None,
         problem_type: str | None = None,
-        head_dropout: float | None = None,
+        head_dropout: Rate | None = None,
         max_length: int | None = None,
         pooling: str | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,

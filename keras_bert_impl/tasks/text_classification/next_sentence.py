@@ -16,6 +16,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_all, pooled_head
+from keras_bert_impl.settings import Rate
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -65,7 +66,7 @@ class NextSentencePredictor(TaskModel):
         encoder: Encoder,
         tokenizer: Tokenizer,
         max_length: int | None = None,
-        head_dropout: float = 0.0,
+        head_dropout: Rate = 0.0,
         name: str = "next_sentence_predictor",
     ) -> None:
         config = encoder.config

@@ -6,45 +6,61 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     MultipleChoice,
+    NextSentencePredictor,
     QuestionAnswerer,
     TextClassifier,
     TextEmbedder,
     TokenClassifier,
 )
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
+from keras_bert_impl.tasks.base.long_texts import LongTexts
 from tests.tasks.helpers import classifier, encoder
 
 
-def kept(names, **own):
-    return kept_settings(Document({"keras_bert_impl": own}, "config.json"), names)
+def kept(model_class, **own):
+    names = ("max_length", *model_class.settings)
+    return kept_settings(Document({"keras_bert_impl": own}, "config.json"), model_class, names)
 
 
 def test_reads_settings_with_their_types():
-    own = {"max_length": 16, "null_threshold": -1.5, "head_dropout": None, "other": 3}
-    names = ("max_length", *QuestionAnswerer.settings)
-    assert kept(names, **own) == {"max_length": 16, "null_threshold": -1.5, "head_dropout": None}
-    assert kept(TextEmbedder.settings, layer_weights=[1, 0.5]) == {"layer_weights": [1, 0.5]}
+    own = {"max_length": 16, "null_threshold": -1.5, "num_best": 3, "other": 3}
+    assert kept(QuestionAnswerer, **own) == {
+        "max_length": 16,
+        "null_threshold": -1.5,
+        "num_best": 3,
+    }
+    assert kept(TextEmbedder, layer_weights=[1, 0.5]) == {"layer_weights": (1.0, 0.5)}
+    assert kept(NextSentencePredictor, head_dropout=None) == {"head_dropout": None}
+    long_texts = {"way": "mean", "head_tokens": None, "doc_stride": 4, "max_windows": None}
+    assert kept(TextClassifier, long_texts=long_texts) == {
+        "long_texts": LongTexts("mean", doc_stride=4)
+    }
 
 
 @pytest.mark.parametrize(
-    ("own", "message"),
+    ("model_class", "own", "message"),
     [
-        ({"max_length": "16"}, "keras_bert_impl.max_length must be an integer from 1"),
-        ({"max_length": -1}, "max_length must be an integer from 1 .*Received: -1"),
+        (TextClassifier, {"max_length": "16"}, "keras_bert_impl.max_length must be an integer"),
+        (QuestionAnswerer, {"num_best": -1}, "num_best must be a positive integer, got -1"),
         (
+            NextSentencePredictor,
             {"head_dropout": float("nan")},
-            "keras_bert_impl.head_dropout must be a number at least 0",
+            "keras_bert_impl.head_dropout must",
         ),
-        ({"head_dropout": 2.0}, "head_dropout must be a number at least 0 and below 1"),
-        ({"layer_weights": [0.5, float("inf")]}, "layer_weights.1 must be a number"),
-        ({"layer_weights": {"0": 1}}, "layer_weights must be a list of numbers"),
-        ({"null_threshold": True}, "null_threshold must be a number"),
+        (
+            NextSentencePredictor,
+            {"head_dropout": 2.0},
+            r"head_dropout must be a number in \[0, 1\)",
+        ),
+        (TextEmbedder, {"layer_weights": [0.5, float("inf")]}, "layer_weights must be a list of"),
+        (TextEmbedder, {"layer_weights": {"0": 1}}, "layer_weights must be a list of"),
+        (QuestionAnswerer, {"null_threshold": True}, "null_threshold must be a number"),
+        (TextEmbedder, {"long_texts": {"way": "x"}}, "long_texts: long_texts must be one of"),
     ],
 )
-def test_rejects_settings_of_another_type(own, message):
-    names = ("max_length", *QuestionAnswerer.settings, *TextEmbedder.settings)
+def test_rejects_settings_of_another_type(model_class, own, message):
     with pytest.raises(InputError, match=f"^config.json: .*{message}"):
-        kept(names, **own)
+        kept(model_class, **own)
 
 
 def test_limits_max_length_to_the_positions(caplog):

@@ -222,7 +222,7 @@ def test_maps_are_trained_and_removed_and_the_teacher_is_frozen():
         (lambda: RDrop(MultipleChoice(encoder(), tokenizer()), 1.0), "R-Drop supports only"),
         (
             lambda: SoftTargets(words(), words(crf=True)),
-            "does not support a TokenClassifier with a CRF",
+            "TokenClassifier without a CRF",
         ),
         (
             lambda: SoftTargets(student(), words()),

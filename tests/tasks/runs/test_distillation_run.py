@@ -159,6 +159,8 @@ def test_r_drop_is_a_setting(base):
 def test_rejects_other_tasks_before_writing_anything(base, teacher, tmp_path):
     choices = ChoiceExamples([("the film is", ["good", "bad"])] * 2, [0, 1])
     for settings in ({"teacher": str(teacher)}, {"r_drop": 1.0}):
-        with pytest.raises(InputError, match="supports only TextClassifier and TokenClassifier"):
+        with pytest.raises(
+            InputError, match="supports only TextClassifier, and TokenClassifier without a CRF"
+        ):
             finetune(base, choices, choices, tmp_path / "run", verbose=0, **SETTINGS | settings)
     assert not (tmp_path / "run").exists()
