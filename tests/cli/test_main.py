@@ -142,7 +142,7 @@ def test_help_imports_no_tensorflow():
         ),
         (
             ["finetune", "--out=x", "--model=m", "--epochs", "few"],
-            "command line: epochs must be int",
+            "command line: epochs must be a positive integer",
         ),
         (
             ["finetune", "--out=x", "epochs=3", "--epochs", "4"],

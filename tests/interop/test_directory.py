@@ -265,11 +265,11 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
             edit_config(position_embedding_type="relative_key"),
             "position_embedding_type is 'relative_key'; only 'absolute'",
         ),
-        "decoder": (edit_config(is_decoder=1), "is_decoder must be true or false. Received: 1"),
+        "decoder": (edit_config(is_decoder=1), "is_decoder must be True or False, got 1"),
         "activation": (edit_config(hidden_act="silu"), "hidden_act is 'silu'; supported are gelu,"),
         "activation list": (
             edit_config(hidden_act=["gelu"]),
-            "hidden_act must be a string. Received: .'gelu'.",
+            "hidden_act must be a string, got .'gelu'.",
         ),
         "not divisible": (
             edit_config(num_attention_heads=3),
@@ -278,7 +278,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "text for a number": (edit_config(hidden_dropout_prob="x"), "config.json: "),
         "negative": (
             edit_config(num_hidden_layers=-2),
-            "num_hidden_layers must be an integer from 1 .*-2",
+            r"num_hidden_layers must be an integer in \[1, 1000\], got -2",
         ),
         "very many layers": (
             edit_config(num_hidden_layers=900),

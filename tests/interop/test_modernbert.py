@@ -74,7 +74,7 @@ def test_transformers_reads_ours():
         ({"classifier_pooling": "max"}, "pooling must be one of cls, mean"),
         ({"rope_scaling": {"type": "linear"}}, "rope_scaling is .*; only None is supported"),
         ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "'yarn'} are not supp"),
-        ({"rope_parameters": {"rope_theta": 1.0}}, "rope_parameters.rope_theta must be an object"),
+        ({"rope_parameters": {"rope_theta": 1.0}}, "rope_parameters.rope_theta must be a dict"),
         ({"rope_parameters": 3}, "config.json: "),
         ({"layer_types": TYPES[1:] + TYPES[:1]}, "layer_types must repeat one global layer"),
         ({"layer_types": TYPES[:-1]}, "layer_types must repeat one global layer"),
@@ -82,7 +82,7 @@ def test_transformers_reads_ours():
         ({"local_attention": 1}, "window must be a positive integer"),
         (
             {"global_attn_every_n_layers": 0},
-            "global_attn_every_n_layers must be an integer, at least 1",
+            "global_attn_every_n_layers must be a positive integer",
         ),
     ],
     ids=str,

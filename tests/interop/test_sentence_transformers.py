@@ -263,12 +263,12 @@ PATH = "sentence_transformers.models"
         (
             "sentence_bert_config.json",
             {"max_seq_length": "9"},
-            "must be a positive integer. Received: '9'",
+            "must be a positive integer, got '9'",
         ),
         (
             "sentence_bert_config.json",
             {"do_lower_case": "yes"},
-            "must be true or false. Received: 'yes'",
+            "must be True or False, got 'yes'",
         ),
         ("sentence_bert_config.json", {"tokenizer_args": {"a": 1}}, "a in tokenizer_args is not"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task='fill-"),
@@ -276,13 +276,13 @@ PATH = "sentence_transformers.models"
         (
             "1_Pooling/config.json",
             {"pooling_mode_cls_token": 3},
-            "must be true or false. Received: 3",
+            "must be True or False, got 3",
         ),
         ("config_sentence_transformers.json", {"prompts": ["a"]}, "prompts must be an object"),
         (
             "config_sentence_transformers.json",
             {"default_prompt_name": "x"},
-            "must be the name of a prompt. Received: 'x'",
+            "must be the name of a prompt, got 'x'",
         ),
         ("config_sentence_transformers.json", {"similarity_fn_name": "max"}, "similarity_fn_name"),
         (

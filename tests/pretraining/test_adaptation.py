@@ -155,7 +155,7 @@ def command(folder, tmp_path):
         (["adapt_steps=5"], "adapt_steps needs --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
         (["--adapt", "{0}", "crf=true"], "crf is not a setting of TextClassifier"),
-        (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be int"),
+        (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be a positive integer"),
         (
             ["--adapt", "{0}", "--seeds", "1,2", "epochs=0"],
             "epochs must be a positive integer",

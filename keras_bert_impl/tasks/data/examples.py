@@ -37,7 +37,7 @@ def made_names(num_classes: int) -> list[str]:
     return [f"LABEL_{number}" for number in range(num_classes)]
 
 
-def most_common(names: Iterable[str]) -> dict[str, int]:
+def most_common(names: Iterable[str]) -> dict[str, float]:
     """Counts names; the most common come first."""
     return dict(collections.Counter(names).most_common())
 

@@ -351,7 +351,7 @@ LAMBDA = {"module": "keras.layers", "class_name": "Lambda", "registered_name": "
         ),
         "head missing": (task(), "has a task.json, but no task.weights.h5"),
         "strange task": (task(registered_name=3), "task.json: registered_name must be a string"),
-        "task without config": (task(config=[]), "task.json: config must be an object"),
+        "task without config": (task(config=[]), "task.json: config must be a dict"),
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -207,7 +207,7 @@ def test_round_trip_keeps_class_names_and_problem_type(tmp_path):
     assert read["problem_type"] == "multi_label_classification"
     settings = json.loads((tmp_path / "made" / "task.json").read_text())
     (tmp_path / "made" / "task.json").write_text(json.dumps(settings | {"keras_bert_impl": 1}))
-    with pytest.raises(InputError, match="task.json: keras_bert_impl must be an object"):
+    with pytest.raises(InputError, match="task.json: keras_bert_impl must be a dict"):
         open_model(tmp_path / "made")
 
 
