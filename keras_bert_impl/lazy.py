@@ -61,7 +61,15 @@ def imported(name):
 
 
 def _import(name):
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        if os.environ.get("TF_USE_LEGACY_KERAS", "0").lower() in ("1", "true"):
+            raise ImportError(
+                "TF_USE_LEGACY_KERAS is set, which makes TensorFlow use Keras 2; this package needs "
+                f"Keras 3: unset TF_USE_LEGACY_KERAS. ({error})"
+            ) from error
+        raise
     keep_accelerators_for_jax()
     return module
 

@@ -173,6 +173,14 @@ def test_max_length_can_be_set():
         model.max_length = 10_000
 
 
+def test_objects_of_keras_2_are_named():
+    kind = type("Adam", (), {"__module__": "tf_keras.src.optimizers.adam"})
+    with pytest.raises(InputError, match="It is of Keras 2: unset TF_USE_LEGACY_KERAS"):
+        helpers.classifier().compile(optimizer=kind())
+    with pytest.raises(InputError, match="It is of Keras 2: unset TF_USE_LEGACY_KERAS"):
+        helpers.classifier().fit(["good"], [1], callbacks=[kind()])
+
+
 def test_a_constant_rate_can_be_set():
     model = compiled(helpers.classifier(), optimizer=AdamW(1e-3))
     model.optimizer.learning_rate = 1e-5

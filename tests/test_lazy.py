@@ -1,5 +1,6 @@
 """What is loaded late or not at all."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -27,6 +28,15 @@ def test_start_of_tensorflow_is_quiet():
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(bool(importlib.util.find_spec("tf_keras")), reason="Keras 2 is installed")
+def test_a_variable_that_asks_for_keras_2_is_named():
+    code = "from keras_bert_impl import TextClassifier"
+    environment = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "unset TF_USE_LEGACY_KERAS" in done.stderr.splitlines()[-1]
 
 
 def test_only_matching_lines_are_left_out(capfd):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.settings import NonNegativeInt, PositiveInt, Range, validate
+from keras_bert_impl.tasks.base.task_compile import about_keras_2
 from keras_bert_impl.tasks.data.class_weights import with_class_weights
 from keras_bert_impl.tasks.inputs import batching, model_data
 from keras_bert_impl.tasks.inputs.model_data import (
@@ -138,7 +139,8 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
             name = getattr(callback, "__name__", None)
             line = f" Write {name}(...)." if isinstance(callback, type) else ""
             raise InputError(
-                f"callbacks must be of keras.callbacks. Received: {callback!r:.60}.{line}"
+                f"callbacks must be of keras.callbacks. Received: {callback!r:.60}."
+                f"{line}{about_keras_2(callback)}"
             )
         if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
             raise InputError(

@@ -63,8 +63,17 @@ def _check_optimizer(optimizer):
             line = f"compile(learning_rate={optimizer})"
         raise InputError(
             "optimizer must be a name or an object of keras.optimizers. Received: "
-            f"{getattr(optimizer, '__name__', None) or repr(optimizer):.60}; write {line}."
+            f"{getattr(optimizer, '__name__', None) or repr(optimizer):.60}; write "
+            f"{line}.{about_keras_2(optimizer)}"
         ) from error
+
+
+def about_keras_2(value: Any) -> str:
+    """Returns what to do about an object of Keras 2, or an empty string for any other."""
+    kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
+    if "tf_keras" not in kinds:
+        return ""
+    return " It is of Keras 2: unset TF_USE_LEGACY_KERAS and take it from keras, not tf_keras."
 
 
 def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
