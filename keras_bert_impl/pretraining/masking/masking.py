@@ -67,7 +67,7 @@ class Masking:
         """Returns the number of predictions of an example: min(max, max(1, round(rate · length))).
 
         The length includes [CLS] and [SEP]. Units that would exceed the number are skipped, so
-        there may be fewer predictions.
+        there may be fewer predictions; a span is cut after a word instead.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
@@ -134,8 +134,8 @@ def mask_rows(
     """Chooses tokens to predict and masks them.
 
     In each example, up to `masking.num_predictions` tokens other than [CLS], [SEP] and padding are
-    chosen, unit by unit in random order; a unit that would exceed the number is skipped. Each
-    token, or each span as a whole, is replaced by [MASK], replaced by a random token, or kept.
+    chosen, unit by unit in random order; a unit that would exceed the number is skipped, a span is
+    cut after the last word that fits. Each token, or each span as a whole, is replaced by [MASK], replaced by a random token, or kept.
     Every draw is a function of (seed, epoch, row, position) and does not depend on the batch.
 
     Args:
@@ -160,7 +160,10 @@ def mask_rows(
         is_special = _is_special(rows)
     # Counters below `length` choose the units; the other kinds of draws use counters above.
     units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
-    positions = _choose(rows, units, is_special, counts, keys, slots)  # [B, P]
+    word_ends = None  # where units may be cut
+    if masking.unit == "span":
+        _, word_ends = units_of("word", is_special, is_word_start, keys, 0)
+    positions = _choose(rows, units, is_special, counts, keys, slots, word_ends)  # [B, P]
     is_used = positions < length
     at = tf.where(is_used, positions, 0)
 
@@ -169,6 +172,8 @@ def mask_rows(
 
     original = tf.gather(token_ids, at, batch_dims=1)  # [B, P]
     starts, ends = (tf.gather(places, at, batch_dims=1) for places in units)
+    if word_ends is not None:
+        ends = starts + _num_chosen(positions, starts, ends, length)
     named_by = starts if masking.unit == "span" else positions
     action = below(random_bits(keys, named_by + length), 1 << 30)
     number = below(random_bits(keys, positions + 2 * length + 1), len(replacements))
@@ -217,8 +222,19 @@ def _prediction_counts(rows, masking):
     return counts
 
 
-def _choose(rows, units, is_special, counts, keys, slots):
-    """Returns the chosen positions in ascending order: int32 [B, P], L in unused slots."""
+def _num_chosen(positions, starts, ends, length):
+    """Returns the number of positions from each start to each end: int32 [B, P]."""
+    flags = _write(tf.zeros([tf.shape(positions)[0], length], tf.int32), positions, 1)
+    count = tf.pad(tf.cumsum(flags, axis=1), [[0, 0], [1, 0]])
+    return tf.gather(count, ends, batch_dims=1) - tf.gather(count, starts, batch_dims=1)
+
+
+def _choose(rows, units, is_special, counts, keys, slots, word_ends):
+    """Returns the chosen positions in ascending order: int32 [B, P], L in unused slots.
+
+    With `word_ends`, int32 [B, L], the last unit is cut after a word rather than skipped if it does
+    not fit.
+    """
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
@@ -239,14 +255,19 @@ def _choose(rows, units, is_special, counts, keys, slots):
         return tf.gather(values, shuffled, batch_dims=1)
 
     first = tf.range(length) - position_ids  # start of the example, sorted or not
-    is_chosen = take_units(
-        is_open=~in_order(is_special),
-        sizes=in_order(ends - starts),
-        places_in_unit=in_order(tf.range(length) - starts),
-        first=first,
-        last=tf.maximum(first + per_token(rows["example_lengths"], example_ids) - 1, 0),
-        left=per_token(counts, example_ids),
-    )
+    is_open, left = ~in_order(is_special), per_token(counts, example_ids)
+    if word_ends is not None:
+        rest_of_word = in_order(word_ends - tf.range(length))
+        is_chosen = is_open & (tf.range(length) - first + rest_of_word <= left)
+    else:
+        is_chosen = take_units(
+            is_open=is_open,
+            sizes=in_order(ends - starts),
+            places_in_unit=in_order(tf.range(length) - starts),
+            first=first,
+            last=tf.maximum(first + per_token(rows["example_lengths"], example_ids) - 1, 0),
+            left=left,
+        )
     chosen = tf.where(is_chosen, shuffled, length)
     return -tf.math.top_k(-chosen, k=min(slots, length)).values
 
@@ -268,5 +289,6 @@ def _write(token_ids, positions, values):
     batch, length = tf.shape(token_ids)[0], token_ids.shape[1]
     padded = tf.pad(token_ids, [[0, 0], [0, 1]])
     row = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(positions))
+    values = tf.broadcast_to(values, tf.shape(positions))
     written = tf.tensor_scatter_nd_update(padded, tf.stack([row, positions], axis=-1), values)
     return written[:, :length]
