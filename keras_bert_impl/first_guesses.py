@@ -332,9 +332,9 @@ def _check_known(owner, guesses, given, known, takes_any):
     for argument in given:
         if argument in known or (takes_any and argument not in guesses):
             continue
-        hint = f". Write {guesses[argument]}." if argument in guesses else None
-        hint = hint or f"; {nearest(argument, known)}"
-        raise InputError(f"{owner} has no argument {argument!r}{hint}")
+        if argument in guesses:
+            raise InputError(f"{owner} has no argument {argument!r}. Write {guesses[argument]}.")
+        raise InputError(f"{owner} has no argument {argument!r}; {nearest(argument, known)}")
 
 
 def known_fields(name: str) -> Callable[[type], type]:
