@@ -43,7 +43,6 @@ from keras_bert_impl.tasks import (
     read_squad,
     read_table,
 )
-from keras_bert_impl.tasks.data.tfds import _check_classes
 from keras_bert_impl.tasks.embedding.search import read_places
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tasks.registry import model_class_of
@@ -435,10 +434,6 @@ READERS = {
     "places": plain(
         {"a.jsonl": {"path": "p", "line": 1, "text": "t"}},
         lambda d: read_places(d / "a.npy", [0], 1),
-    ),
-    "features": plain(
-        {"features.json": {"pythonClassName": "tensorflow_datasets.x", "a": [{"b": 1}]}},
-        lambda d: _check_classes(d / "features.json"),
     ),
     "hub": plain(HUB, read_hub),
 }

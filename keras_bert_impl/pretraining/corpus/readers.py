@@ -14,6 +14,7 @@ from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decompressed, suffix_of
 from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
 _LONGEST_LINE = 64 << 20  # bytes; a longer "line" is not text and would fill the memory
@@ -303,19 +304,8 @@ def _read_tfds(name, text_field):
     query = dict(parse_qsl(parts["query"] or "")) if parts else {}
     if parts is None or set(query) - {"field", "data_dir"}:
         raise InputError(f"{name}: write tfds://name[/config]:split[?field=text&data_dir=DIR].")
-    import tensorflow_datasets as tfds
-
     field = query.get("field", text_field)
-    try:
-        dataset = tfds.load(
-            parts["name"], split=parts["split"], data_dir=query.get("data_dir"), shuffle_files=False
-        )
-    except (
-        *(tfds.core.DatasetNotFoundError, ValueError, AssertionError, OSError),
-        ImportError,  # some datasets need more packages
-    ) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{name}: TFDS cannot load this: {reason}") from error
+    dataset, _ = open_dataset(parts["name"], parts["split"], query.get("data_dir"))
     if not isinstance(dataset.element_spec, dict) or field not in dataset.element_spec:
         fields = ", ".join(dataset.element_spec) if isinstance(dataset.element_spec, dict) else ""
         raise InputError(f"{name}: no field {field!r}; the fields are: {fields}.")

@@ -2,11 +2,10 @@
 
 import dataclasses
 import functools
-import os
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.glue import with_names
 
@@ -46,17 +45,10 @@ def read_tfds(
         from keras_bert_impl.tasks import read_tfds
         read_tfds("imdb_reviews", "train", text="text", label="label").label_names  # ["neg", "pos"]
     """
-    import tensorflow_datasets as tfds
-
-    builder = _builder(tfds, name, data_dir)
-    features = builder.info.features
+    dataset, features = open_dataset(name, split, data_dir)
     for feature in (text, pair, label):
         if feature is not None and feature not in features:
             raise InputError(f"{name} has no feature {feature!r}. Found: {listed(features)}")
-    try:
-        dataset = builder.as_dataset(split=split)
-    except (ValueError, KeyError, AssertionError) as error:
-        raise InputError(f"{name}: split {split!r} cannot be read: {error}") from error
     names = getattr(features[label], "names", None) if label is not None else None
     numeric = label is not None and names is None
     layout = Layout(text, pair, label, labels=names, numeric=numeric)
@@ -72,39 +64,6 @@ def read_tfds(
             examples, read_with={"tfds": str(name), "dev": split} | columns
         )
     return with_names(examples, names and {name: name for name in names}, None)
-
-
-def _builder(tfds, name, data_dir):
-    if os.path.isdir(name):
-        directory = Path(name)
-        if not (directory / "dataset_info.json").is_file():
-            raise InputError(f"{name} has no dataset_info.json, so it is not a prepared dataset.")
-        _check_classes(directory / "features.json")
-        return tfds.builder_from_directory(directory)
-    try:
-        builder = tfds.builder(str(name), data_dir=data_dir)
-    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise InputError(f"unknown dataset {str(name)!r}: {first}") from error
-    builder.download_and_prepare()  # does nothing if it is prepared
-    return builder
-
-
-def _check_classes(path):
-    """Rejects feature files that name classes outside the library, which would be imported."""
-    found = [read_json(path)]
-    while found:
-        value = found.pop()
-        if isinstance(value, dict):
-            home = value.get("pythonClassName", "tensorflow_datasets.")
-            if not isinstance(home, str) or not home.startswith("tensorflow_datasets."):
-                raise InputError(
-                    f"{path}: class {shown(home)} is not part of tensorflow_datasets and will not "
-                    "be imported."
-                )
-            found += value.values()
-        elif isinstance(value, list):
-            found += value
 
 
 def _row(example, columns, label, names):

@@ -155,8 +155,11 @@ def test_tfds(tmp_path):
             "no field 'text'; the fields are: body, number",
         ),
         (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' must hold strings"),
-        (f"tfds://made_up:nowhere?field=body&data_dir={tmp_path}", "TFDS cannot load this"),
-        ("tfds://no_such_dataset_at_all:train", "TFDS cannot load this"),
+        (
+            f"tfds://made_up:nowhere?field=body&data_dir={tmp_path}",
+            "TensorFlow Datasets cannot load this",
+        ),
+        ("tfds://no_such_dataset_at_all:train", "TensorFlow Datasets cannot load this"),
         ("tfds://made_up", "write tfds://name"),
         ("tfds://made_up:train?fields=body", "write tfds://name"),
     ]:

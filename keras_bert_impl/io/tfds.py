@@ -1,0 +1,77 @@
+"""Opens datasets of TensorFlow Datasets without importing code that their files name."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError, shown
+
+_LIBRARY = "tensorflow_datasets."
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = None) -> Any:
+    """Opens a split of a dataset, after downloading it if needed.
+
+    Args:
+        name: name of a dataset, or the directory of a prepared one.
+        split: such as `"train[:80%]"`.
+        data_dir: location of prepared datasets. Default: that of the library.
+
+    Returns:
+        (`tf.data.Dataset` in the order of the files, its features).
+
+    Raises:
+        InputError: the dataset or split does not exist or cannot be read, or its files name a class
+            outside the library.
+    """
+    import tensorflow_datasets as tfds
+
+    is_directory = os.path.isdir(name)
+    if is_directory and not os.path.isfile(os.path.join(name, "dataset_info.json")):
+        raise InputError(f"{name} has no dataset_info.json, so it is not a prepared dataset.")
+    with _only_classes_of_library(tfds, name), _as_input_error(name):
+        if is_directory:
+            builder = tfds.builder_from_directory(name)
+        else:
+            builder = tfds.builder(str(name), data_dir=data_dir)
+            builder.download_and_prepare()  # does nothing if it is prepared
+    with _as_input_error(f"{name}, split {split!r}"):
+        return builder.as_dataset(split=split, shuffle_files=False), builder.info.features
+
+
+@contextlib.contextmanager
+def _only_classes_of_library(tfds, name):
+    """Rejects classes outside the library, whose modules it would import, whatever names them."""
+    connector = tfds.features.FeatureConnector
+
+    def checked(cls: type, class_name: Any) -> Any:
+        if not isinstance(class_name, str) or not class_name.startswith(_LIBRARY):
+            raise InputError(
+                f"{name}: the class {shown(class_name)} in features.json is not part of "
+                "tensorflow_datasets and will not be imported."
+            )
+        return original.__get__(None, cls)(class_name)
+
+    with _ONE_AT_A_TIME:
+        original = connector.__dict__["cls_from_name"]
+        connector.cls_from_name = classmethod(checked)
+        try:
+            yield
+        finally:
+            connector.cls_from_name = original
+
+
+@contextlib.contextmanager
+def _as_input_error(name: str | Path) -> Iterator[None]:
+    """Converts any error inside the block, which foreign files may cause, to an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise InputError(f"{name}: TensorFlow Datasets cannot load this: {reason}") from error
