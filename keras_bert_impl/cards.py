@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_text, read_yaml
 from keras_bert_impl.published import MODELS, published_name
 from keras_bert_impl.version import __version__
@@ -53,14 +54,14 @@ def write_card(
         from keras_bert_impl.cards import write_card
         write_card(classifier, Path("model"), "model", base="bert-base-uncased")
     """
-    path = Path(directory).absolute()
+    path = local_path(directory).absolute()
     name = path.parent.name if path.name == "model" else path.name
     save_card(model_card(model, name, base, run), new, path)
 
 
 def save_card(text: str, new: Path, directory: str | Path) -> None:
     """Writes the text of a card; see `write_card`."""
-    if _may_replace(Path(directory) / CARD):
+    if _may_replace(local_path(directory) / CARD):
         (Path(new) / CARD).write_text(text + _mark(text), encoding="utf-8")
 
 
@@ -160,13 +161,13 @@ def published_base(base: str | Path | None = None, run: str | Path | None = None
     Only a name or address on the hub counts, or a folder of the hub's cache: any other folder may
     hold another model of the same name.
     """
-    if base is None and run is not None and (Path(run) / "recipe.yaml").is_file():
-        base = read_yaml(Path(run) / "recipe.yaml").get("model")
+    if base is None and run is not None and (local_path(run) / "recipe.yaml").is_file():
+        base = read_yaml(local_path(run) / "recipe.yaml").get("model")
     address = str(base)
     cached = _CACHED.search(address.replace("\\", "/"))
     if cached:
         return published_name("/".join(cached.groups()))
-    if not address.startswith("hf://") and Path(address).expanduser().exists():
+    if not address.startswith("hf://") and local_path(address).exists():
         return None
     return published_name(address.removeprefix("hf://").partition("@")[0])
 
@@ -182,8 +183,8 @@ def run_sections(run: str | Path | None) -> list[str]:
     parts: list[str] = []
     if run is None:
         return parts
-    data, recipe = (Path(run) / name for name in ("data.json", "recipe.yaml"))
-    scores = _scores(Path(run))
+    data, recipe = (local_path(run) / name for name in ("data.json", "recipe.yaml"))
+    scores = _scores(local_path(run))
     if scores:
         rows = [f"| {as_text(metric)} | {_shown(score)} |" for metric, score in scores.items()]
         parts += ["## Scores", "\n".join(["| metric | score |", "|---|---|", *rows])]

@@ -35,6 +35,7 @@ import typing
 from typing import Annotated, Any
 
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.paths import expanded
 
 _MOST = 2**31 - 1  # int32 maximum; bounds integers without an upper limit
 
@@ -114,7 +115,7 @@ def validate(settings: Any) -> None:
     hints = settings_hints(settings.__class__)
     for field in dataclasses.fields(settings):
         value = check(field.name, getattr(settings, field.name), hints[field.name])
-        object.__setattr__(settings, field.name, value)
+        object.__setattr__(settings, field.name, expanded(value))  # a model may be a path
 
 
 def check(name: str, value: Any, annotation: Any) -> Any:

@@ -15,6 +15,7 @@ from keras_bert_impl.cli.parser import suggestion
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import is_remote
 from keras_bert_impl.io.lines import STANDARD_INPUT
+from keras_bert_impl.io.paths import expanded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Kind:
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Returns the text; argparse calls it before all arguments are known."""
-        return text
+        """Returns the path or name; argparse calls it before all arguments are known."""
+        return expanded(text)
 
 
 def check_values(parser: ArgumentParser, arguments: Namespace) -> None:

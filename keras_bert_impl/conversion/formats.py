@@ -30,6 +30,7 @@ from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_
 from keras_bert_impl.interop.tuned import TUNED_FILES
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
@@ -112,7 +113,7 @@ def convert(
 def check_target(target: str | Path, model: ModelSource) -> None:
     """Raises an `InputError` if a directory keeps files that do not describe this model."""
     kept = _KEPT if read_sentence_settings(model.task_path) else ("modules.json", *_KEPT)
-    found = [name for name in kept if (Path(target) / name).exists()]
+    found = [name for name in kept if (local_path(target) / name).exists()]
     if found:
         raise InputError(
             f"{target} already has {listed(found)}, which would describe another model than the "

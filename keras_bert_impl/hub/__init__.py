@@ -10,6 +10,7 @@ from pathlib import Path
 from keras_bert_impl.families import instead_of, unsupported_in_name
 from keras_bert_impl.hub import huggingface, kaggle
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.published import MODELS
 
 # Characters allowed in names on both hubs. Names become folder names, so `..` must be rejected.
@@ -75,7 +76,7 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
             return _hugging_face(name.removeprefix("hf://"), revision)
         if name.startswith("kaggle://"):
             return _kaggle(name.removeprefix("kaggle://"), revision)
-    path = os.path.expanduser(name)
+    path = expanded(name)
     if os.path.isdir(path):
         if revision is not None:
             raise InputError(f"{name} is a directory; revision is only for models on a hub.")

@@ -18,6 +18,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.interop.tensor_files import open_tensors
 from keras_bert_impl.interop.tuned import base_of, is_tuned, open_tuned
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import file_within, read_json
 
 GENERATOR = "generator"  # folder beside the discriminator of an ELECTRA
@@ -40,6 +41,7 @@ def open_model(
     Raises:
         InputError: the model does not exist, or a file is missing or damaged.
     """
+    name_or_path = expanded(name_or_path)
     if _is_prefix(name_or_path):
         path = Path(name_or_path)
         return ModelSource(path.parent, *open_google_checkpoint(path, generator))

@@ -31,6 +31,7 @@ from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
 OWN_SETTINGS = "keras_bert_impl"  # config.json key that other libraries ignore
@@ -100,7 +101,7 @@ def replace_model_directory(directory: str | Path) -> Iterator[Path]:
         InputError: the directory holds fine-tuned weights, which would be added to the model when
             it is loaded.
     """
-    found = [name for name in TUNED_FILES if (Path(directory) / name).exists()]
+    found = [name for name in TUNED_FILES if (local_path(directory) / name).exists()]
     if found:
         raise InputError(
             f"{directory} holds {listed(found)}, fine-tuned weights that would be added to the whole "

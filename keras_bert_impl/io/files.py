@@ -24,6 +24,7 @@ import filelock
 
 from keras_bert_impl.io.directories import is_own, is_replaceable, put_directory, put_entries
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import expanded, local_path
 
 _CANNOT_WRITE = {
     errno.ENOSPC,
@@ -60,19 +61,20 @@ def is_remote(path: str | os.PathLike) -> bool:
 
 def exists(name: str | os.PathLike) -> bool:
     """Returns whether a file or folder of this name exists."""
-    return os.path.exists(name)
+    return os.path.exists(expanded(name))
 
 
 def files_in(folder: str | os.PathLike) -> list[Path] | None:
     """Returns the relative paths of all files below a folder; None if it is not a folder."""
-    if not os.path.isdir(folder):
+    folder = local_path(folder)
+    if not folder.is_dir():
         return None
-    return [path.relative_to(folder) for path in Path(folder).rglob("*") if path.is_file()]
+    return [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
 
 
 def read_from(name: str | os.PathLike) -> BinaryIO:
     """Opens a file for reading: binary, buffered."""
-    return open(name, "rb")
+    return open(expanded(name), "rb")
 
 
 @contextlib.contextmanager
@@ -192,7 +194,7 @@ def absolute(path: str | os.PathLike) -> Path:
             f"{path} is not on this machine: write to a local folder and copy it, or mount the "
             "bucket."
         )
-    return Path(os.path.abspath(path))
+    return Path(os.path.abspath(expanded(path)))
 
 
 def _absolute_file(path: str | os.PathLike) -> Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import expanded, local_path
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 4 << 20  # bytes, a long novel; a longer line is not a text
@@ -49,7 +50,7 @@ _WIDE = {  # longer marks first: the UTF-32 mark begins with the UTF-16 one
 
 def suffix_of(path: str | Path) -> str:
     """Returns a file's suffix in lower case, ignoring a compression suffix."""
-    path = Path(path)
+    path = local_path(path)
     if path.suffix.lower() in COMPRESSED:
         path = path.with_suffix("")
     return path.suffix.lower()
@@ -136,7 +137,7 @@ def _opened(path, stack):
             raise InputError("standard input is closed; give the path of a file.")
         buffer = getattr(sys.stdin, "buffer", None)
         return buffer or io.BytesIO(sys.stdin.read().encode("utf-8"))
-    file = stack.enter_context(decompressed(stack.enter_context(open(path, "rb")), path))
+    file = stack.enter_context(decompressed(stack.enter_context(open(expanded(path), "rb")), path))
     if suffix_of(path) not in _MAY_BE_HTML and _HTML.match(file.peek(200)[:200]):
         raise InputError(f"{path} is an HTML page, not the file itself: download the raw file.")
     return file

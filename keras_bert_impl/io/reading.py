@@ -16,6 +16,7 @@ import yaml
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.paths import local_path
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _PAGES = (b"<!doctype html", b"<html")
@@ -39,7 +40,7 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
         InputError: the name or a link leads out of the directory, or to something other than a
             regular file.
     """
-    directory = Path(directory)
+    directory = local_path(directory)
     parts = PurePosixPath(name)
     if not parts.parts or not all(map(is_plain_name, parts.parts)):
         raise InputError(f"{directory}: {shown(name)} is not the name of a file in this directory.")

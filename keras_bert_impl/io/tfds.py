@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.paths import expanded
 
 _LIBRARY = "tensorflow_datasets."
 _ONE_AT_A_TIME = threading.Lock()
@@ -30,6 +31,7 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
     """
     import tensorflow_datasets as tfds
 
+    name, data_dir = expanded(name), expanded(data_dir)
     is_directory = os.path.isdir(name)
     if is_directory and not os.path.isfile(os.path.join(name, "dataset_info.json")):
         raise InputError(f"{name} has no dataset_info.json, so it is not a prepared dataset.")

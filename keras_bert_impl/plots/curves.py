@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.plots.figures import COLORS, Figure, new_figure, save_figure
 
@@ -76,6 +77,7 @@ def learning_curves(
 def _reports(metrics):
     """Converts user input to (list of dicts with `step`, name of the step unit)."""
     if isinstance(metrics, (str, os.PathLike)):
+        metrics = expanded(metrics)
         is_run = os.path.isdir(metrics)
         return _read(Path(metrics) / "metrics.jsonl" if is_run else metrics), "optimizer steps"
     epochs = getattr(metrics, "epoch", None)

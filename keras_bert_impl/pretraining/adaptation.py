@@ -12,6 +12,7 @@ from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.models.heads import check_sees_both_sides
 from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
@@ -67,6 +68,7 @@ def adapt(
         adapted = adapt("path/to/model", "corpus.txt", "run/adapt", adapt_steps=5000)
         finetune(adapted, train, dev, "run")
     """
+    model, directory = expanded(model), local_path(output_directory)
     settings = AdaptationSettings(**fields)
     if num_workers() > 1:
         raise InputError(
@@ -93,7 +95,6 @@ def adapt(
         seed=seed,
     )
     check_strategy(strategy)
-    directory = Path(output_directory)
     records = directory / "records"
     with as_paths(text) as (paths, format, _):
         name = str(text) if format == "auto" else "texts in memory"

@@ -16,6 +16,7 @@ import keras
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import read_bytes
 from keras_bert_impl.pretraining.building import build, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
@@ -84,6 +85,7 @@ def pretrain(
         prepare("corpus.txt", "records", tokenizer)
         pretrain("records", "run", model="bert_uncased_L-2_H-128_A-2", total_steps=1000)
     """
+    records, output_directory = expanded(records), expanded(output_directory)
     settings = PretrainSettings(**fields)
     stages = plan(records, settings)
     manifests = {stage.records: read_manifest(stage.records) for stage in stages}

@@ -17,6 +17,7 @@ import keras
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.corpus.readers import read_documents
@@ -48,7 +49,7 @@ class MainJob:
         settings: QuickstartSettings,
         say: Callable[[str], None] = print,
     ) -> None:
-        self.directory = Path(directory)
+        self.directory = local_path(directory)
         self.settings = settings
         self._say = say
         self._start = time.monotonic()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run, read_run, runs_of
@@ -65,7 +66,7 @@ def write_comparison(
     page.save_page(path, page.page(f"Comparison of {len(runs)} runs", lead, sections))
     if pictures is not None:
         save_pictures(sections, pictures)
-    return Path(path)
+    return local_path(path)
 
 
 def _with_different_names(runs: list[Run]) -> list[Run]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.cards import write_card
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports.run_report import FILE, write_report
 
 _LOG = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
         from keras_bert_impl.reports.finished import describe_run
         describe_run("run", classifier)
     """
-    run = Path(run_directory)
+    run = local_path(run_directory)
     if model is not None:
         with _only_warning(run, "card"):
             write_card(model, run / "model", run / "model", run=run)
@@ -36,7 +37,7 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 def is_described(run_directory: str | Path) -> bool:
     """Returns whether a finished run has its report; it has none if the process was killed before
     that was written."""
-    return (Path(run_directory) / FILE).is_file()
+    return (local_path(run_directory) / FILE).is_file()
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from keras_bert_impl.attribution import attribute
 from keras_bert_impl.attribution.methods import METHODS
 from keras_bert_impl.attribution.targets import MODELS
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.attention import TextAttention, text_attention
 from keras_bert_impl.reports.page import Section
@@ -89,7 +90,7 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
     script = page.script_of("look.js")
     html = page.page("A look into the model", lead, sections, script=script, data=_data(found))
     page.save_page(path, html)
-    return Path(path)
+    return local_path(path)
 
 
 def _texts(text):

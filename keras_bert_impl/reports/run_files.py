@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_text, read_yaml
 from keras_bert_impl.training.runs.reports import read_metrics
 
@@ -42,7 +43,7 @@ def read_run(path: str | Path) -> Run:
     Raises:
         InputError: the directory does not exist or has none of them.
     """
-    path = Path(path)
+    path = local_path(path)
     if not path.is_dir():
         raise InputError(f"{path} is not a directory: name a run, the --out of a training command.")
     problems: list[str] = []
@@ -73,7 +74,7 @@ def read_run(path: str | Path) -> Run:
 
 def runs_of(path: str | Path) -> list[Path]:
     """Returns the runs of a set that `finetune_set` wrote, the best first; else the path alone."""
-    path = Path(path)
+    path = local_path(path)
     found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
     if found and (path / "scores.json").is_file():  # else the set is not finished
         best = path / read_json(path / "scores.json").text("best")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run, read_run
@@ -69,7 +70,7 @@ def write_report(
     """
     subject = Subject(read_run(run_directory), examples, model)
     sections = report_sections(subject)
-    path = Path(run_directory) / FILE if path is None else Path(path)
+    path = local_path(run_directory) / FILE if path is None else local_path(path)
     title = f"{_kind(subject.run)}: {subject.run.name}"
     page.save_page(path, page.page(title, _lead(subject.run), sections, _tiles(subject.run)))
     if pictures is not None:
@@ -105,7 +106,7 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
     Raises:
         InputError: matplotlib is not installed; the SVG files are written before.
     """
-    folder = Path(folder)
+    folder = local_path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     drawings = [drawing for section in sections for drawing in section.drawings]
     for drawing in drawings:

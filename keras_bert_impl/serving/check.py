@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.serving.warmup import example_strings
 
@@ -87,7 +88,8 @@ def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> fl
 
 def _outputs(directory, inputs):
     """Returns, for each of `BATCH_SIZES`, the outputs of each example as a list of dicts."""
-    if not (Path(directory) / "saved_model.pb").is_file():
+    directory = local_path(directory)
+    if not (directory / "saved_model.pb").is_file():
         raise InputError(f"{directory} is not a SavedModel: it has no saved_model.pb.")
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
     source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_bert_impl.cards import save_card
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.card import model_card
 from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.inference import for_inference
@@ -58,7 +59,7 @@ def export_saved_model(
             "which starts a process with it, or set KERAS_BACKEND=tensorflow."
         )
     check_target(directory, SAVED_MODEL_ENTRIES)
-    name = name or Path(directory).absolute().name
+    name = name or local_path(directory).absolute().name
     module = tf.Module()
     with for_inference(signatures.model) as variables:
         functions = signatures.functions(ids_only)

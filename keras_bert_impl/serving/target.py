@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert_impl.interop.tuned import TUNED_FILES
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tokenizers import Tokenizer
 
 NETWORK_ENTRIES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -33,7 +34,7 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
     """
     if not os.fspath(directory):
         raise InputError("the name of the folder to write is empty.")
-    path = Path(directory)
+    path = local_path(directory)
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     taken = sorted(names & set(entries))
     if taken and (names & _MODELS or not names & _EXPORTS):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim, replace_file
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.saved_model import export_saved_model
 from keras_bert_impl.serving.signatures import Signatures
 
@@ -59,7 +60,7 @@ def export_version(
         from keras_bert_impl.serving import export_version
         export_version(classifier.signatures(), "models/reviews", run="run")
     """
-    directory = Path(directory).absolute()
+    directory = local_path(directory).absolute()
     name = directory.name
     if not re.fullmatch("[A-Za-z0-9._-]+", name):
         raise InputError(

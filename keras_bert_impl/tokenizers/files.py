@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
 KIND_OF_FILE = {  # files in a directory without tokenizer.json
@@ -33,7 +34,7 @@ _OTHER_FILES = (
 def has_tokenizer(directory: str | Path) -> bool:
     """Returns whether a directory has tokenizer files of any kind."""
     names = ("tokenizer.json", *KIND_OF_FILE)
-    return any((Path(directory) / name).exists() for name in names)
+    return any((local_path(directory) / name).exists() for name in names)
 
 
 def no_tokenizer(directory: Path) -> InputError:
@@ -49,7 +50,7 @@ def tokenizer_directory(directory: str | Path) -> Path:
     Raises:
         InputError: If there is no such directory, or a link leads out of it.
     """
-    directory = Path(directory)
+    directory = local_path(directory)
     if not directory.is_dir():
         raise InputError(
             f"{directory} is not a directory; give a model directory with a tokenizer."
@@ -160,7 +161,7 @@ def unique_in_order(vocabulary: Any) -> list[str]:
 def as_vocabulary(vocabulary: Any) -> list[str]:
     """Same as `unique_in_order`; also accepts the path of a JSON file with the id of each token."""
     if isinstance(vocabulary, (str, Path)):
-        return tokens_by_id(Path(vocabulary), read_json(Path(vocabulary)))
+        return tokens_by_id(local_path(vocabulary), read_json(local_path(vocabulary)))
     return unique_in_order(vocabulary)
 
 

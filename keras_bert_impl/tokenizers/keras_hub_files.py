@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import check_settings
@@ -104,7 +105,7 @@ def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
 
 def sentencepiece_model(directory: str | Path) -> Path:
     """Returns the path of the SentencePiece model of an ALBERT or XLM-RoBERTa preset."""
-    return Path(directory) / _ASSETS / "vocabulary.spm"
+    return local_path(directory) / _ASSETS / "vocabulary.spm"
 
 
 def sentencepiece_notes(path: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.models.weights import added_names, tensors_of
 
 
@@ -42,8 +43,9 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
         save_tuned(model, "tuned", "base")
         TextClassifier.from_pretrained("tuned")
     """
+    base, directory = expanded(base), local_path(directory)
     source = open_model(base)
-    if Path(directory).is_dir() and Path(directory).samefile(source.path):
+    if directory.is_dir() and directory.samefile(source.path):
         raise InputError(f"{directory} holds the base model; give another directory.")
     read_encoder_config(source)
     encoder = model.encoder

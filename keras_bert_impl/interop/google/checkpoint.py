@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert_impl.interop.google.index import read_index
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_text
 
 # TensorFlow names of the supported dtypes; some others make it end the process.
@@ -30,7 +31,7 @@ def find_checkpoint(path: str | os.PathLike) -> Path | None:
     Raises:
         InputError: there are several checkpoints, and it is unclear which one to use.
     """
-    path = Path(path)
+    path = local_path(path)
     file = _FILE.fullmatch(path.name)
     if file and path.is_file() and _index(path.with_name(file[1])).is_file():
         return path.with_name(file[1])

@@ -1,7 +1,6 @@
 """Opens Google checkpoints and SavedModels like model directories."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
@@ -11,6 +10,7 @@ from keras_bert_impl.interop.google.saved_model import read_program
 from keras_bert_impl.interop.google.settings import huggingface_settings, read_settings
 from keras_bert_impl.interop.google.tensors import GoogleTensors
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within
 
 # What "gelu" computes. BERT was published with erf, which transformers uses; Google's BERT code has
@@ -21,7 +21,7 @@ _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
 def is_google_checkpoint(path: str | os.PathLike) -> bool:
     """Returns whether a path is a TensorFlow checkpoint, a directory with one, or a SavedModel."""
-    path = Path(path)
+    path = local_path(path)
     if path.is_dir():
         return (path / "saved_model.pb").is_file() or any(path.glob("*.index"))
     return find_checkpoint(path) is not None

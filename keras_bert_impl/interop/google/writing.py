@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert_impl.interop.google.names import ALBERT, BERT
 from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 
 _KINDS = {"bert": BERT, "albert": ALBERT}
 _KEYS = """
@@ -46,7 +47,7 @@ def write_google_checkpoint(
     """
     import tensorflow as tf
 
-    directory = Path(directory)
+    directory = local_path(directory)
     model_type = config.get("model_type", "bert")
     if model_type not in list(_KINDS):
         raise InputError(

@@ -19,6 +19,7 @@ from keras_bert_impl.interop.keras_hub.locations import Location, encoder_locati
 from keras_bert_impl.interop.keras_hub.names import KINDS, config_of
 from keras_bert_impl.interop.source import DTYPES
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]"
     Returns:
         (content of a `config.json`, tensors).
     """
-    directory = Path(directory)
+    directory = local_path(directory)
     path = file_within(directory, "config.json")
     name, arguments = _serialized(path)
     if name not in KINDS:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from keras_bert_impl.io import files
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import decompressed, suffix_of
+from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
@@ -95,7 +96,7 @@ def read_documents(
 def paths_of(paths: Paths) -> list[str]:
     """Returns a list of str for one path or several."""
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    return [os.fspath(path) for path in paths]
+    return [os.fspath(expanded(path)) for path in paths]
 
 
 def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:

@@ -32,6 +32,7 @@ from isal import igzip
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import is_remote
+from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.remote_files import os_errors, replace_file
 from keras_bert_impl.pretraining.examples.manifest import SPLITS, checked_manifest
 from keras_bert_impl.tokenizers import Tokenizer
@@ -228,7 +229,7 @@ def write_manifest(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 def absolute(directory: str | Path) -> str:
     """Returns a records folder (str) under a name that is valid in other processes and machines."""
-    return os.fspath(directory) if is_remote(directory) else os.path.abspath(directory)
+    return os.fspath(directory) if is_remote(directory) else os.path.abspath(expanded(directory))
 
 
 def read_manifest(directory: str | Path) -> dict[str, Any]:
@@ -242,6 +243,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         InputError: the folder has no records or another format version, a shard is missing or has
             another size, or the bucket cannot be read.
     """
+    directory = expanded(directory)
     path = os.path.join(directory, MANIFEST)
     try:
         if not tf.io.gfile.exists(path):
@@ -276,7 +278,7 @@ def _size(path):
 def read_tokenizer(directory: str | Path) -> Tokenizer:
     """Loads the `Tokenizer` beside the shards; for `directory` see `read_manifest`."""
     if not is_remote(directory):
-        return Tokenizer.from_pretrained(Path(directory))
+        return Tokenizer.from_pretrained(local_path(directory))
     with tempfile.TemporaryDirectory() as copy:
         for name in tf.io.gfile.listdir(directory):
             if not name.endswith((".tfrecord.gz", "/")):
@@ -300,6 +302,7 @@ def check_shards(directory: str | Path) -> None:
 
     Reads every byte; `read_manifest` checks only sizes.
     """
+    directory = expanded(directory)
     manifest = read_manifest(directory)
     for split in SPLITS:
         for shard in manifest["splits"][split]["shards"]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from keras_bert_impl.io.paths import local_path
+
 _FOLDER = Path(__file__).parent
 
 
@@ -31,5 +33,5 @@ def model_file(name: str | Path) -> Path:
 
     A copied recipe thus finds its model from any folder.
     """
-    path, own = Path(name), _FOLDER / name
+    path, own = local_path(name), _FOLDER / name
     return own if own.is_file() and not path.exists() else path

@@ -12,6 +12,7 @@ from keras_bert_impl.cards import save_card
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.check import check_drop
 from keras_bert_impl.serving.network.card import model_card
 from keras_bert_impl.serving.network.neighbors import (
@@ -137,7 +138,7 @@ def export_network(
         report = Report(difference, before, after, size, neighbors)
         card = model_card(
             model,
-            Path(directory).absolute().name,
+            local_path(directory).absolute().name,
             f"{file_format.name} in {precision}",
             file_format.use,
             _check_in_words(report),

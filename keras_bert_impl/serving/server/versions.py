@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.server.wire import ApiError
 
@@ -29,7 +30,7 @@ class Folder:
     """
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
-        self.path = Path(path).absolute()
+        self.path = local_path(path).absolute()
         if not self.path.exists():
             raise InputError(f"there is no folder {path}; `keras-bert export --out` writes one.")
         if not self.path.is_dir():

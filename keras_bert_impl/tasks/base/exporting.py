@@ -16,6 +16,7 @@ from typing import Any
 import keras
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.formats import SAVED_MODEL, exporter, settings_of
 
@@ -37,7 +38,8 @@ def export_model(
     """
     if format != SAVED_MODEL and ids_only:
         raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
-    suffix = Path(filepath).suffix
+    filepath = expanded(filepath)
+    suffix = local_path(filepath).suffix
     if format == SAVED_MODEL and suffix in _OTHER_SUFFIXES:
         raise InputError(
             f"{filepath} would be a SavedModel: write export({os.fspath(filepath)!r}, "
@@ -74,7 +76,7 @@ def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, 
         request = {
             "module": type(model).__module__,
             "config": config,
-            "filepath": str(Path(filepath).absolute()),
+            "filepath": str(local_path(filepath).absolute()),
             "arguments": arguments,
         }
         (directory / _REQUEST).write_text(json.dumps(request), encoding="utf-8")

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
 from keras_bert_impl.tasks.data.tables import tsv_rows
 
@@ -167,7 +168,7 @@ def find_file(directory: str | Path, folder: str, name: str) -> Path:
 
 
 def _places(directory, folder, name):
-    return Path(directory) / folder / name, Path(directory) / name
+    return local_path(directory) / folder / name, local_path(directory) / name
 
 
 def with_names(

@@ -17,6 +17,7 @@ from keras_bert_impl.io.lines import (
     suffix_of,
     text_of,
 )
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.csv_files import column_names, csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
@@ -94,7 +95,7 @@ def read_table(
         from keras_bert_impl.tasks import read_table
         read_table("reviews.csv", text="review", label="stars", numeric=True)
     """
-    path = Path(path)
+    path = local_path(path)
     layout = Layout(
         str(text),
         _column(pair),
@@ -136,7 +137,7 @@ class Table(NamedTuple):
 
 def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -> Table:
     """Opens a table to read the columns of a layout; for arguments see `read_table`."""
-    path, kind = Path(path), table_format(path, delimiter)
+    path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
         return Table(_csv_rows(path, layout, delimiter), "line")
     if kind == "tsv":
@@ -174,7 +175,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
 
 def table_columns(path: str | Path, delimiter: str | None = None, header: bool = True) -> list[str]:
     """Returns the column names of a table; for JSON, the keys of the first row."""
-    path, kind = Path(path), table_format(path, delimiter)
+    path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
         return csv_header(path, delimiter, header=header)[0]
     if kind == "arrow":
@@ -197,7 +198,7 @@ def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None
     """
     kind = table_format(path, delimiter)
     if kind == "csv":
-        columns = csv_header(Path(path), delimiter, layout.columns, layout.header)[0]
+        columns = csv_header(local_path(path), delimiter, layout.columns, layout.header)[0]
     else:
         columns = table_columns(path, header=layout.header) if kind in ("tsv", "arrow") else []
     if columns:

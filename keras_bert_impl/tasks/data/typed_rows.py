@@ -19,6 +19,7 @@ from keras_bert_impl.io.lines import (
     raw_lines,
     text_of,
 )
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.examples import Layout
 
@@ -219,7 +220,7 @@ def _arrow(path):
     import pyarrow
     import pyarrow.parquet
 
-    path = Path(path)
+    path = local_path(path)
     try:
         if path.suffix.lower() in PARQUET:
             # Repeated values stay encoded until they are read row by row.

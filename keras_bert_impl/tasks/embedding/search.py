@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.embedding.vectors import (
@@ -136,7 +137,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
         InputError: the file does not exist or is not a file of vectors.
     """
     try:
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        vectors = np.load(expanded(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise InputError(
             f"{path} is not a whole .npy file of vectors: `keras-bert embed --out vectors.npy` "

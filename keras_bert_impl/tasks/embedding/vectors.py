@@ -15,6 +15,7 @@ import pyarrow.parquet
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data.examples import Layout
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.inputs.blocks import blocks
@@ -71,7 +72,7 @@ def read_texts(
     if unit not in UNITS:
         raise InputError(f"unit must be one of {', '.join(UNITS)}. Received: unit={unit!r}")
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    files = [file for path in paths for file in _files(Path(path), delimiter is not None)]
+    files = [file for path in paths for file in _files(local_path(path), delimiter is not None)]
     layout = Layout(str(column), header=header)
     found = (text for file in files for text in _read(file, layout, unit, delimiter))
     return (text for text in found if text.text.strip())
@@ -162,7 +163,7 @@ def write_vectors(
         from keras_bert_impl.tasks import read_texts, write_vectors
         write_vectors(embedder, read_texts("folder"), "vectors.npy")
     """
-    path = Path(path)
+    path = local_path(path)
     if path.suffix not in _WRITERS:
         raise InputError(f"{path}: the name must end in {' or '.join(_WRITERS)}.")
     count = 0
@@ -247,4 +248,4 @@ _WRITERS = {".npy": _npy, ".parquet": _parquet}
 
 def places_of(path: str | Path) -> Path:
     """Returns the `Path` of the index of a `.npy` file of vectors."""
-    return Path(path).with_suffix(".jsonl")
+    return local_path(path).with_suffix(".jsonl")

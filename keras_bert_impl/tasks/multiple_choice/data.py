@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.csv_files import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
@@ -53,7 +54,7 @@ def read_choices(
         examples = read_choices("codah/full_data.tsv")
         examples.texts[0], examples.labels[0]  # ("I am very hungry. I", ["sleep.", ...]), 3
     """
-    path = Path(path)
+    path = local_path(path)
     suffix, unit = suffix_of(path), "line"
     if suffix == ".csv":
         example, rows = _swag_rows(path)

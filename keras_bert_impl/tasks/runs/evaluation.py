@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import score, score_more
@@ -41,7 +42,7 @@ def evaluate(
     """
     if not isinstance(model, TaskModel):
         model = load_tuned(model)
-    directory = None if output_directory is None else Path(output_directory)
+    directory = None if output_directory is None else local_path(output_directory)
     if directory is not None:
         if (directory / "recipe.yaml").exists():
             raise InputError(

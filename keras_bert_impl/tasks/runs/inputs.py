@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert_impl.interop import fingerprint, open_model
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tokenizers import Tokenizer
@@ -14,7 +15,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 def model_directory(path: str | Path) -> str | Path:
     """Returns the model directory of a run; any other path or name unchanged."""
-    directory = Path(path) / "model"
+    directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import write_cells
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.examples import Layout
@@ -68,11 +69,11 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
         path, delimiter: see `read_table`.
         layout: None for a file with a text on each line.
     """
-    if not Path(path).is_file():  # a pipe
+    if not local_path(path).is_file():  # a pipe
         return None
     if layout is None:
         return sum(1 for _ in read_lines(path))
-    if Path(path).suffix.lower() in typed_rows.PARQUET:
+    if local_path(path).suffix.lower() in typed_rows.PARQUET:
         return pyarrow.parquet.read_metadata(path).num_rows
     if table_format(path, delimiter) in ("csv", "tsv", "jsonl"):
         return sum(1 for _ in _open(path, layout, delimiter).rows)
@@ -122,10 +123,10 @@ def table_writer(
         with table_writer("predictions.csv") as write:
             write([({"id": 1}, {"label": "good"}, ["good"])])
     """
-    path = Path(path)
+    path = local_path(path)
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":
-            is_parquet = like is not None and Path(like).suffix in typed_rows.PARQUET
+            is_parquet = like is not None and local_path(like).suffix in typed_rows.PARQUET
             known = pyarrow.parquet.read_schema(like) if is_parquet else None
             write = stack.enter_context(_Parquet(temporary, known)).write
         else:
@@ -138,7 +139,7 @@ def table_writer(
 
 def check_output(path: str | Path) -> None:
     """Raises `InputError` if a table of predictions has another suffix."""
-    if Path(path).suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
+    if local_path(path).suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .parquet.")
 
 

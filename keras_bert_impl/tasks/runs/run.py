@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.reports.finished import describe_run, is_described
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
@@ -111,12 +112,13 @@ def finetune(
         data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
+    output_directory = local_path(output_directory)
     config = FinetuneSettings(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     others = [as_examples(more, name) for name, more in (more_dev or {}).items()]
     train, dev, *others = with_named_classes(train, dev, *others)
     more_dev = dict(zip(more_dev or {}, others))
-    if any(Path(output_directory).glob("runs/*/recipe.yaml")):
+    if any(output_directory.glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     task, own = task_with(config, train, dev)
     for more in more_dev.values():
@@ -187,7 +189,7 @@ def load_tuned(
     Raises:
         InputError: the directory has no task model.
     """
-    path = Path(path)
+    path = local_path(path)
     directory = model_directory(path)
     if dtype is None:
         is_run = directory != path

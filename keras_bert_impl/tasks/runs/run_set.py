@@ -13,6 +13,7 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.runs.held_examples import as_examples, with_named_classes
@@ -77,7 +78,7 @@ def finetune_set(
         finetune_set("path/to/model", train, dev, "seeds", {"seed": [1, 2, 3]}, epochs=4)
         finetune_set("path/to/model", train, dev, "sweep", PAPER_GRID | {"seed": [1, 2, 3]})
     """
-    directory = Path(output_directory)
+    directory = local_path(output_directory)
     train, dev = with_named_classes(as_examples(train, "train"), as_examples(dev, "dev"))
     if not grid:
         raise InputError("grid is empty: pass at least one setting with its values.")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.keras_hub.sentencepiece import make_model
@@ -107,6 +108,6 @@ def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
         usual = {"mask_strips_left": True} | tokenizer.later_settings | {"added_tokens": []}
         notes = {name: value for name, value in notes.items() if value != usual[name]}
     if notes:
-        path = Path(directory, "tokenizer.json")
+        path = local_path(directory) / "tokenizer.json"
         settings = read_json(path) | {"keras_bert_impl": notes}
         path.write_text(json.dumps(settings, indent=4), encoding="utf-8")

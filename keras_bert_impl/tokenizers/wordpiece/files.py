@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.published import published_lowercase
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
@@ -129,7 +130,7 @@ def read_vocabulary(path: str | Path) -> list[str]:
     Raises:
         InputError: If the file is not text or is empty.
     """
-    text = read_text(Path(path)).removeprefix("\ufeff")
+    text = read_text(local_path(path)).removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not lines:
         raise InputError(f"{path} is empty; a vocabulary has a token on each line.")

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.training.jax_devices import whole_value
 from keras_bert_impl.training.runs.best_epoch import BestEpoch
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
@@ -64,7 +65,7 @@ class RunCheckpoint(keras.callbacks.Callback):
             raise InputError("RunCheckpoint needs a model that is built and compiled.")
         if max_to_keep < 2:
             raise InputError(f"max_to_keep must be at least 2. Received: {max_to_keep}")
-        self._directory = Path(directory)
+        self._directory = local_path(directory)
         self._max_to_keep = max_to_keep
         self._best = best
         self._num_epochs = num_epochs

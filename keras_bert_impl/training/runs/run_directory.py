@@ -14,6 +14,7 @@ import yaml
 
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.files import claim, replace_file, write_json
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
@@ -50,7 +51,7 @@ class RunDirectory:
         may_change: Iterable[str] = (),
         made_of: dict[str, dict[str, Any]] | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = local_path(path)
         self.model = self.path / "model"
         self.checkpoints = self.path / "checkpoints"
         self.metrics = self.path / "metrics.jsonl"
@@ -169,12 +170,12 @@ def remove_checkpoints(path: str | Path) -> None:
         else:
             file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # there is none, or it has other files
-        (Path(path) / "checkpoints" / INTERMEDIATE).rmdir()
+        (local_path(path) / "checkpoints" / INTERMEDIATE).rmdir()
 
 
 def _checkpoint_files(path):
     """Lists the checkpoints of a run directory by name: the folder may also hold a user's files."""
-    parent = Path(path) / "checkpoints"
+    parent = local_path(path) / "checkpoints"
     folders = [folder for folder in (parent, parent / INTERMEDIATE) if folder.is_dir()]
     files = (
         folder / name for folder in folders for name in sorted(os.listdir(folder), reverse=True)
