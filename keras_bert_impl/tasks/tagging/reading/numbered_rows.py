@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import open_bytes, raw_lines, suffix_of, text_of
+from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json, parse_json_line
 from keras_bert_impl.tasks.data import typed_rows
 from keras_bert_impl.tasks.data.csv_files import csv_cells, csv_header, csv_records
@@ -47,7 +48,7 @@ def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bo
     if form == TABLE:
         is_quoted = delimiter is not None or suffix_of(path) == ".csv"
         read = _quoted_rows if is_quoted else _plain_rows
-        return Rows(read(Path(path), delimiter, has_header), "line")
+        return Rows(read(local_path(path), delimiter, has_header), "line")
     if typed_rows.is_json_array(path) and not _has_lists_in_lines(path):
         items = enumerate(typed_rows.array_items(path), 1)
         return Rows(((number, functools.partial(_parsed, text)) for number, text in items), "row")
