@@ -8,6 +8,7 @@ import json
 import logging
 import random
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
     read_squad,
     read_table,
+    read_tags,
 )
 from keras_bert_impl.tasks.embedding.search import read_places
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
@@ -396,6 +398,9 @@ def plain(content, read):
     return lambda directory: content, read
 
 
+ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
+EXPORTS = {name: ANNOTATIONS / f"{name}.json" for name in ("label_studio", "spacy", "gliner")}
+
 READERS = {
     **{f"config of {name}": config_directory(content) for name, content in CONFIGS.items()},
     "adapter": plain({"adapter_config.json": ADAPTER}, read_adapter),
@@ -436,6 +441,16 @@ READERS = {
         lambda d: read_places(d / "a.npy", [0], 1),
     ),
     "hub": plain(HUB, read_hub),
+    **{
+        f"tags of {name}": plain(
+            {"a.json": json.loads(path.read_text("utf-8"))}, lambda d: read_tags(d / "a.json")
+        )
+        for name, path in EXPORTS.items()
+    },
+    "tags of Prodigy": plain(
+        {"a.jsonl": json.loads((ANNOTATIONS / "prodigy.jsonl").read_text("utf-8").splitlines()[0])},
+        lambda d: read_tags(d / "a.jsonl"),
+    ),
 }
 
 

@@ -48,12 +48,14 @@ def chosen_name(
     Raises:
         InputError: there is no such column.
     """
+    if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
+        asked = names[int(asked)]  # of a table without a header
     if asked is not None and asked not in names and "." not in asked:
         raise InputError(f"no column named {asked!r}. Found: {listed(names)}")
     name = find_name(names, known) if asked is None else asked
     if name is None:
         raise InputError(
             f"no column of {what} was recognized among {listed(names)}. Name it with {option}=... "
-            f"(--{option} COLUMN)."
+            f"(--{option} COLUMN), or without a header by its number, from 0."
         )
     return name
