@@ -260,7 +260,8 @@ def _import_of(model_class, kind):
 
 def as_text(value: Any) -> str:
     """Returns any value as one line of plain Markdown, also in a table."""
-    return re.sub(r"([\\`*_{}\[\]<>#|&~])", r"\\\1", _one_line(value))
+    marks = r"([\\`*{}\[\]<>#|&~]|(?<![^\W_])_|_(?![^\W_]))"  # no underscore within a word
+    return re.sub(marks, r"\\\1", _one_line(value))
 
 
 def as_code(value: Any) -> str:

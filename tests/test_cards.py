@@ -9,7 +9,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from keras_bert_impl import Adapter, MaskedLM, save_tuned
-from keras_bert_impl.cards import front_matter, model_card, published_base, write_card
+from keras_bert_impl.cards import as_text, front_matter, model_card, published_base, write_card
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from tests.tasks import helpers
@@ -163,6 +163,11 @@ def test_a_directory_comes_before_a_published_name(tmp_path, monkeypatch):
     (tmp_path / "bert-base-uncased").mkdir()
     assert published_base("bert-base-uncased") is None
     assert published_base("hf://google-bert/bert-base-uncased") == "bert-base-uncased"
+
+
+def test_plain_names_stay_as_they_are():
+    assert as_text("macro_f1 of train-v1.csv") == "macro_f1 of train-v1.csv"
+    assert as_text("_a_ *b*|c") == r"\_a\_ \*b\*\|c"
 
 
 HOSTILE = [

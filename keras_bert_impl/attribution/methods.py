@@ -69,6 +69,11 @@ def attribute(
         raise InputError(f"attribute takes one of {names}, not a {type(model).__name__}.")
     if method not in METHODS:
         raise InputError(f"method must be {' or '.join(METHODS)}. Received: method={method!r:.60}")
+    if method == METHODS[0] and model.is_quantized and model.encoder.compute_dtype != "float32":
+        raise InputError(
+            "a quantized model in 16 bits has no gradients: write method='occlusion', or quantize "
+            "a model in float32."
+        )
     steps = check("steps", steps, PositiveInt)
     row = text_row(model, text)
     network = _Network(model, row.features)

@@ -19,7 +19,8 @@ class TextAttention(NamedTuple):
     Attributes:
         tokens: first tokens of what the model reads, special tokens included. Several rows, such as
             the texts of an embedder, follow each other.
-        features: int32 `[rows, length]` each, the encoder's inputs as in `predict`.
+        features: int32 `[rows, length]` each, the encoder's inputs as in `predict`, up to the last
+            token of the longest row.
         weights: float32 `[layers, heads, tokens, tokens]`; rows attend to columns, and sum to 1
             if no tokens are left out.
         rollout: float32 `[layers, tokens, tokens]`, of the whole rows; see `rollout`.
@@ -44,6 +45,7 @@ def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttent
     example = _example(model, text)
     features = _encoder_features(model, example)
     lengths = features["padding_mask"].sum(axis=1)
+    features = {name: value[:, : lengths.max()] for name, value in features.items()}
     detailed = model.encoder.with_outputs("attention_scores")
     tokens: list[str] = []
     weights, rollouts, is_cut = [], [], False

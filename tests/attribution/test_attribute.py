@@ -197,3 +197,13 @@ def test_every_width_and_precision_adds_up(kind, dtype):
     assert np.abs(scores(result)).max() > 1e-3
     # Both outputs, and each of the 32 gradients, are rounded.
     assert abs(result.gap) <= 1e-3 + 2 * epsilon * size
+
+
+def test_a_quantized_model_in_16_bits_has_no_gradients():
+    model = helpers.classifier(dtype="mixed_bfloat16")
+    model.quantize("int8")
+    with pytest.raises(InputError, match="write method='occlusion'"):
+        attribute(model, "good film")
+    assert np.isfinite(scores(attribute(model, "good film", method="occlusion"))).all()
+    with pytest.raises(InputError, match="a model in float16 cannot be quantized"):
+        helpers.classifier(dtype="mixed_float16").quantize("int8")

@@ -74,7 +74,7 @@ class TaskModel(RawTextTrainer, keras.Model):
     settings: tuple[str, ...] = ()  # arguments saved in files besides `max_length`
     signature_settings: tuple[str, ...] = ()  # arguments of `signatures`
     has_class_logits = False  # a logit for each label of a text or token, for distillation
-    _is_quantized = False
+    is_quantized = False
 
     def __init__(
         self,
@@ -204,30 +204,28 @@ class TaskModel(RawTextTrainer, keras.Model):
     def quantize(self, mode: str = "int8", config: Any = None) -> None:
         """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.
 
-        The quantized model can predict and be exported, but not trained or saved.
-
-        Args:
-            mode, config: as in Keras; the mode is `"int8"` or `"int4"`.
+        The quantized model can predict and be exported, but not trained or saved. The arguments are
+        those of Keras; the mode is `"int8"` or `"int4"`.
 
         Raises:
-            InputError: the mode is unknown, or the model has an adapter.
+            InputError: the mode is unknown, or the model has an adapter or computes in float16.
         """
         if mode not in ("int8", "int4"):
             raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
+        if self.encoder.compute_dtype == "float16":
+            raise InputError("a model in float16 cannot be quantized: load it in float32.")
         if self.config.adapter is not None:
-            raise InputError(
-                "a model with an adapter cannot be quantized: call save_pretrained(directory), "
-                "which merges LoRA, and quantize the model that from_pretrained(directory) loads."
-            )
+            line = "save_pretrained(directory) merges LoRA, from_pretrained(directory) loads it."
+            raise InputError(f"a model with an adapter cannot be quantized: {line}")
         for layer in all_layers(self):
             if isinstance(layer, keras.layers.Dense):
                 layer.quantize(mode, type_check=False, config=config)
-        self._is_quantized = True
+        self.is_quantized = True
         self.train_function = self.test_function = None
         self.predict_function = self.outputs_function = None
 
     def _check_not_quantized(self, what):
-        if self._is_quantized:
+        if self.is_quantized:
             raise InputError(
                 f"a quantized model cannot be {what}: call export(directory), or quantize a copy."
             )
