@@ -320,3 +320,20 @@ def test_other_objectives(records_directory, tmp_path, settings, objectives, cha
     assert scores["loss"] == pytest.approx(expected, rel=0.02)
     loaded = Pretrainer.from_pretrained(run / "model", objectives)
     np.testing.assert_array_equal(weights(model), weights(loaded))
+
+
+def test_a_checkpoint_copied_to_a_higher_number_does_not_prolong_the_run(
+    tmp_path, records_directory, shape
+):
+    settings = settings_of(shape)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(records_directory, tmp_path / "run", callbacks=[Stop(5)], **settings)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    for file in checkpoints.glob("ckpt-1.*"):
+        shutil.copy(file, checkpoints / file.name.replace("ckpt-1.", "ckpt-99."))
+    (checkpoints / "checkpoint").write_bytes(b"\xff\xfe")
+    pretrain(records_directory, tmp_path / "run", **settings)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert steps == sorted(set(steps)) and steps[-1] == settings["total_steps"]
+    assert (checkpoints / "ckpt-99.index").exists()
