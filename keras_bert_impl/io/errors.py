@@ -15,9 +15,9 @@ class InputError(ValueError):
 
 
 def listed(names: Iterable[object]) -> str:
-    """Returns the first 20 names, formatted for a message."""
+    """Returns the first 20 names, formatted and cut for a message."""
     names = list(names)
-    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    return ", ".join(map(shown, names[:20])) + (", ..." if len(names) > 20 else "")
 
 
 def shown(value: object) -> str:

@@ -19,7 +19,7 @@ from keras_bert_impl.io.paths import expanded, local_path
 STANDARD_INPUT = "-"
 LONGEST_LINE = 4 << 20  # bytes, a long novel; a longer line is not a text
 # Decompressed bytes that any file may have, and for each compressed byte; text needs about 10.
-FREE_BYTES, MOST_RATIO = 32 << 20, 100
+FREE_BYTES, MOST_RATIO = 16 << 20, 100
 COMPRESSED = (".gz", ".xz", ".bz2")
 _DECOMPRESSORS: dict[bytes, Any] = {
     b"\x1f\x8b": gzip.open,
@@ -148,7 +148,7 @@ def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader
 
     Raises:
         InputError: the file has another format that is not text. While reading: it is damaged, or
-            contains more than 100 times its size and 32 MiB.
+            contains more than 100 times its size and 16 MiB.
     """
     beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():

@@ -18,6 +18,7 @@ from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.data.label_cells import names_of_set, parsed
 
 _LOG = logging.getLogger(__name__)
+_MOST_SKIPPED, _SHOWN_SKIPPED = 100_000, 10  # rows
 SKIP_HINT = " To leave out such rows, pass --skip-bad-rows."  # ends the error of a row
 
 
@@ -390,14 +391,22 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
                 if skipped is None:
                     raise InputError(f"{error}{SKIP_HINT}") from error
                 skipped.append(str(error))
+                if len(skipped) > max(_MOST_SKIPPED, len(results)):
+                    raise InputError(
+                        f"{len(skipped):,} rows, more than half, cannot be used. The first: "
+                        f"{skipped[0]}"
+                    ) from error
             progress.update(count)
     return results
 
 
 def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
-    """Logs a warning with the number of skipped rows of a file and their messages."""
+    """Logs a warning with the number of skipped rows of a file and the first messages."""
     if skipped:
-        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), " ".join(skipped))
+        shown = " ".join(skipped[:_SHOWN_SKIPPED])
+        more = len(skipped) - _SHOWN_SKIPPED
+        shown += f" And {more:,} more." if more > 0 else ""
+        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), shown)
 
 
 def _check_id(value, number, seen, unit):

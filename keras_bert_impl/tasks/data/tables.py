@@ -12,6 +12,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import (
     STANDARD_INPUT,
     decoded,
+    open_bytes,
     raw_lines,
     read_lines,
     suffix_of,
@@ -164,6 +165,8 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
             raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
     if suffix not in FORMATS:
+        with open_bytes(path):  # names an archive
+            pass
         raise InputError(
             f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass "
             "--delimiter, such as --delimiter tab."

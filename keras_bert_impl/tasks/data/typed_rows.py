@@ -215,18 +215,35 @@ def _python_rows(batch):
 
 
 @contextlib.contextmanager
+def readable_errors(path: str | Path) -> Iterator[None]:
+    """Reraises the errors of pyarrow for a file as `InputError`."""
+    import pyarrow
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{path} cannot be read: No such file or directory.") from error
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
+        _check_is_no_other(path)
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} is not a valid Arrow or Parquet file: {reason}.") from error
+
+
+@contextlib.contextmanager
 def _arrow(path):
     """Opens a file: (schema, function from column names to an iterator of record batches)."""
     import pyarrow
     import pyarrow.parquet
 
     path = local_path(path)
-    try:
+    with readable_errors(path):
         if path.suffix.lower() in PARQUET:
             # Repeated values stay encoded until they are read row by row.
-            names = _columns_of_bytes(pyarrow.parquet.read_metadata(path))
-            file = pyarrow.parquet.ParquetFile(path, read_dictionary=names)
-            _check_parquet(path, file.metadata)
+            metadata = pyarrow.parquet.read_metadata(path)
+            file = pyarrow.parquet.ParquetFile(path, read_dictionary=_columns_of_bytes(metadata))
+            _check_parquet(path, metadata)
             yield file.schema_arrow, lambda columns: file.iter_batches(_ROWS, columns=columns)
             return
         with pyarrow.memory_map(str(path)) as source:
@@ -237,13 +254,6 @@ def _arrow(path):
                 source.seek(0)
                 file = batches = pyarrow.ipc.open_stream(source)
             yield file.schema, functools.partial(_slices, batches)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} cannot be read: No such file or directory.") from error
-    except InputError:
-        raise
-    except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
-        _check_is_no_other(path)
-        raise InputError(f"{path} is not a valid Arrow or Parquet file: {error}.") from error
 
 
 def _check_is_no_other(path):
@@ -264,16 +274,17 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises `InputError` if a column is stated to be out of proportion to the file."""
+    """Raises `InputError` if rows are stated to be out of proportion to the file.
+
+    The metadata of single columns is not looked at: pyarrow ends the process if it is damaged.
+    """
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            size = max(column.total_uncompressed_size, 8 * column.num_values)
-            if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
-                raise InputError(
-                    f"{path}: the column {column.path_in_schema!r} has {size:,} bytes, more than "
-                    f"{MOST_RATIO} times the size of the file. Write it again as text, such as "
-                    ".jsonl, if you trust it."
-                )
+        size = max(group.total_byte_size, 8 * group.num_rows)
+        if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
+            raise InputError(
+                f"{path} has {size:,} bytes of rows, more than {MOST_RATIO} times its size. Write "
+                "it again as text, such as .jsonl, if you trust it."
+            )
 
 
 def _slices(batches, columns):

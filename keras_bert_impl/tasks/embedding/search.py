@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,7 +139,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
     """
     try:
         vectors = np.load(expanded(path), mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, tokenize.TokenError) as error:  # the last of a header
         raise InputError(
             f"{path} is not a whole .npy file of vectors: `keras-bert embed --out vectors.npy` "
             "writes one."

@@ -74,7 +74,8 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
     if layout is None:
         return sum(1 for _ in read_lines(path))
     if local_path(path).suffix.lower() in typed_rows.PARQUET:
-        return pyarrow.parquet.read_metadata(path).num_rows
+        with typed_rows.readable_errors(path):
+            return pyarrow.parquet.read_metadata(local_path(path)).num_rows
     if table_format(path, delimiter) in ("csv", "tsv", "jsonl"):
         return sum(1 for _ in _open(path, layout, delimiter).rows)
     return None

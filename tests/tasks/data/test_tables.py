@@ -14,6 +14,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
+from keras_bert_impl.tasks.data import examples as examples_module
 from keras_bert_impl.tasks.data.examples import SKIP_HINT, Layout
 from keras_bert_impl.tasks.data.tables import open_table, table_columns
 
@@ -70,6 +71,8 @@ def test_tsv_has_no_quoting_and_may_have_bom_and_crlf(tmp_path):
         ("a.jsonl", '{"text": null, "label": "pos"}\n', r"line 1: 'text' is missing"),
         ("a.parquet", "x", r"a.parquet is not a valid Arrow or Parquet file"),
         ("a.xlsx", "x", r"must end in .csv"),
+        ("a.xlsx", b"PK\x03\x04", r"a.xlsx is a zip archive: .* save a sheet of Excel as .csv"),
+        ("a.csv.zst", b"\x28\xb5\x2f\xfd", r"a.csv.zst is compressed with zstd"),
         ("a.csv", "text;label,x\nx;pos,y\n", r"no column named 'text'. Found: 'text;label', 'x'"),
         ("a.tsv", "text,label\nx,pos\n", r"no column named 'text'. Found: 'text,label'"),
         ("a.json", '[{"text": "x", "label": "pos"}, 5]', r"row 2: expected a JSON object"),
@@ -433,3 +436,17 @@ def test_one_and_one_point_zero_are_one_label_in_json(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps({"t": "a", "l": one}) + "\n" for one in (1, 1.0, 0.5)))
     assert read_table(path, "t", label="l").labels == ["1", "1", "0.5"]
+
+
+def test_most_rows_skipped(tmp_path, caplog, monkeypatch):
+    path = write(tmp_path, "a.tsv", "text\tlabel\n" + "x\ty\n" * 20 + "bad\n" * 25 + "x\ty\n" * 20)
+    examples = read_table(path, "text", skip_bad_rows=True)
+    assert len(examples) == 40 and len(examples.skipped) == 25
+    (message,) = caplog.messages
+    assert "rows skipped: 25. " in message and message.count(" columns, ") == 10
+    assert message.endswith(" And 15 more.")
+    monkeypatch.setattr(examples_module, "_MOST_SKIPPED", 10)
+    with pytest.raises(
+        InputError, match="21 rows, more than half, cannot be used. The first: .*22"
+    ):
+        read_table(path, "text", skip_bad_rows=True)

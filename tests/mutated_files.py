@@ -1,0 +1,250 @@
+"""Reads files of every kind with changed bytes and exchanged values, in processes of their own.
+
+    python -m tests.mutated_files --count 20000 --seed 0
+
+A reader may return or raise `InputError`. Any other error, a crash, more than 1 GiB of memory, more
+than a minute, or a change in the folders of the process is a failure, which is printed with the
+case's number; `--kind KIND --case NUMBER` repeats it.
+"""
+
+import argparse
+import collections
+import json
+import logging
+import multiprocessing
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+LIMIT = 1 << 30  # bytes of memory beyond that of the sound file
+SECONDS = 60
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\w.+-]+|\s+|.', re.DOTALL)
+_LINE = re.compile(rb"[^\n]*\n?")
+_WORDS = [
+    b"",
+    b"0",
+    b"-1",
+    b"1e999",
+    b"null",
+    b"NaN",
+    b"[]",
+    b"{}",
+    b'"',
+    b"\t",
+    b"\n",
+    b"\r",
+    b",",
+]
+_WORDS += [
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"99999999999999999999",
+    b"\xed\xa0\x80",
+    b"../x",
+    b"x" * 999,
+]
+_BYTES = [b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"\0" * 8, b"\x80", b"\x01"]
+
+# === Changes ===
+
+
+def changed(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
+    """Returns a file with one to four changes: of bytes, or of values exchanged for others."""
+    change = draw.choice([_with_bytes, _with_bytes, _with_tokens, _with_tokens, _with_lines])
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        data = change(data, draw, others)
+    return data
+
+
+def _with_bytes(data, draw, others):
+    place = draw.randrange(len(data) + 1)
+    end = min(len(data), place + draw.choice([0, 1, 1, 2, 4, 8, 100]))
+    kind = draw.randrange(6)
+    if kind == 0:
+        return data[:place]
+    if kind == 1:
+        flipped = bytes(byte ^ (1 << draw.randrange(8)) for byte in data[place:end][:1])
+        return data[:place] + flipped + data[place + len(flipped) :]
+    if kind == 2:
+        return data[:place] + draw.choice(_BYTES) + data[end:]
+    if kind == 3:
+        return data[:place] + data[end:]
+    other = data if kind == 4 else draw.choice(others)
+    start = draw.randrange(len(other) + 1)
+    return data[:place] + other[start : start + draw.choice([4, 16, 200])] + data[end:]
+
+
+def _with_tokens(data, draw, others):
+    return _exchanged(_TOKEN.findall(data), draw, others, _TOKEN)
+
+
+def _with_lines(data, draw, others):
+    return _exchanged(_LINE.findall(data), draw, others, _LINE)
+
+
+def _exchanged(parts, draw, others, pattern):
+    """Joins the parts of a file, with one replaced, repeated, removed or exchanged."""
+    if not parts:
+        return draw.choice(others)
+    first, second = draw.randrange(len(parts)), draw.randrange(len(parts))
+    kind = draw.randrange(6)
+    if kind == 0:
+        parts[first], parts[second] = parts[second], parts[first]
+    elif kind == 1:
+        parts[first] = parts[second]
+    elif kind == 2:
+        parts[first] *= draw.choice([0, 2, 3, 1000])
+    elif kind == 3:
+        parts[first] = draw.choice(pattern.findall(draw.choice(others)) or [b""])
+    else:
+        parts[first] = draw.choice(_WORDS)
+    return b"".join(parts)
+
+
+# === Cases ===
+
+
+def _contents(*folders):
+    return {
+        str(path): path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        for folder in folders
+        for path in sorted(Path(folder).rglob("*"))
+    }
+
+
+def _memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def _address_space():
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _late(*_):
+    raise TimeoutError(f"more than {SECONDS} s")
+
+
+def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
+    """Runs cases of a kind; writes a line with the number of each, then one of JSON about them."""
+    from tests.mutated_kinds import KINDS, sound_files
+
+    sys.stderr = open(os.devnull, "w")
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGALRM, _late)
+    work, here = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
+    names, read = KINDS[kind](work)
+    sound = {name: (work / name).read_bytes() for name in names}
+    others = sound_files() + list(sound.values())
+    os.chdir(here)
+    tempfile.tempdir = str(here)
+    read(work)  # imports what it needs
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + 2 * LIMIT,) * 2)
+    before, memory = _contents(work, here), _memory()
+    counts: collections.Counter = collections.Counter()
+    bad: list = []
+    with open(report, "w") as file:
+        for number in cases:
+            print(number, file=file, flush=True)
+            draw = random.Random(f"{seed} {kind} {number}")
+            name = draw.choice(names)
+            data = changed(sound[name], draw, others)
+            (work / name).write_bytes(data)
+            outcome = _outcome(read, work)
+            counts[outcome if outcome in ("read", "refused") else "bad"] += 1
+            if outcome not in ("read", "refused"):
+                bad.append((number, name, outcome))
+            if _memory() - memory > LIMIT:
+                bad.append((number, name, f"{(_memory() - memory) >> 20} MiB"))
+                memory = _memory()
+            if _contents(work, here) != before | {str(work / name): data}:
+                bad.append((number, name, "changed a folder"))
+            (work / name).write_bytes(sound[name])
+        print(json.dumps({"counts": counts, "bad": bad}), file=file, flush=True)
+    shutil.rmtree(work)
+    os._exit(0)  # without what TensorFlow does at the end
+
+
+def _outcome(read, folder):
+    """Returns `"read"`, `"refused"` or a description of what is wrong."""
+    from keras_bert_impl.io.errors import InputError
+
+    signal.alarm(SECONDS)
+    try:
+        read(folder)
+    except InputError as error:
+        is_one_line = len(str(error)) <= 3_000 and "\n" not in str(error)
+        return "refused" if is_one_line else f"message: {str(error)[:200]!r}"
+    except BaseException as error:  # any other is a failure
+        return repr(error)[:300]
+    finally:
+        signal.alarm(0)
+    return "read"
+
+
+def run_apart(kind: str, cases: list[int], seed: int) -> tuple[collections.Counter, list]:
+    """Same as `run`, in a process of its own; goes on after a case that ends it."""
+    counts: collections.Counter = collections.Counter()
+    bad: list = []
+    with tempfile.TemporaryDirectory() as folder:
+        while cases:
+            report = Path(folder, "report")
+            report.unlink(missing_ok=True)
+            # Forked, since importing TensorFlow takes longer than the cases.
+            process = multiprocessing.get_context("fork").Process(
+                target=run, args=(kind, cases, seed, report)
+            )
+            process.start()
+            process.join()
+            lines = report.read_text().splitlines() if report.exists() else []
+            if not lines:
+                raise RuntimeError(f"{kind}: the sound files are not read")
+            if lines[-1].startswith("{"):
+                result = json.loads(lines[-1])
+                return counts + collections.Counter(result["counts"]), bad + result["bad"]
+            last = cases.index(int(lines[-1]))
+            bad.append((cases[last], kind, f"exit {process.exitcode}"))
+            counts += collections.Counter({"before a crash": last, "bad": 1})
+            cases = cases[last + 1 :]
+    return counts, bad
+
+
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "MALLOC_ARENA_MAX": "2", "CUDA_VISIBLE_DEVICES": ""}
+_QUIET |= {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+
+
+def main() -> int:
+    """Runs all cases; returns whether any failed."""
+    os.environ |= _QUIET
+    from tests.mutated_kinds import KINDS
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--case", type=int, help="number of one case of --kind")
+    arguments = parser.parse_args()
+    kinds = [arguments.kind] if arguments.kind else list(KINDS)
+    total: collections.Counter = collections.Counter()
+    failures = 0
+    for kind in kinds:
+        cases = list(range(-(-arguments.count // len(kinds))))
+        if arguments.case is not None:
+            cases = [arguments.case]
+        counts, bad = run_apart(kind, cases, arguments.seed)
+        print(f"{kind:28} {dict(counts)} failures {len(bad)}", flush=True)
+        for case in bad[:20]:
+            print("   ", *case, flush=True)
+        total, failures = total + counts, failures + len(bad)
+    print(f"{sum(total.values())} files of {len(kinds)} kinds: {dict(total)}, {failures} failures")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
