@@ -26,7 +26,13 @@ from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.models import inputs
 from keras_bert_impl.models.encoder_layers import apply_layers, create_layers
 from keras_bert_impl.models.serialization import frozen, no_hdf5, set_frozen
-from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
+from keras_bert_impl.models.weights import (
+    added_names,
+    load_weights,
+    may_defer_values,
+    tensors_of,
+    values_deferred,
+)
 from keras_bert_impl.thread_value import ThreadValue
 
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
@@ -85,6 +91,7 @@ class Encoder(keras.Model):
         TensorShape([1, 128])
     """
 
+    @may_defer_values
     def __init__(
         self,
         config: EncoderConfig,

@@ -1,8 +1,9 @@
 """Conversion of weights between Keras variables and the tensors of a model directory."""
 
 import contextlib
+import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -17,23 +18,42 @@ from keras_bert_impl.keras_internals import (
 )
 from keras_bert_impl.layers import is_added
 from keras_bert_impl.models.weight_copies import as_tensor, copy_of
+from keras_bert_impl.thread_value import ThreadValue
 
 _log = logging.getLogger(__name__)
 
 
-@contextlib.contextmanager
-def values_deferred() -> Iterator[None]:
-    """Context in which models are created without weight values; `load_weights` must follow.
+_defers_values = ThreadValue(False)
+
+
+def values_deferred() -> contextlib.AbstractContextManager[None]:
+    """Context in which encoders are created without weight values; `load_weights` must follow.
 
     Drawing random weights takes several times as long as reading them from a file and doubles
-    the memory. Keras has variables without values for its stateless scopes. It would initialize
-    them when the next such scope ends, so its list of them is cleared.
+    the memory. What else is created in the context, such as the metrics of a user's subclass,
+    is initialized as always.
     """
-    try:
-        with keras.StatelessScope(initialize_variables=False):
-            yield
-    finally:
-        forget_variables_without_values()
+    return _defers_values.set(True)
+
+
+def may_defer_values(init: Callable[..., None]) -> Callable[..., None]:
+    """Makes a model's `__init__` create variables without values inside `values_deferred`.
+
+    Keras has variables without values for its stateless scopes. It would initialize them when the
+    next such scope ends, so its list of them is cleared.
+    """
+
+    @functools.wraps(init)
+    def deferring(*args, **kwargs):
+        if not _defers_values.value:
+            return init(*args, **kwargs)
+        try:
+            with keras.StatelessScope(initialize_variables=False):
+                init(*args, **kwargs)
+        finally:
+            forget_variables_without_values()
+
+    return deferring
 
 
 class MissingTensorError(InputError):

@@ -16,6 +16,7 @@ from keras_bert_impl.tasks.inputs import batching, model_data
 from keras_bert_impl.tasks.inputs.model_data import (
     DEFAULT_BATCH_SIZE,
     check_batches_alone,
+    check_ends,
     encode_dataset,
     is_batched,
 )
@@ -77,14 +78,13 @@ def fit_arguments(
     """
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
-    first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
+    data_position = _DataPosition()
     validation_steps = sizes.validation_steps
     if is_batched(x):
         split = sizes.validation_split or None
         check_batches_alone(x, y=y, sample_weight=sample_weight, validation_split=split)
-        data = model_data.read(model, x, shuffle)
+        data = model_data.read(model, x, shuffle, data_position.has_begun)
         x, labels = encode_dataset(model, model.completed_dataset(data, is_training=True)), None
-        # A repeating dataset is infinite.
         steps_per_epoch = sizes.steps_per_epoch
         steps = steps_per_epoch or int(x.cardinality())
     else:
@@ -96,24 +96,33 @@ def fit_arguments(
             )
             validation_steps = None
         rows, targets = model_data.rows_of(model, *examples)
+        first_batch = data_position.first_batch
         labels, seed = examples[1], model.compile_arguments()["seed"]
-        x = batching.training_batches(rows, targets, sizes.batch_size, seed, shuffle, first_batch)
-        x = model.completed(x, first_batch)
         steps = sizes.steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
-        steps_per_epoch = steps
+        x = batching.training_batches(
+            rows, targets, sizes.batch_size, seed, shuffle, first_batch, steps
+        )
+        x = model.completed(x, first_batch)
+        steps_per_epoch = None  # the data set of an epoch has that many batches
     if class_weight is not None:
         x = with_class_weights(x, model.class_factors(class_weight, labels))
     if validation_data is not None:
         in_steps = is_batched(validation_data)
+        check_ends(validation_data, validation_steps, "validation_steps")
         validation_data = model_data.validation_data(
-            model, validation_data, sizes.validation_batch_size, validation_steps
+            model,
+            validation_data,
+            sizes.validation_batch_size,
+            validation_steps,
+            data_position.has_begun,
         )
         validation_steps = validation_steps if in_steps else None
     _restart_schedule(model, steps, sizes.epochs - sizes.initial_epoch)
+    data_position.steps_per_epoch = steps
     return {
         "x": x,
         "epochs": sizes.epochs,
-        "callbacks": [*callbacks, _StartOfData(first_batch, steps)],
+        "callbacks": [*callbacks, data_position],
         "validation_data": validation_data,
         "shuffle": False,  # the dataset determines the order
         "initial_epoch": sizes.initial_epoch,
@@ -182,16 +191,20 @@ def _restart_schedule(model, steps, epochs):
     restart(model.optimizer, steps * epochs)
 
 
-class _StartOfData(keras.callbacks.Callback):
-    """Sets the first batch of an infinite dataset when the first epoch of a run begins."""
+class _DataPosition(keras.callbacks.Callback):
+    """Sets the first batch of the data set of each epoch."""
 
-    def __init__(self, first_batch: tf.Variable, steps_per_epoch: int) -> None:
+    steps_per_epoch = 0
+
+    def __init__(self) -> None:
         super().__init__()
-        self._first_batch = first_batch
-        self._steps_per_epoch = steps_per_epoch
+        self.first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._has_begun = False
 
+    def has_begun(self) -> bool:
+        """Whether the first epoch has begun."""
+        return self._has_begun
+
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if not self._has_begun:
-            self._first_batch.assign(epoch * self._steps_per_epoch)
-            self._has_begun = True
+        self._has_begun = True
+        self.first_batch.assign(epoch * self.steps_per_epoch)

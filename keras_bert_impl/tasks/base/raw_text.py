@@ -305,6 +305,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         self.compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
             batch_size, steps = model_data.checked_sizes(batch_size, steps)
+            model_data.check_ends(x, steps, "steps")
             if model_data.is_batched(x):
                 model_data.check_batches_alone(x, y=y, sample_weight=sample_weight)
                 x = model_data.validation_data(self, x, batch_size)
@@ -335,6 +336,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """
         check_backend()
         batch_size, steps = model_data.checked_sizes(batch_size, steps)
+        model_data.check_ends(x, steps, "steps")
         with readable_errors():
             return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 

@@ -237,8 +237,9 @@ def training_batches(
     seed: int,
     shuffle: bool = True,
     first_batch: int | tf.Variable = 0,
+    steps: int | None = None,
 ) -> tf.data.Dataset:
-    """Creates an infinite dataset of batches; each epoch is a function of (seed, epoch).
+    """Creates a dataset of batches; each epoch is a function of (seed, epoch).
 
     An epoch permutes the texts, splits them into windows of a quarter of its batches, 16 at most,
     sorts each window by length, splits it into batches and shuffles the batches. Rows of a batch
@@ -249,13 +250,15 @@ def training_batches(
             `tf.RaggedTensor`s [texts, (tokens)].
         batch_size: the last batch of an epoch's permutation may be smaller.
         shuffle: False keeps the given order.
-        first_batch: int, or an int64 variable that is read when the dataset is iterated. Number of
-            batches that a resumed run has already done.
+        first_batch: int, or an int64 variable that is read when the dataset is iterated. Index of
+            the first batch, counted over all epochs.
+        steps: number of batches. Default: those of one epoch.
 
     Returns:
-        `tf.data.Dataset` of `(features, *targets)`, with `num_batches(...)` batches per epoch.
+        `tf.data.Dataset` of `(features, *targets)`, finite, since loggers iterate over it.
     """
     per_epoch = num_batches(tokenized, batch_size)
+    steps = steps or per_epoch
 
     @tf.autograph.experimental.do_not_convert
     def epoch_of_batches(epoch):
@@ -276,7 +279,8 @@ def training_batches(
         epochs = tf.data.Dataset.range(first // per_epoch, np.iinfo(np.int64).max)
         return epochs.flat_map(epoch_of_batches).skip(first % per_epoch)
 
-    rows = tf.data.Dataset.range(1).flat_map(batches)
+    rows = tf.data.Dataset.range(1).flat_map(batches).take(steps)
+    rows = rows.apply(tf.data.experimental.assert_cardinality(steps))
     return with_features(rows, tokenized, targets)
 
 

@@ -1,5 +1,6 @@
 """Converts a user's data for `fit`, `evaluate` and `predict` to rows and data sets."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -61,8 +62,26 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
 # === Rows and data sets ===
 
 
-def read(model: Any, x: Any, shuffle: bool = False) -> Any:
-    """Reads tables to texts and batch streams to a dataset of features; else returns `x`."""
+def check_ends(x: Any, steps: int | None, name: str) -> None:
+    """Raises `InputError` if `x` yields batches without end and `steps` does not limit them.
+
+    Args:
+        name: the argument that would; for `"validation_steps"`, any generator needs it, since the
+            first epoch would use it up.
+    """
+    is_generator = name == "validation_steps" and user_input.is_stream(x)
+    if steps is None and (is_generator or streams.is_endless(x)):
+        raise InputError(f"the {type(x).__name__} may yield batches without end: pass {name}=...")
+
+
+def read(
+    model: Any, x: Any, shuffle: bool = False, has_begun: Callable[[], bool] = lambda: True
+) -> Any:
+    """Reads tables to texts and batch streams to a dataset of features; else returns `x`.
+
+    Args:
+        shuffle, has_begun: see `streams.features_of_batches`.
+    """
     if not streams.gives_batches(x):
         return user_input.from_columns(x, model.text_columns, model.most_columns)
 
@@ -70,7 +89,7 @@ def read(model: Any, x: Any, shuffle: bool = False) -> Any:
         return batch_of(*rows_of(model, *examples_of(model, x, y, sample_weight)))
 
     seed = model.compile_arguments().get("seed", 0)
-    return streams.features_of_batches(features, model.input, x, seed, shuffle)
+    return streams.features_of_batches(features, model.input, x, seed, shuffle, has_begun)
 
 
 def examples_of(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
@@ -116,7 +135,11 @@ def rows_of(model: Any, texts: Any, labels: Any = None, weights: Any = None) -> 
 
 
 def validation_data(
-    model: Any, data: Any, batch_size: int, steps: int | None = None
+    model: Any,
+    data: Any,
+    batch_size: int,
+    steps: int | None = None,
+    has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
     """Converts a user's validation data to a dataset of features and labels.
 
@@ -124,9 +147,10 @@ def validation_data(
         data: texts or features with labels, or batches.
         batch_size: texts per batch.
         steps: for texts and features, the number of batches to keep. Default: all.
+        has_begun: see `streams.features_of_batches`.
     """
     if streams.gives_batches(data):
-        data = read(model, data)
+        data = read(model, data, has_begun=has_begun)
     if isinstance(data, tf.data.Dataset):
         return encode_dataset(model, model.completed_dataset(data, is_training=False))
     examples = examples_of(model, *_validation_parts(model, data))

@@ -18,6 +18,13 @@ def gives_batches(x: Any) -> bool:
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset) or _is_loader(x)
 
 
+def is_endless(x: Any) -> bool:
+    """Whether `x`, as `evaluate` and `predict` take it, is known to yield batches without end."""
+    if isinstance(x, tf.data.Dataset):
+        return int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
+    return isinstance(x, keras.utils.PyDataset) and x.num_batches is None
+
+
 def _is_loader(x):
     return any(base.__module__.startswith("torch.utils.data.") for base in type(x).__mro__)
 
@@ -63,6 +70,7 @@ def features_of_batches(
     x: Any,
     seed: int = 0,
     shuffle: bool = False,
+    has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
     """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
 
@@ -76,6 +84,8 @@ def features_of_batches(
         x: see `gives_batches`.
         seed: determines, with the epoch, the order of the batches of a `PyDataset`.
         shuffle: whether to reshuffle these batches in each epoch.
+        has_begun: whether training has begun. Before, as for a logger that iterates over the data,
+            only the first batch of a generator is yielded, and none is lost for training.
 
     Raises:
         InputError: there are no batches, or one of them is not valid; the message says which.
@@ -91,9 +101,14 @@ def features_of_batches(
         if first is None:
             raise InputError(f"the {type(x).__name__} yields no batches.")
 
+    def epoch():
+        if has_begun():
+            draw = np.random.default_rng((seed, next(epochs)))
+            return _epoch(x, draw if shuffle else None)
+        return [first] if count is None else _epoch(x)
+
     def batches():
-        draw = np.random.default_rng((seed, next(epochs)))
-        for number, batch in enumerate(_epoch(x, draw if shuffle else None)):
+        for number, batch in enumerate(epoch()):
             made = _encoded(encode, batch, number)
             if len(made) != len(spec):
                 raise InputError(

@@ -197,7 +197,7 @@ class ReplicatedTrainer(_Step):
         Returns:
             float32 scalar, or a dict or list of them. Default: the number of examples.
         """
-        return num_examples(x)
+        return num_examples(x, y)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """Returns this micro-batch's share of the loss of the global batch.
@@ -213,7 +213,7 @@ class ReplicatedTrainer(_Step):
         """
         # Keras divides its mean by the number of replicas because it sums over them later.
         mean = ops.cast(compiled_loss(self, y, y_pred, sample_weight), "float32") * num_replicas()
-        return mean * num_examples(x) / totals
+        return mean * num_examples(x, y) / totals
 
     def scores(self, outputs: Any) -> Any:
         """Converts the network's outputs to the values that `predict` returns."""
@@ -232,9 +232,12 @@ class ReplicatedTrainer(_Step):
         A subclass may override it, as in Keras, if its whole batch is computed at once. To change
         the loss on several replicas, with accumulation or an objective, override `loss_share`.
         """
+        if x is None and y is None:
+            x = y_pred  # a model whose loss is added by its layers
         totals = self.loss_totals(x, y, sample_weight)
         share = self.loss_share(x, y, y_pred, sample_weight, totals)
-        return self._with_added_losses(share, x, num_examples(x))
+        examples = num_examples(x, y)
+        return self._with_added_losses(share, examples, examples)
 
     # === For the steps of the backends ===
 
@@ -259,7 +262,7 @@ class ReplicatedTrainer(_Step):
     def _totals(self, x, y, sample_weight, training):
         """Returns what `_share` divides by, when it is summed over the replicas."""
         owner = self._trained_for() if training else self
-        return owner.loss_totals(x, y, sample_weight), num_examples(x)
+        return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
     def _share(self, x, y, y_pred, sample_weight, totals, training):
         """Returns a share of the loss: the objective's in training, that of `compute_loss` if a
@@ -269,12 +272,12 @@ class ReplicatedTrainer(_Step):
         owner = self._trained_for() if training else self
         totals, examples = totals
         share = owner.loss_share(x, y, y_pred, sample_weight, totals)
-        return self._with_added_losses(share, x, examples)
+        return self._with_added_losses(share, num_examples(x, y), examples)
 
-    def _with_added_losses(self, share, x, examples):
-        """Adds the share of what layers add to the loss; `examples` are those of all replicas."""
+    def _with_added_losses(self, share, own, examples):
+        """Adds the share of what layers add to the loss, for `own` of all `examples`."""
         for loss in self.losses:
-            share += ops.cast(ops.sum(loss), "float32") * num_examples(x) / examples
+            share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
 
     def _update_metrics(self, x, y, y_pred, sample_weight):
@@ -297,11 +300,16 @@ class ReplicatedTrainer(_Step):
         return logs
 
 
-def num_examples(batch: Any) -> Any:
+def num_examples(*parts: Any) -> Any:
     """Returns the number of rows of a batch, a float32 scalar.
 
     Args:
-        batch: any nested structure of tensors `[batch, ...]`.
+        *parts: any nested structures of tensors `[batch, ...]`; the first one that is given counts.
+
+    Raises:
+        InputError: all are None.
     """
-    first = next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None)
-    return ops.cast(ops.shape(first)[0], "float32")
+    given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
+    if not given:
+        raise InputError("the loss of a batch needs x, y or y_pred. Received: None for each.")
+    return ops.cast(ops.shape(given[0])[0], "float32")

@@ -19,8 +19,10 @@ def tokenized(texts=TEXTS, max_length=16, widths=None):
 def epoch(data, number, batch_size=32, **kwargs):
     """Returns the numbers of the texts in each batch of an epoch."""
     per_epoch = batching.num_batches(data, batch_size)
-    batches = batching.training_batches(data, (NUMBERS[: data.num_texts],), batch_size, **kwargs)
-    return [rows.numpy().tolist() for _, rows in batches.skip(number * per_epoch).take(per_epoch)]
+    batches = batching.training_batches(
+        data, (NUMBERS[: data.num_texts],), batch_size, first_batch=number * per_epoch, **kwargs
+    )
+    return [rows.numpy().tolist() for _, rows in batches]
 
 
 def test_features_are_those_of_the_tokenizer_padded_to_the_longest():
@@ -71,7 +73,7 @@ def test_widths_bound_the_number_of_shapes():
     data = tokenized(widths=batching.doublings(16, first=4))
     widths = {
         features["token_ids"].shape[1]
-        for features, _ in batching.training_batches(data, (NUMBERS,), 8, seed=0).take(100)
+        for features, _ in batching.training_batches(data, (NUMBERS,), 8, seed=0, steps=100)
     }
     assert widths <= {4, 8, 16} and len(widths) > 1
 
@@ -99,9 +101,10 @@ def test_seed_and_epoch_determine_the_order():
 
 def test_resumed_run_sees_the_batches_of_an_uninterrupted_one():
     data = tokenized()
-    undisturbed = batching.training_batches(data, (NUMBERS,), 32, seed=3)
-    resumed = batching.training_batches(data, (NUMBERS,), 32, seed=3, first_batch=45)
-    for (_, expected), (_, rows) in zip(undisturbed.skip(45).take(40), resumed):
+    undisturbed = batching.training_batches(data, (NUMBERS,), 32, seed=3, steps=85)
+    resumed = batching.training_batches(data, (NUMBERS,), 32, seed=3, first_batch=45, steps=40)
+    assert undisturbed.cardinality() == 85 and resumed.cardinality() == 40
+    for (_, expected), (_, rows) in zip(undisturbed.skip(45), resumed, strict=True):
         np.testing.assert_array_equal(rows, expected)
 
 

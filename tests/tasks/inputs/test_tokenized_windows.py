@@ -51,7 +51,7 @@ def test_columns_are_positions_in_padded_rows():
 def test_token_targets_are_padded_like_their_rows():
     rows = tokenize_windows(texts(50), TOKENIZER, 10, 3)
     target = tf.RaggedTensor.from_row_splits(rows.token_ids + 100, rows.row_splits)
-    for features, numbers in batching.training_batches(rows, (target,), 8, seed=0).take(12):
+    for features, numbers in batching.training_batches(rows, (target,), 8, seed=0, steps=12):
         is_real = features["padding_mask"].numpy() == 1
         np.testing.assert_array_equal(numbers, np.where(is_real, features["token_ids"] + 100, 0))
 

@@ -114,7 +114,7 @@ def test_batches_examples_of_equal_size_together():
     examples, _ = choices(count=1200)
     data = tokenized(examples, 16)
     numbers = np.arange(1200, dtype="int32")
-    epoch = list(batching.training_batches(data, (numbers,), 16, seed=0).take(75))
+    epoch = list(batching.training_batches(data, (numbers,), 16, seed=0, steps=75))
     drawn = np.concatenate([rows.numpy() for _, rows in epoch])
     np.testing.assert_array_equal(np.sort(drawn), numbers)
     # 2 to 4 choices of 6 to 14 tokens, sorted within 256 examples: nearly all batches have a single

@@ -1,0 +1,121 @@
+"""Subclasses of task models, written as in the guides of Keras."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks import MultipleChoice, TextClassifier, TextEmbedder, TokenClassifier
+from keras_bert_impl.training.steps.trainer import num_examples
+from tests.tasks.helpers import encoder, examples, tokenizer, weights
+
+TEXTS, LABELS = examples(count=16)
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+
+
+class Guide(TextClassifier):
+    """The `train_step` of Keras's guide, which computes the loss without x."""
+
+    if ON_TENSORFLOW:
+
+        def train_step(self, data):
+            import tensorflow as tf
+
+            x, y = data
+            with tf.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                loss = self.compute_loss(y=y, y_pred=y_pred)
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+            return self._logs_of(loss, y, y_pred)
+
+        def _logs_of(self, loss, y, y_pred):
+            for metric in self.metrics:
+                if metric.name == "loss":
+                    metric.update_state(loss)
+                else:
+                    metric.update_state(y, y_pred)
+            return {metric.name: metric.result() for metric in self.metrics}
+
+    else:
+
+        def _loss_and_outputs(self, trainable, others, x, y):
+            y_pred, others = self.stateless_call(trainable, others, x, training=True)
+            return self.compute_loss(y=y, y_pred=y_pred), (y_pred, others)
+
+        def train_step(self, state, data):
+            import jax
+
+            trainable, others, of_optimizer, of_metrics = state
+            compute = jax.value_and_grad(self._loss_and_outputs, has_aux=True)
+            (loss, (_, others)), gradients = compute(trainable, others, *data)
+            trainable, of_optimizer = self.optimizer.stateless_apply(
+                of_optimizer, gradients, trainable
+            )
+            return {"loss": loss}, (trainable, others, of_optimizer, of_metrics)
+
+
+@pytest.mark.parametrize("metrics", [[], None])
+def test_a_train_step_of_keras_trains(metrics):
+    models = []
+    for cls in (TextClassifier, Guide):
+        model = cls(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
+        model.compile(keras.optimizers.SGD(0.5), metrics=metrics)
+        before = weights(model)
+        assert len(model.fit(TEXTS, LABELS, epochs=3, verbose=0).history["loss"]) == 3
+        assert np.abs(weights(model) - before).max() > 1e-3
+        models.append(model)
+    np.testing.assert_allclose(*map(weights, models), atol=1e-6)
+
+
+def test_the_loss_of_a_batch_needs_a_batch():
+    assert num_examples(None, np.zeros((3, 2))) == 3
+    with pytest.raises(InputError, match="needs x, y or y_pred"):
+        num_examples(None, {"labels": None})
+
+
+class _More:
+    """Creates all kinds of variables in `__init__`."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.seen = keras.metrics.Mean(name="seen")
+        self.draws = keras.random.SeedGenerator(3)
+        self.second_optimizer = keras.optimizers.Adam(1e-3)
+        self.projection = keras.layers.Dense(3)
+        self.projection.build((None, 4))
+        self.scale = keras.Variable(2.0, name="scale")
+        self.bias = self.add_weight(name="bias", shape=(2,), initializer="ones")
+        self.scale.assign(3.0)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    TextClassifier(encoder(), tokenizer(), num_classes=2).save_pretrained(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "cls, arguments",
+    [
+        (TextClassifier, {}),
+        (TokenClassifier, {"labels": ["O", "B-X"]}),
+        (MultipleChoice, {}),
+        (TextEmbedder, {}),
+        (Encoder, {}),
+    ],
+)
+def test_variables_of_a_subclass_have_values_after_loading(directory, cls, arguments):
+    model = type("Mine", (_More, cls), {}).from_pretrained(directory, **arguments)
+    made = [*model.seen.variables, model.draws.state, *model.second_optimizer.variables]
+    made += [*model.projection.variables, model.scale, model.bias, *model.variables]
+    assert all(variable._value is not None for variable in made)
+    assert float(model.scale.value) == 3.0 and np.asarray(model.bias.value).tolist() == [1, 1]
+    if cls is not Encoder:
+        model = model.encoder
+    loaded = Encoder.from_pretrained(directory, use_pooler=model.config.use_pooler)
+    found = {weight.path: np.asarray(weight.value) for weight in model.weights}
+    for weight in loaded.weights:
+        np.testing.assert_array_equal(weight.value, found[weight.path])
