@@ -22,6 +22,7 @@ from keras_bert_impl.tasks.base.loss_arguments import (
     valid_name,
 )
 from keras_bert_impl.tasks.base.options import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.scores.counting import Accuracy, defined_weights
 
 _NUMBERS = {  # expect class indices as labels
     "sparse_categorical_crossentropy",
@@ -43,6 +44,10 @@ _BINARY = _SIGMOID_LOSSES | set(
     "true_positives true_negatives false_positives false_negatives".split()
 )
 _ONE_HOT = {"categorical_accuracy", "categorical_hinge", "top_k_categorical_accuracy"}
+_ACCURACIES = set(
+    "accuracy binary_accuracy categorical_accuracy sparse_categorical_accuracy "
+    "top_k_categorical_accuracy sparse_top_k_categorical_accuracy f1_score f_beta_score".split()
+)
 _ONE_CLASS = _NUMBERS | _SOFTMAX_LOSSES | _ONE_HOT
 _OVER_CLASSES = _BINARY | set(
     "mean_squared_error mean_absolute_error mean_absolute_percentage_error f1_score f_beta_score "
@@ -170,7 +175,7 @@ class TaskLoss(keras.losses.Loss):
     @property
     def takes_soft_labels(self) -> bool:
         """Whether the loss takes a distribution over the classes instead of one class."""
-        return self._view.labels in ("one_hot", "positive")
+        return self._view.labels != "numbers"
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         losses = self._loss.call(*self._view(y_true, y_pred))
@@ -196,11 +201,14 @@ class TaskMetric(keras.metrics.Metric):
         super().__init__(name=metric.name, dtype=metric.dtype)
         self.metric = metric
         self._view = _view(metric, name, outputs)
+        self._compares_outputs = name in _ACCURACIES
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if len(y_pred.shape) > len(y_true.shape) > 1:
             y_true = ops.maximum(y_true, 0)  # tokens without a label are negative, with weight 0
         y_true, predictions = self._view(y_true, y_pred)
+        if self._compares_outputs:  # an undefined one would be the first class, or below 0.5
+            sample_weight = defined_weights(y_pred, sample_weight)
         if len(y_pred.shape) > 2:
             y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
         self.metric.update_state(y_true, predictions, sample_weight=sample_weight)
@@ -231,7 +239,7 @@ def _default_accuracy(outputs):
         raise _refusal("accuracy", outputs, "metric")
     if outputs.problem_type == MULTI:
         return keras.metrics.BinaryAccuracy()
-    return keras.metrics.SparseCategoricalAccuracy()
+    return Accuracy()
 
 
 def _view(given, name, outputs):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.first_guesses import KnownArguments, known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.fitting import FitSizes, check_frozen_layers, fit_arguments
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.predicting import predict, predict_list, trace_for_any_shape
 from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backend, task_metrics
@@ -91,11 +91,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     def default_loss(self) -> keras.losses.Loss | None:
         """Returns the loss used when `compile` is given none; here cross-entropy over classes."""
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return TaskLoss("sparse_categorical_crossentropy", self.outputs_are)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Returns the metrics used when `compile` is given none; here accuracy over classes."""
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        return [TaskMetric("accuracy", self.outputs_are)]
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         """Returns the scores that `compile` accepts by name, and functions that create them."""

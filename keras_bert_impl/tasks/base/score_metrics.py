@@ -13,16 +13,14 @@ from keras import ops
 
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric
 from keras_bert_impl.tasks.base.options import MULTI
+from keras_bert_impl.tasks.scores.counting import CountingMetric, count, defined_weights
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 
 SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
 
 
-class ScoreMetric(keras.metrics.Metric):
+class ScoreMetric(CountingMetric):
     """Base class of metrics that take labels and the network's logits."""
-
-    def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> keras.Variable:
-        return self.add_variable(shape, initializer="zeros", name=name)
 
 
 class ConfusionScore(ScoreMetric):
@@ -45,28 +43,30 @@ class ConfusionScore(ScoreMetric):
         self._matrix = self.count_variable("matrix", (num_classes, num_classes))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        if len(y_true.shape) == len(y_pred.shape):
-            y_true = ops.argmax(y_true, axis=-1)
         weights = sample_weight
         if len(y_pred.shape) > 2:  # words
-            weights = ops.reshape(token_weights(y_true, sample_weight), (-1,))
-            y_true = ops.reshape(ops.maximum(y_true, 0), (-1,))
-        labels = ops.one_hot(ops.cast(y_true, "int32"), self._num_classes)
-        predictions = ops.argmax(ops.reshape(y_pred, (-1, self._num_classes)), axis=-1)
-        if weights is not None:
-            labels = labels * ops.reshape(ops.cast(weights, labels.dtype), (-1, 1))
-        found = ops.matmul(ops.transpose(labels), ops.one_hot(predictions, self._num_classes))
-        self._matrix.assign_add(found)
+            weights = token_weights(y_true, sample_weight)
+        if len(y_true.shape) == len(y_pred.shape):
+            y_true = ops.argmax(y_true, axis=-1)
+        y_true = ops.reshape(ops.maximum(y_true, 0), (-1,))
+        y_pred = ops.reshape(y_pred, (-1, self._num_classes))
+        weights = None if weights is None else ops.reshape(weights, (-1,))
+        cells = ops.cast(y_true, "int32") * self._num_classes
+        cells += ops.cast(ops.argmax(y_pred, axis=-1), "int32")
+        # Not a matrix product, whose weights an accelerator would round.
+        found = ops.segment_sum(defined_weights(y_pred, weights), cells, self._num_classes**2)
+        self.add_count(self._matrix, ops.reshape(found, (self._num_classes, -1)))
 
     def result(self) -> Any:
-        hits = ops.diagonal(self._matrix)
-        labels, predictions = ops.sum(self._matrix, axis=1), ops.sum(self._matrix, axis=0)
+        matrix = count(self._matrix)
         if self.name == "matthews":
-            return _matthews(hits, labels, predictions)
+            return _matthews(matrix)
+        hits = ops.diagonal(matrix)
+        labels, predictions = ops.sum(matrix, axis=1), ops.sum(matrix, axis=0)
         f1 = ops.divide_no_nan(2 * hits, labels + predictions)
         if self.name == "f1":
             return f1[self._positive]
-        occurs = ops.cast(labels + predictions > 0, f1.dtype)
+        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # NaN does
         return ops.divide_no_nan(ops.sum(f1), ops.sum(occurs))
 
 
@@ -89,8 +89,26 @@ def multi_label_metrics() -> dict[str, Callable[[], Any]]:
     return {f"{average}_f1": functools.partial(f1, average) for average in ("micro", "macro")}
 
 
-def _matthews(hits, labels, predictions):
-    count = ops.sum(labels)
-    covariance = count * ops.sum(hits) - ops.sum(labels * predictions)
-    variances = [count**2 - ops.sum(ops.square(of)) for of in (labels, predictions)]
-    return ops.divide_no_nan(covariance, ops.sqrt(variances[0]) * ops.sqrt(variances[1]))
+def _matthews(matrix):
+    """Returns the correlation of a confusion matrix, as sums of positive terms.
+
+    A count that is the difference of two larger ones would be lost to rounding.
+    """
+    hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
+    wrong = ops.diagonal(_sum_of_others(matrix))  # of those predicted as a class
+    of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
+    rest = ops.diagonal(_sum_of_others(of_others))
+    covariance = ops.sum(hits * rest - missed * wrong)
+    deviations = [
+        ops.sqrt(ops.sum(total * _sum_of_others(total)))
+        for total in (ops.sum(matrix, axis=1), ops.sum(matrix, axis=0))
+    ]
+    return ops.divide_no_nan(covariance / ops.maximum(deviations[0], 1e-30), deviations[1])
+
+
+def _sum_of_others(values):
+    """Returns for each entry of the first dimension the sum of the others."""
+    none = ops.zeros_like(values[:1])
+    before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
+    after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])
+    return before + ops.flip(after, axis=0)

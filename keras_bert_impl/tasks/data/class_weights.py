@@ -73,13 +73,13 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
 
     Args:
         y: class indices, int `[batch]`, or `[batch, length]` and negative for words without a
-            class; or rows of probabilities, float `[batch, classes]`, whose most likely class
-            counts.
+            class; or one-hot or soft rows of classes, float `[..., classes]`, whose most likely
+            class counts.
         sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
         factors: one factor per class.
     """
     y = tf.convert_to_tensor(y)
-    numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating and y.shape.rank == 2 else y
+    numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating else y
     found = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
     if sample_weight is None:
         return found

@@ -73,6 +73,15 @@ def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
     return tf.cast(labels, tf.int32)
 
 
+def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
+    """Checks one-hot rows `[..., classes]`, of zeros where there is no label; returns float32."""
+    labels = tf.cast(labels, tf.float32)
+    is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
+    is_right &= tf.reduce_sum(labels, axis=-1) <= 1
+    check_labels(is_right, labels, "labels must be one-hot rows.")
+    return labels
+
+
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
     """Reraises the failures of `check_labels` and `check_ids` as `InputError`, without the graph's traceback."""

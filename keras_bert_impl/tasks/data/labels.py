@@ -151,7 +151,8 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
 
 
 def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int = 1) -> np.ndarray:
-    """Converts the labels of a text's words to an int32 array; negative for unlabeled words.
+    """Converts the labels of a text's words to an array: int32, negative for unlabeled words, or
+    float32 one-hot rows if the labels are.
 
     Args:
         labels: list of label names, of numbers or of one-hot rows; or an array of these.
@@ -174,7 +175,7 @@ def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int
         return np.array([places[label] for label in labels], "int32")
     numbers = np.asarray(labels, None if len(labels) else "int32")
     if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
-        return numbers_of_one_hot(numbers, where)
+        return one_hot_rows(numbers, where, with_zeros=True)
     if numbers.dtype.kind not in "iu":
         raise InputError(f"{where} needs label names or integers. Received: {labels!r:.60}")
     if numbers.size and numbers.max() >= len(names):
@@ -184,24 +185,38 @@ def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int
     return numbers.astype("int32")
 
 
-def numbers_of_one_hot(rows: np.ndarray, where: str) -> np.ndarray:
-    """Converts one-hot rows to class indices, int32.
+def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.ndarray:
+    """Checks one-hot rows and converts them to float32.
 
     Args:
         rows: `[..., num_classes]`.
         where: beginning of error messages.
+        with_zeros: whether a row may be zeros, for no label.
 
     Raises:
         InputError: a row is not a single 1 among zeros.
     """
-    is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & (rows.sum(axis=-1) == 1)
+    count = rows.sum(axis=-1)
+    is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & ((count == 1) | (with_zeros & (count == 0)))
     if not is_one_hot.all():
         place = np.argwhere(~is_one_hot)[0]
         raise InputError(
             f"{where}: one-hot labels must have a single 1. Received: "
             f"{rows[tuple(place)].tolist()} at {place.tolist()}"
         )
-    return rows.argmax(axis=-1).astype("int32")
+    return rows.astype("float32")
+
+
+def class_indices(labels: Any) -> np.ndarray:
+    """Converts labels to an array of class indices, negative where there is no label.
+
+    Args:
+        labels: class indices, int `[...]`; or one-hot or soft rows, float `[..., classes]`.
+    """
+    labels = np.asarray(labels)
+    if labels.dtype.kind != "f":
+        return labels
+    return np.where(labels.any(axis=-1), labels.argmax(axis=-1), -1).astype("int32")
 
 
 def with_labels(

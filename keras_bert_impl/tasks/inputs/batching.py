@@ -365,5 +365,5 @@ def _rows_of(target, numbers, width):
     """Gathers the target of each row; per-token targets are padded with 0 to the row width."""
     rows = tf.gather(target, numbers)
     if isinstance(rows, tf.RaggedTensor):
-        rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64)]))
+        rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64), *rows.shape[2:]]))
     return rows

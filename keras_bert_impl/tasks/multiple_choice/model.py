@@ -19,8 +19,13 @@ from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_nee
 from keras_bert_impl.settings import Rate
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_checks import check_numbers
-from keras_bert_impl.tasks.data.labels import label_values, numbers_of_one_hot, tensors_to_read
+from keras_bert_impl.tasks.data.label_checks import check_numbers, one_hot_tensor
+from keras_bert_impl.tasks.data.labels import (
+    class_indices,
+    label_values,
+    one_hot_rows,
+    tensors_to_read,
+)
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import streams
 from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, merged, tokenize_groups
@@ -193,7 +198,7 @@ class MultipleChoice(TaskModel):
                 "labels must be the numbers of the correct endings, from 0."
             ) from error
         if numbers.ndim == 2 and count:
-            return numbers_of_one_hot(numbers, "labels")
+            return one_hot_rows(numbers, "labels")
         if numbers.dtype.kind == "f" and (numbers == np.floor(numbers)).all():
             numbers = numbers.astype("int64")
         if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
@@ -206,7 +211,7 @@ class MultipleChoice(TaskModel):
     def label_tensor(self, labels: Any) -> tf.Tensor:
         check_numbers(labels, "the numbers of the correct endings")
         if labels.shape.rank == 2 and labels.shape[1] != 1:
-            return tf.argmax(labels, axis=-1, output_type=tf.int32)
+            return one_hot_tensor(labels)
         return tf.cast(tf.reshape(labels, [-1]), tf.int32)
 
     def rows(
@@ -214,14 +219,32 @@ class MultipleChoice(TaskModel):
     ) -> tuple[GroupedTexts, tuple]:
         if labels is not None:
             counts = np.array([len(endings) for _, endings in texts])
-            for position in np.flatnonzero(labels >= counts):
+            numbers = class_indices(labels)
+            for position in np.flatnonzero(numbers >= counts):
                 raise InputError(
                     f"example {position} has {counts[position]} endings, numbered from 0, "
-                    f"but its label is {labels[position]}."
+                    f"but its label is {numbers[position]}."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
         tokenized = tokenize_groups(pairs, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
+
+    def completed(
+        self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
+    ) -> tf.data.Dataset:
+        if len(batches.element_spec) < 2 or batches.element_spec[1].shape.rank != 2:
+            return batches
+
+        @tf.autograph.experimental.do_not_convert
+        def with_labels_of_group(x, y, *weights):
+            # One-hot rows are as wide as the largest group of all batches.
+            y = tf.pad(y, [[0, 0], [0, self._group_of(x)]])[:, : self._group_of(x)]
+            return x, y, *weights
+
+        return batches.map(with_labels_of_group, tf.data.AUTOTUNE, deterministic=True)
+
+    def _group_of(self, features):
+        return tf.shape(features["padding_mask"])[1]
 
     # === Files ===
 

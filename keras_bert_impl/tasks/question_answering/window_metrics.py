@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_bert_impl.tasks.base.score_metrics import ScoreMetric
+from keras_bert_impl.tasks.scores.counting import count, defined_weights
 
 
 class ExactMatch(ScoreMetric):
@@ -17,18 +17,21 @@ class ExactMatch(ScoreMetric):
 
     def __init__(self, name: str = "exact_match") -> None:
         super().__init__(name=name)
-        self._mean = keras.metrics.Mean()
+        self._scores, self._rows = map(self.count_variable, ("scores", "rows"))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         found = ops.cast(ops.argmax(y_pred, axis=-1), "int32")  # [rows, 2]
         score = self._score(ops.cast(y_true, "int32"), found)
-        self._mean.update_state(score, sample_weight=sample_weight)
+        weights = None if sample_weight is None else ops.reshape(sample_weight, (-1, 1))
+        weights = ops.max(defined_weights(y_pred, weights), axis=-1)  # NaN if one is
+        self.add_count(self._scores, ops.sum(score * weights))
+        self.add_count(self._rows, ops.sum(weights))
 
     def _score(self, labels, found):
         return ops.cast(ops.all(ops.equal(labels, found), axis=-1), "float32")
 
     def result(self) -> Any:
-        return self._mean.result()
+        return ops.divide_no_nan(count(self._scores), count(self._rows))
 
 
 class SpanF1(ExactMatch):

@@ -7,17 +7,21 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.labels import class_indices
+from keras_bert_impl.tasks.scores.counting import Accuracy
 
 
 def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names: list[str]) -> None:
     """Raises an `InputError` unless labels have the shape of the features and none is on padding.
 
     Args:
-        labels: numbers [batch, length], negative for tokens without a label.
+        labels: numbers [batch, length], negative for tokens without a label; or one-hot rows.
         mask: [batch, length], 0 for padding.
         sample_weight: [batch], [batch, length] or None. A label of weight 0 may be on padding.
         names: label names, for the message.
     """
+    if all(np.ndim(row) == 2 for row in labels):
+        labels = class_indices(labels)
     shapes = [np.shape(row) for row in labels]
     if shapes != [mask.shape[1:]] * len(mask):
         raise InputError(
@@ -40,10 +44,11 @@ def token_weights(y: Any, sample_weight: Any) -> Any:
     """Computes the weight of each token, float32 `[batch, length]`; 0 for tokens without a label.
 
     Args:
-        y: int `[batch, length]`, negative for tokens without a label.
+        y: int `[batch, length]`, negative for tokens without a label; or one-hot rows
+            `[batch, length, classes]`, zeros for such tokens.
         sample_weight: `[batch]`, `[batch, length]` or None.
     """
-    weights = ops.cast(y >= 0, "float32")
+    weights = ops.cast(y >= 0 if len(y.shape) == 2 else ops.any(y > 0, axis=-1), "float32")
     if sample_weight is None:
         return weights
     sample_weight = ops.cast(sample_weight, "float32")
@@ -51,12 +56,8 @@ def token_weights(y: Any, sample_weight: Any) -> Any:
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
-class TokenAccuracy(keras.metrics.Mean):
+class TokenAccuracy(Accuracy):
     """Fraction of labeled tokens whose label has the highest logit."""
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        hits = ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), y_true.dtype), y_true)
-        weights = token_weights(y_true, sample_weight)
-        # Flattened, because Keras would average each row first and give long rows less weight.
-        hits, weights = (ops.reshape(x, (-1,)) for x in (ops.cast(hits, "float32"), weights))
-        super().update_state(hits, weights)
+        super().update_state(y_true, y_pred, token_weights(y_true, sample_weight))

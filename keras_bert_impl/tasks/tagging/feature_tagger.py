@@ -17,7 +17,7 @@ from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
-from keras_bert_impl.tasks.data.labels import label_names
+from keras_bert_impl.tasks.data.labels import class_indices, label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
@@ -192,11 +192,11 @@ class FeatureTagger(WordTagger):
         rows = WordFeatures(splits, tuple(self.widths(longest)), states)
         if labels is None:
             return rows, ()
-        numbers = np.concatenate(labels)
+        numbers = np.concatenate([class_indices(row) for row in labels])
         weights = np.ones(len(texts), "float32") if weights is None else weights
         weights = np.repeat(weights, [len(row) for row in labels]) * (numbers >= 0)
-        targets = np.maximum(numbers, 0).astype("int32"), weights.astype("float32")
-        return rows, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
+        numbers, weights = np.maximum(numbers, 0).astype("int32"), weights.astype("float32")
+        return rows, self.ragged_targets(labels, numbers, weights, splits)
 
     def _word_states(self, texts):
         """Computes the states of each word: its first subword's, where that has the most context.

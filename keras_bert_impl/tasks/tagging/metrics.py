@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.tasks.base.score_metrics import ScoreMetric, score_metrics
+from keras_bert_impl.tasks.scores.counting import count, defined_weights
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels
 from keras_bert_impl.tasks.tagging.spans import spans_of
@@ -38,7 +39,11 @@ class EntityF1(ScoreMetric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        is_word = token_weights(y_true, sample_weight) > 0  # [rows, length]
+        weights = token_weights(y_true, sample_weight)
+        undefined = 0 * ops.sum(defined_weights(y_pred, weights))  # NaN or 0
+        is_word = weights > 0  # [rows, length]
+        if len(y_true.shape) == len(y_pred.shape):
+            y_true = ops.argmax(y_true, axis=-1)
         order = _true_ones_first(is_word)
         is_word = ops.take_along_axis(is_word, order, axis=1)
         labels = (
@@ -56,7 +61,7 @@ class EntityF1(ScoreMetric):
             (self._right, is_right),
         )
         for variable, spans in counts:
-            variable.assign_add(ops.sum(ops.cast(spans, variable.dtype)))
+            self.add_count(variable, ops.sum(ops.cast(spans, "float32")) + undefined)
 
     def _spans(self, labels, is_word):
         """Returns the entities in the words of each row."""
@@ -70,7 +75,8 @@ class EntityF1(ScoreMetric):
         return _Spans(begins, stops, ops.take(self._types, labels, axis=0))
 
     def result(self) -> Any:
-        return ops.divide_no_nan(2 * self._right, self._found + self._wanted)
+        right, found, wanted = map(count, (self._right, self._found, self._wanted))
+        return ops.divide_no_nan(2 * right, found + wanted)
 
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:

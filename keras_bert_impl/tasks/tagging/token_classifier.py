@@ -16,7 +16,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import PositiveInt, Rate, check
-from keras_bert_impl.tasks.data.labels import label_names
+from keras_bert_impl.tasks.data.labels import class_indices, label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.inputs.words import Words
@@ -142,9 +142,9 @@ class TokenClassifier(WordTagger):
             return tokenized, ()
         self.check_lengths(texts, labels)
         weights = np.ones(len(texts), "float32") if weights is None else weights
-        targets = token_targets(labels, weights, texts, tokenized, self.label_all_tokens)
-        splits = tokenized.row_splits
-        return tokenized, tuple(tf.RaggedTensor.from_row_splits(t, splits) for t in targets)
+        numbers = [class_indices(row) for row in labels]
+        targets = token_targets(numbers, weights, texts, tokenized, self.label_all_tokens)
+        return tokenized, self.ragged_targets(labels, *targets, tokenized.row_splits)
 
     def joined(
         self, outputs: np.ndarray, texts: list[Words], tokenized: TokenizedWindows

@@ -23,9 +23,10 @@ from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.class_weights import class_weights
-from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers
+from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers, one_hot_tensor
 from keras_bert_impl.tasks.data.labels import (
     check_several,
+    class_indices,
     label_config,
     label_numbers,
     label_values,
@@ -279,6 +280,21 @@ class WordTagger(TokenLabels, TaskModel):
         rows = enumerate(labels)
         return [label_numbers(row, self.labels, f"text {position}") for position, row in rows]
 
+    def ragged_targets(
+        self, labels: list[np.ndarray], numbers: np.ndarray, weights: np.ndarray, splits: Any
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns the targets of rows, in the form of `labels`: class indices or one-hot rows.
+
+        Args:
+            labels: from `encode_labels`.
+            numbers, weights: int32, float32 `[tokens]`; weight 0 for those without a label.
+            splits: int64 `[rows + 1]`.
+        """
+        targets: Any = numbers
+        if any(np.ndim(row) == 2 for row in labels):
+            targets = np.eye(self.num_classes, dtype="float32")[numbers] * (weights != 0)[:, None]
+        return tuple(tf.RaggedTensor.from_row_splits(part, splits) for part in (targets, weights))
+
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
         check_token_labels(labels, mask, sample_weight, self.labels)
@@ -286,7 +302,7 @@ class WordTagger(TokenLabels, TaskModel):
     def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
         check_numbers(labels, "class numbers or one-hot rows")
         if labels.shape.rank == 3:
-            return tf.argmax(labels, axis=-1, output_type=tf.int32)
+            return one_hot_tensor(labels)
         return class_numbers(labels, self.num_classes, least=-np.inf)
 
     @staticmethod
@@ -315,14 +331,12 @@ class WordTagger(TokenLabels, TaskModel):
     def named_metrics(self) -> dict[str, Callable]:
         return super().named_metrics() | tagging_metrics(self.labels)
 
-    def default_loss(self) -> keras.losses.Loss:
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         if self.crf:
             raise InputError("class_weight is per word, but the loss of a CRF is per text.")
         if labels is not None:
-            labels = np.concatenate([np.ravel(row) for row in labels] or [np.zeros(0, "int32")])
+            rows = [np.ravel(class_indices(row)) for row in labels]
+            labels = np.concatenate(rows or [np.zeros(0, "int32")])
             labels = labels[labels >= 0]
         return list(class_weights(class_weight, self.labels, labels).values())
 
@@ -339,10 +353,11 @@ class WordTagger(TokenLabels, TaskModel):
         weights = token_weights(y, sample_weight)  # [batch, length]
         y = ops.maximum(y, 0)
         if self.crf:
+            y = ops.argmax(y, axis=-1) if len(y.shape) > 2 else y
             losses = -self.crf_layer.log_likelihood(y_pred, y, weights > 0)  # [batch]
             weights = ops.max(weights, axis=1)
         else:
-            losses = self.loss.call(y, y_pred)
+            losses = self.loss.call(ops.cast(y, y_pred.dtype), y_pred)
         return ops.divide_no_nan(ops.sum(losses * weights), totals)
 
     # === Files ===

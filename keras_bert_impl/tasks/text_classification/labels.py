@@ -123,7 +123,7 @@ class TextLabels:
         )
 
     def _distributions(self, rows, allow_soft):
-        """Converts one-hot rows to class numbers; keeps soft labels if the loss takes them."""
+        """Checks one-hot rows, or soft ones if the loss takes them; a user's loss sees them so."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():
@@ -133,9 +133,7 @@ class TextLabels:
                 f"{ABOUT_SEVERAL if np.isin(rows, (0, 1)).all() else ''}"
             )
         is_soft = rows.max(axis=1) < 1
-        if not is_soft.any():
-            return rows.argmax(axis=1).astype("int32")
-        if not allow_soft:
+        if is_soft.any() and not allow_soft:
             raise InputError(
                 f"text {is_soft.argmax()} has a soft label, {rows[is_soft.argmax()].tolist()}, "
                 "which this loss does not take: write compile(loss='categorical_crossentropy')."
@@ -204,7 +202,7 @@ class TextLabels:
             f"compile(loss='categorical_crossentropy').{ABOUT_SEVERAL}"
         )
         check_labels(is_right, labels, message)
-        return tf.argmax(labels, axis=1, output_type=tf.int32)
+        return labels
 
 
 def _is_list_of_names(row):

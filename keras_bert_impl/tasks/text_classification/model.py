@@ -225,14 +225,12 @@ class TextClassifier(TaskModel):
             return keras.losses.MeanSquaredError()
         if self.problem_type == MULTI:
             return keras.losses.BinaryCrossentropy(from_logits=True)
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return super().default_loss()
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         if self.problem_type == REGRESSION:
             return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
-        if self.problem_type == MULTI:
-            return [keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)]
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        return super().default_metrics()
 
     def scores(self, outputs: Any) -> Any:
         return self.outputs_are.probabilities(outputs)
