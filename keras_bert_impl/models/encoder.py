@@ -168,6 +168,7 @@ class Encoder(keras.Model):
         name_or_path: str | Path,
         dtype: DType = None,
         base: str | Path | None = None,
+        name: str = "encoder",
         **overrides,
     ) -> "Encoder":
         """Loads an encoder with published or saved weights.
@@ -176,6 +177,7 @@ class Encoder(keras.Model):
             name_or_path: a directory or a model name; see `interop.open_model`.
             dtype: Keras dtype policy.
             base: see `TaskModel.from_pretrained`.
+            name: name of the layer; two encoders in one functional model need different ones.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
@@ -186,7 +188,7 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
             >>> encoder = Encoder.from_pretrained("hf://google-bert/bert-base-uncased")
         """
-        return cls._from_source(open_model(name_or_path, base=base), dtype, overrides)
+        return cls._from_source(open_model(name_or_path, base=base), dtype, overrides, name=name)
 
     @classmethod
     def from_preset(cls, preset: str | Path, **kwargs) -> "Encoder":
@@ -194,10 +196,10 @@ class Encoder(keras.Model):
         return cls.from_pretrained(preset, **kwargs)
 
     @classmethod
-    def _from_source(cls, source, dtype, overrides):
+    def _from_source(cls, source, dtype, overrides, **arguments):
         config = read_encoder_config(source, with_adapter=True)
         with values_deferred():
-            encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype)
+            encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype, **arguments)
         names = added_names(encoder) if source.adapter else []
         load_weights(encoder, source, encoder_tensors(encoder.config) + names)
         return encoder

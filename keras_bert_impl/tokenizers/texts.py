@@ -78,6 +78,11 @@ def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
 
     Segments are string tensors or lists of bytes, like `texts`.
     """
+    if type(texts).__name__ == "KerasTensor":
+        raise InputError(
+            "a keras.Input has no strings to tokenize: tokenize before, dataset.map(lambda "
+            "texts: tokenizer(texts, length=128)), and make a keras.Input of each feature."
+        )
     if isinstance(texts, tuple):
         if len(texts) != 2:
             raise InputError(f"a tuple is a pair of segments. Received: {len(texts)} members.")

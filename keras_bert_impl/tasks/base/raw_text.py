@@ -388,6 +388,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Computes the logits of features, or of texts in the forms that `predict` takes."""
         if isinstance(inputs, dict):
             inputs = model_data.completed_features(self, inputs)
+        elif model_data.are_symbolic_texts(self, inputs):
+            inputs = self.features_in_graph(inputs)
         elif not isinstance(inputs, keras.KerasTensor):
             rows, _ = self.rows(self.as_texts(inputs))
             if not rows.num_texts:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.examples import index_of_name
+from keras_bert_impl.tasks.data.labels import MOST_WEIGHT
 from keras_bert_impl.tasks.data.user_input import values
 
 
@@ -16,9 +17,9 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
     """Converts the weights of classes to one factor per class index.
 
     Args:
-        weights: dict of label name or class index -> positive number, 1 for missing classes; a
-            list or array with a number for each class; or `"balanced"`: texts / (classes * texts of
-            the class).
+        weights: dict of label name or class index -> number, 0 to leave a class out, 1 for missing
+            classes; a list or array with a number for each class; or `"balanced"`: texts / (classes
+            * texts of the class).
         names: names of the classes.
         classes: int array `[texts]`, class of each text, or one-hot or soft rows; needed for
             `"balanced"`.
@@ -53,17 +54,17 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
         number = places.get(label, label)
         if isinstance(number, (bool, np.bool_)) or number not in factors:
             raise InputError(f"class_weight: label {label!r} is not one of {listed(names)}.")
-        factors[number] = _positive(label, weight)
+        factors[number] = _factor(label, weight)
     return factors
 
 
-def _positive(label, weight):
+def _factor(label, weight):
     if isinstance(weight, np.ndarray) and weight.ndim == 0:
         weight = weight.item()
     is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-    if not is_number or not 0 < weight < float("inf"):
+    if not is_number or not 0 <= weight <= MOST_WEIGHT:
         raise InputError(
-            f"class_weight of {label!r} must be positive and finite. Received: {weight!r}"
+            f"class_weight of {label!r} must be from 0 to {MOST_WEIGHT:g}. Received: {weight!r:.60}"
         )
     return float(weight)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_CLASSES = 1 << 20  # limit for the number in a file
+# Larger ones overflow in float32, once multiplied by the weight of a class, a gradient, and squared.
+MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
@@ -133,7 +135,7 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
     """
     try:
         array = np.asarray(values(weights), "float32")
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InputError(
             f"sample_weight must have one number per text. Received: {weights!r:.60}"
         ) from error
@@ -141,10 +143,10 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
         array = array[:, 0]
     if array.shape[:1] != (count,) or array.ndim > 1 + per_token:
         raise InputError(f"{count} texts, but sample_weight has shape {array.shape}.")
-    wrong = np.argwhere(~np.isfinite(array) | (array < 0))
+    wrong = np.argwhere(~((array >= 0) & (array <= MOST_WEIGHT)))
     if len(wrong):
         raise InputError(
-            f"sample_weight of text {wrong[0][0]} must be finite and non-negative. "
+            f"sample_weight of text {wrong[0][0]} must be from 0 to {MOST_WEIGHT:g}. "
             f"Received: {array[tuple(wrong[0])]}"
         )
     return array
@@ -205,18 +207,6 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
             f"{rows[tuple(place)].tolist()} at {place.tolist()}"
         )
     return rows.astype("float32")
-
-
-def class_indices(labels: Any) -> np.ndarray:
-    """Converts labels to an array of class indices, negative where there is no label.
-
-    Args:
-        labels: class indices, int `[...]`; or one-hot or soft rows, float `[..., classes]`.
-    """
-    labels = np.asarray(labels)
-    if labels.dtype.kind != "f":
-        return labels
-    return np.where(labels.any(axis=-1), labels.argmax(axis=-1), -1).astype("int32")
 
 
 def with_labels(

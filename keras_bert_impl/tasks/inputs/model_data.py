@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import check_ids, check_labels
-from keras_bert_impl.tasks.data.labels import check_weights
+from keras_bert_impl.tasks.data.labels import MOST_WEIGHT, check_weights
 from keras_bert_impl.tasks.data.user_input import NO_TEXTS
 from keras_bert_impl.tasks.inputs import streams
 from keras_bert_impl.tasks.inputs.batching import batch_of, takes_any_shape
@@ -195,6 +195,28 @@ def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
     return keras.utils.unpack_x_y_sample_weight(batch)
 
 
+def are_symbolic_texts(model: Any, inputs: Any) -> bool:
+    """Whether `inputs` are string tensors in a TensorFlow graph.
+
+    Raises:
+        InputError: the model cannot tokenize them there.
+    """
+    parts = tf.nest.flatten(inputs)
+    is_input = any(isinstance(part, keras.KerasTensor) and part.dtype == "string" for part in parts)
+    if not is_input and (tf.executing_eagerly() or not all(map(_is_string_tensor, parts))):
+        return False
+    if is_input or model.has_several_rows or keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "the model cannot tokenize strings here: tokenize before, features = "
+            f"model.tokenizer(texts, length={model.max_length}), and call model(features)."
+        )
+    return True
+
+
+def _is_string_tensor(part):
+    return tf.is_tensor(part) and part.dtype == tf.string
+
+
 def scores_of_nothing(model: Any) -> Any:
     """Returns the scores of no texts, arrays with 0 rows."""
     # Not every layer accepts a batch of 0 rows.
@@ -237,8 +259,8 @@ def encode_dataset(
             return x
         for weight in filter(tf.is_tensor, tf.nest.flatten(weights)):
             weight = tf.reshape(tf.cast(weight, tf.float32), [-1])
-            is_right = tf.math.is_finite(weight) & (weight >= 0)
-            check_labels(is_right, weight, "sample_weight must be finite and not negative.")
+            is_right = (weight >= 0) & (weight <= MOST_WEIGHT)
+            check_labels(is_right, weight, f"sample_weight must be from 0 to {MOST_WEIGHT:g}.")
         return (x, model.label_tensor(y), *weights)
 
     encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)

@@ -21,7 +21,6 @@ from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_numbers, one_hot_tensor
 from keras_bert_impl.tasks.data.labels import (
-    class_indices,
     label_values,
     one_hot_rows,
     tensors_to_read,
@@ -33,6 +32,7 @@ from keras_bert_impl.tasks.inputs.model_data import checked_sizes, first_batches
 from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tokenizers import Tokenizer
 
 

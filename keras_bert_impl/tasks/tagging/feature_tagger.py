@@ -17,13 +17,14 @@ from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
-from keras_bert_impl.tasks.data.labels import class_indices, label_names
+from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
 from keras_bert_impl.tasks.inputs.words import Words, align_tokens
+from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
-from keras_bert_impl.tasks.tagging.word_scores import WordScores
+from keras_bert_impl.tasks.tagging.word_scores import WordScores, ragged_targets
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.compiled import compiled
@@ -196,7 +197,7 @@ class FeatureTagger(WordTagger):
         weights = np.ones(len(texts), "float32") if weights is None else weights
         weights = np.repeat(weights, [len(row) for row in labels]) * (numbers >= 0)
         numbers, weights = np.maximum(numbers, 0).astype("int32"), weights.astype("float32")
-        return rows, self.ragged_targets(labels, numbers, weights, splits)
+        return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
     def _word_states(self, texts):
         """Computes the states of each word: its first subword's, where that has the most context.

@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
@@ -16,12 +15,18 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
 from keras_bert_impl.settings import PositiveInt, Rate, check
-from keras_bert_impl.tasks.data.labels import class_indices, label_names
+from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tasks.tagging.network import TokenClassifierNetwork
-from keras_bert_impl.tasks.tagging.word_scores import WordScores, token_targets, word_scores
+from keras_bert_impl.tasks.tagging.word_scores import (
+    WordScores,
+    ragged_targets,
+    token_targets,
+    word_scores,
+)
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -144,7 +149,7 @@ class TokenClassifier(WordTagger):
         weights = np.ones(len(texts), "float32") if weights is None else weights
         numbers = [class_indices(row) for row in labels]
         targets = token_targets(numbers, weights, texts, tokenized, self.label_all_tokens)
-        return tokenized, self.ragged_targets(labels, *targets, tokenized.row_splits)
+        return tokenized, ragged_targets(labels, *targets, tokenized.row_splits, self.num_classes)
 
     def joined(
         self, outputs: np.ndarray, texts: list[Words], tokenized: TokenizedWindows

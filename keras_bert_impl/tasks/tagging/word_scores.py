@@ -1,7 +1,7 @@
 """Converts word labels to token targets, and the outputs of windows to scores of words."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -57,6 +57,29 @@ def token_targets(
         np.where(learns, np.append(of_words, 0)[words], 0).astype("int32"),
         np.where(learns, np.append(weights, 0)[words], 0).astype("float32"),
     )
+
+
+def ragged_targets(
+    labels: list[np.ndarray],
+    numbers: np.ndarray,
+    weights: np.ndarray,
+    splits: Any,
+    num_classes: int,
+) -> tuple:
+    """Returns the targets of rows, in the form of `labels`: class indices or one-hot rows.
+
+    Args:
+        labels: from `encode_labels`.
+        numbers, weights: int32, float32 [tokens]; weight 0 for those without a label.
+        splits: int64 [rows + 1].
+
+    Returns:
+        `tf.RaggedTensor`s of labels and weights, [rows, (tokens), ...].
+    """
+    targets: Any = numbers
+    if any(np.ndim(row) == 2 for row in labels):
+        targets = np.eye(num_classes, dtype="float32")[numbers] * (weights != 0)[:, None]
+    return tuple(tf.RaggedTensor.from_row_splits(part, splits) for part in (targets, weights))
 
 
 def word_scores(

@@ -26,7 +26,6 @@ from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers, one_hot_tensor
 from keras_bert_impl.tasks.data.labels import (
     check_several,
-    class_indices,
     label_config,
     label_numbers,
     label_values,
@@ -40,6 +39,7 @@ from keras_bert_impl.tasks.inputs.words import Words, as_words
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import (
     check_token_labels,
+    class_indices,
     token_weights,
 )
 from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
@@ -279,21 +279,6 @@ class WordTagger(TokenLabels, TaskModel):
             return label_numbers(labels, self.labels, "labels", num_dimensions=2)
         rows = enumerate(labels)
         return [label_numbers(row, self.labels, f"text {position}") for position, row in rows]
-
-    def ragged_targets(
-        self, labels: list[np.ndarray], numbers: np.ndarray, weights: np.ndarray, splits: Any
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the targets of rows, in the form of `labels`: class indices or one-hot rows.
-
-        Args:
-            labels: from `encode_labels`.
-            numbers, weights: int32, float32 `[tokens]`; weight 0 for those without a label.
-            splits: int64 `[rows + 1]`.
-        """
-        targets: Any = numbers
-        if any(np.ndim(row) == 2 for row in labels):
-            targets = np.eye(self.num_classes, dtype="float32")[numbers] * (weights != 0)[:, None]
-        return tuple(tf.RaggedTensor.from_row_splits(part, splits) for part in (targets, weights))
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])

@@ -2,14 +2,14 @@
 
 import inspect
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.keras_internals import compiled_loss, compute_loss
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.keras_internals import compiled_loss, compute_loss, variables_of
+from keras_bert_impl.settings import OneOf, PositiveInt, check
 
 _Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
 if keras.backend.backend() == "tensorflow":
@@ -24,6 +24,14 @@ else:
     from keras_bert_impl.training.steps.stock_step import StockStep, num_replicas
 
     _Step = StockStep
+
+
+_KERAS_ARGUMENTS: dict[str, Any] = {
+    "steps_per_execution": PositiveInt,
+    "run_eagerly": bool,
+    "jit_compile": bool | Annotated[str, OneOf("auto")] | None,
+    "auto_scale_loss": bool,
+}
 
 
 class _StepOptions(NamedTuple):
@@ -118,9 +126,13 @@ class ReplicatedTrainer(_Step):
     ) -> None:
         """Configures training as in Keras, with the additional arguments above."""
         accumulation_steps = check("accumulation_steps", accumulation_steps, PositiveInt)
+        for name, kind in _KERAS_ARGUMENTS.items():
+            if name in kwargs:
+                kwargs[name] = check(name, kwargs[name], kind)
         self._check_own_loss(accumulation_steps, objective)
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
         self._compile(options, *args, **kwargs)
+        self._check_optimizer()
         given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
         del given["self"]
         # In a namespace, where Keras does not look for metrics of the model.
@@ -176,7 +188,22 @@ class ReplicatedTrainer(_Step):
             InputError: the model was loaded from a file and had an objective, which is not saved.
         """
         self._check_objective()
+        self._check_optimizer()
         return super().fit(*args, **kwargs)
+
+    def _check_optimizer(self):
+        """Raises if the optimizer was built for other weights, as before layers were unfrozen."""
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if optimizer is None or not optimizer.built:
+            return
+        known = {id(variable) for variable in variables_of(optimizer)}
+        unknown = [v.path for v in self.trainable_variables if id(v) not in known]
+        if unknown:
+            raise InputError(
+                f"the optimizer was built without {len(unknown)} weights that are trained now, such "
+                f"as {unknown[0]}: pass a new optimizer, compile("
+                f"optimizer={type(optimizer).__name__}(...))."
+            )
 
     def _check_objective(self):
         lost = self.compiled and self._compiled.lost

@@ -340,7 +340,7 @@ def test_sizes_must_be_positive(arguments):
         ({"sample_weight": [[1], [1, 2]] * 32}, "sample_weight must have one number per text"),
         ({"sample_weight": {"a": 1}}, "sample_weight must have one number per text"),
         ({"sample_weight": np.ones((64, 2))}, "sample_weight has shape"),
-        ({"sample_weight": [-1.0] * 64}, "of text 0 must be finite and non-negative"),
+        ({"sample_weight": [-1.0] * 64}, "of text 0 must be from 0 to 1e.09"),
         ({"validation_data": TEXTS}, "validation_data must be .texts, labels."),
         ({"validation_data": list(zip(TEXTS, LABELS))}, "validation_data must be .texts, labels."),
         ({"validation_data": ()}, "validation_data must be .texts, labels."),

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,
@@ -62,7 +63,7 @@ def test_weights_of_data_sets_are_checked(weight):
     model.compile("sgd", run_eagerly=True)
     data = tf.data.Dataset.from_tensors((TEXTS[:2], [0, 1], [1.0, weight]))
     for call in (model.fit, model.evaluate):
-        with pytest.raises(InputError, match="sample_weight must be finite and not negative"):
+        with pytest.raises(InputError, match="sample_weight must be from 0 to"):
             call(data, verbose=0)
     assert not np.isnan(model.get_weights()[0]).any()
     assert model.predict(data, verbose=0).shape == (2, 2)  # weights have no meaning there
@@ -133,3 +134,85 @@ def test_trains_whatever_keras_floats_are(floatx):
         keras.config.set_floatx("float32")
     # Keras averages the losses of batches in these floats.
     assert found == pytest.approx(expected, rel=1e-4 if floatx == "float64" else 2**-7)
+
+
+# === Settings ===
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"steps_per_execution": 0},
+        {"steps_per_execution": 2.5},
+        {"run_eagerly": "no"},
+        {"jit_compile": "yes"},
+        {"auto_scale_loss": 3},
+    ],
+)
+def test_settings_of_keras_are_checked(arguments):
+    (name,) = arguments
+    with pytest.raises(InputError, match=f"{name} must be"):
+        classifier().compile(keras.optimizers.SGD(0.1), **arguments)
+
+
+@pytest.mark.parametrize("weight", [10**400, 1e38, -1.0])
+def test_weights_that_would_overflow_are_rejected(weight):
+    model = classifier()
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    with pytest.raises(InputError, match="class_weight of 0 must be from 0 to 1e.09"):
+        model.fit(TEXTS, LABELS, class_weight={0: weight}, verbose=0)
+    with pytest.raises(InputError, match="sample_weight"):
+        model.fit(TEXTS, LABELS, sample_weight=[weight] * 16, verbose=0)
+
+
+def test_class_weight_0_leaves_a_class_out():
+    model = classifier(dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0), metrics=[], run_eagerly=True)
+    found = model.fit(TEXTS, LABELS, class_weight={"negative": 0}, verbose=0).history["loss"][0]
+    weights = [float(label == "positive") for label in LABELS]
+    assert found == pytest.approx(model.evaluate(TEXTS, LABELS, sample_weight=weights, verbose=0))
+
+
+def test_an_optimizer_of_other_weights_is_rejected():
+    model, optimizer = classifier(), keras.optimizers.SGD(0.1)
+    model.encoder.blocks[0].trainable = False
+    model.compile(optimizer, metrics=[], run_eagerly=True)
+    model.fit(TEXTS[:2], LABELS[:2], verbose=0)
+    model.encoder.blocks[0].trainable = True
+    with pytest.raises(InputError, match=r"a new optimizer, compile\(optimizer=SGD\(...\)\)"):
+        model.compile(optimizer)
+    model.compile(keras.optimizers.SGD(0.1), metrics=[], run_eagerly=True)
+    assert model.fit(TEXTS[:2], LABELS[:2], verbose=0).history["loss"]
+
+
+# === Strings in graphs ===
+
+
+@pytest.mark.on_tensorflow
+def test_models_take_strings_in_graphs():
+    model, texts = classifier(dropout=0.0), tf.constant(TEXTS[:3])
+    expected = np.asarray(model(texts))
+    np.testing.assert_allclose(tf.function(model)(texts), expected, atol=1e-5)
+    (mapped,) = tf.data.Dataset.from_tensors(texts).map(model)
+    np.testing.assert_allclose(mapped, expected, atol=1e-5)
+    pairs = texts, texts[::-1]
+    np.testing.assert_allclose(tf.function(model)(pairs), model(pairs), atol=1e-5)
+
+
+def test_a_string_input_is_rejected_with_the_line_to_write():
+    symbol = keras.Input((), dtype="string")
+    with pytest.raises(InputError, match=r"features = model.tokenizer\(texts, length=32\)"):
+        classifier()(symbol)
+    with pytest.raises(InputError, match=r"dataset.map\(lambda texts: tokenizer\(texts, length"):
+        tokenizer()(symbol)
+    with pytest.raises(Exception, match="InputError: the model cannot tokenize strings here"):
+        tf.function(tagger())(tf.constant(TEXTS[:3]))
+
+
+def test_encoders_with_names_stand_in_one_functional_model(tmp_path):
+    encoder().save_pretrained(tmp_path)
+    first, second = (Encoder.from_pretrained(tmp_path, name=name) for name in ("first", "second"))
+    inputs = keras.Input((4,), dtype="int32")
+    pooled = [one({"token_ids": inputs})["pooled_output"] for one in (first, second)]
+    model = keras.Model(inputs, keras.layers.Subtract()(pooled))
+    assert not np.asarray(model(np.full((2, 4), 5))).any()

@@ -156,12 +156,12 @@ def test_accepts_class_weights_of_any_real_type(weights):
 @pytest.mark.parametrize(
     "weights, message",
     [
-        ({"negative": float("nan")}, "'negative' must be positive and finite. Received: nan"),
-        ({1: float("inf")}, "class_weight of 1 must be positive and finite"),
-        ({1: np.float32("nan")}, "must be positive and finite"),
-        ({1: True}, "must be positive and finite"),
-        ({1: 1j}, "must be positive and finite"),
-        ({1: "2"}, "must be positive and finite"),
+        ({"negative": float("nan")}, "'negative' must be from 0 to 1e.09. Received: nan"),
+        ({1: float("inf")}, "class_weight of 1 must be from 0 to 1e.09"),
+        ({1: np.float32("nan")}, "must be from 0 to 1e.09"),
+        ({1: True}, "must be from 0 to 1e.09"),
+        ({1: 1j}, "must be from 0 to 1e.09"),
+        ({1: "2"}, "must be from 0 to 1e.09"),
         ({True: 2}, "label True is not one of"),
         ([1, 2, 3], "has 3 numbers, but there are 2 classes"),
         (np.array([1, np.nan]), "class_weight of 1 must be positive"),

@@ -65,7 +65,11 @@ def test_counts_go_on_beyond_16_million(form):
         (SpanF1(), [[0, 1]], LOGITS[None]),
         (TaskMetric("accuracy", Outputs(num_classes=2)), [0, 1], LOGITS),
         (TaskMetric("categorical_accuracy", Outputs(num_classes=2)), [0, 1], LOGITS),
-        (TaskMetric("accuracy", Outputs("multi_label_classification", 2)), [[1, 0], [0, 1]], LOGITS),
+        (
+            TaskMetric("accuracy", Outputs("multi_label_classification", 2)),
+            [[1, 0], [0, 1]],
+            LOGITS,
+        ),
     ],
 )
 def test_scores_of_undefined_outputs_are_undefined(metric, labels, outputs):

@@ -88,7 +88,7 @@ def test_balanced_class_weights():
     [
         (None, ["positive", "positive"], "balanced", "no text has the label 'negative'"),
         (None, ["positive", "negative"], {"odd": 2.0}, "label 'odd' is not one of"),
-        (None, ["positive", "negative"], {"positive": 0}, "'positive' must be positive and finite"),
+        (None, ["positive", "negative"], {"positive": -1}, "'positive' must be from 0 to"),
         (None, ["positive", "negative"], "even", "must be 'balanced', a dict, or one number"),
         (MULTI, [["positive"], []], "balanced", "class_weight is for single_label_classification"),
     ],
