@@ -1,4 +1,4 @@
-"""All of Keras's private names that this package relies on.
+"""All of Keras's private names that this package relies on, but for that in `registration`.
 
 Any Keras release can change them. `setup.cfg` limits the Keras version, and
 `tests/test_keras_internals.py` fails when one of them changes.
