@@ -29,9 +29,9 @@ from keras_bert_impl.models.serialization import frozen, no_hdf5, set_frozen
 from keras_bert_impl.models.weights import (
     added_names,
     load_weights,
-    may_defer_values,
     tensors_of,
     values_deferred,
+    values_of_encoder,
 )
 from keras_bert_impl.thread_value import ThreadValue
 
@@ -91,7 +91,6 @@ class Encoder(keras.Model):
         TensorShape([1, 128])
     """
 
-    @may_defer_values
     def __init__(
         self,
         config: EncoderConfig,
@@ -110,10 +109,11 @@ class Encoder(keras.Model):
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Functional model ===
-        layers = create_layers(config, dtype, shared_embeddings)
-        features = inputs.symbols(config)
-        outputs, _, _ = apply_layers(layers, features)
-        super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
+        with values_of_encoder():
+            layers = create_layers(config, dtype, shared_embeddings)
+            features = inputs.symbols(config)
+            outputs, _, _ = apply_layers(layers, features)
+            super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
 
         # === Config ===

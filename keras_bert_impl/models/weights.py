@@ -1,9 +1,8 @@
 """Conversion of weights between Keras variables and the tensors of a model directory."""
 
 import contextlib
-import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -36,24 +35,22 @@ def values_deferred() -> contextlib.AbstractContextManager[None]:
     return _defers_values.set(True)
 
 
-def may_defer_values(init: Callable[..., None]) -> Callable[..., None]:
-    """Makes a model's `__init__` create variables without values inside `values_deferred`.
+@contextlib.contextmanager
+def values_of_encoder() -> Iterator[None]:
+    """Context of an encoder's constructor, without values for variables inside `values_deferred`.
 
     Keras has variables without values for its stateless scopes. It would initialize them when the
-    next such scope ends, so its list of them is cleared.
+    next such scope ends, so its list of them is cleared. Not a decorator: `clone_model` reads the
+    arguments of the constructor.
     """
-
-    @functools.wraps(init)
-    def deferring(*args, **kwargs):
-        if not _defers_values.value:
-            return init(*args, **kwargs)
-        try:
-            with keras.StatelessScope(initialize_variables=False):
-                init(*args, **kwargs)
-        finally:
-            forget_variables_without_values()
-
-    return deferring
+    if not _defers_values.value:
+        yield
+        return
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            yield
+    finally:
+        forget_variables_without_values()
 
 
 class MissingTensorError(InputError):

@@ -119,3 +119,8 @@ def test_variables_of_a_subclass_have_values_after_loading(directory, cls, argum
     found = {weight.path: np.asarray(weight.value) for weight in model.weights}
     for weight in loaded.weights:
         np.testing.assert_array_equal(weight.value, found[weight.path])
+
+
+def test_encoders_are_cloned():
+    model = encoder()
+    assert len(keras.models.clone_model(model).weights) == len(model.weights)
