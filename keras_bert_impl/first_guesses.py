@@ -303,6 +303,9 @@ class KnownArguments:
             check_constructor(cls, kwargs)
             init(self, *args, **kwargs)
 
+        # `clone_model` takes (self, *args, **kwargs) for the constructor of a functional model.
+        checked.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]
+
         cls.__init__ = checked  # type: ignore[method-assign]  # a class that is being made
 
 
