@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
+from keras_bert_impl.io.settings import OneOf, PositiveFloat, PositiveInt, Rate, validate
 
 # Adapter kind -> default learning rate of the adapter's weights.
 ADAPTER_RATES = {

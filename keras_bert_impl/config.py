@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS, published_name
-from keras_bert_impl.settings import (
+from keras_bert_impl.io.settings import (
     NonNegativeInt,
     OneOf,
     PositiveFloat,
@@ -16,6 +15,7 @@ from keras_bert_impl.settings import (
     Rate,
     validate,
 )
+from keras_bert_impl.published import MODELS, published_name
 
 _ACTIVATIONS = ("gelu", "gelu_tanh", "relu")
 _POOLINGS = ("cls", "mean")

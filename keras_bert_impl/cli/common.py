@@ -11,8 +11,8 @@ from typing import Any, get_args
 from keras_bert_impl.cli.kinds import MODEL, OUTPUT_DIRECTORY, PATH
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import DType
 from keras_bert_impl.lazy import import_tensorflow_alone
-from keras_bert_impl.settings import DType
 
 # Names of strategies, as in `training.strategy`, which imports TensorFlow.
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")

@@ -13,7 +13,7 @@ from keras_bert_impl.cli.settings_help import default_of, groups_of
 from keras_bert_impl.first_guesses import nearest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import parse_yaml, read_text
-from keras_bert_impl.settings import check, fits, settings_hints
+from keras_bert_impl.io.settings import check, fits, settings_hints
 
 Recipes = Mapping[str, dict[str, Any]]  # name -> settings
 

@@ -6,7 +6,7 @@ import re
 import typing
 from typing import Any, NamedTuple
 
-from keras_bert_impl.settings import OneOf, rule
+from keras_bert_impl.io.settings import OneOf, rule
 
 _METAVARS = {int: "N", float: "X", tuple: "[A,B]"}
 _PLAIN = str.maketrans("", "", '`"')  # without the marks of code

@@ -18,7 +18,7 @@ from keras_bert_impl.interop import huggingface_config, open_model, read_encoder
 from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.settings import check
+from keras_bert_impl.io.settings import check
 
 
 def student_of(

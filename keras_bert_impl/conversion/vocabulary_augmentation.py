@@ -18,7 +18,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.new_tokens import learn_tokens
 

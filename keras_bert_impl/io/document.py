@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import OneOf, Range, check, misfit, rule
+from keras_bert_impl.io.settings import OneOf, Range, check, misfit, rule
 
 _REQUIRED = object()
 

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.settings import Rate, check
+from keras_bert_impl.io.settings import Rate, check
 from keras_bert_impl.thread_value import ThreadValue
 
 Tensor = Any  # of any Keras backend

@@ -6,9 +6,9 @@ import keras
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import Rate, check
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.settings import Rate, check
 
 # Activation applied to the first token's last hidden state, in heads that do not use the pooler.
 _SEQUENCE_TRANSFORMS = {

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import (
+from keras_bert_impl.io.settings import (
     DType,
     Fraction,
     NonNegativeFloat,

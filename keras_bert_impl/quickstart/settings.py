@@ -9,8 +9,8 @@ from typing import Annotated
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import absolute
+from keras_bert_impl.io.settings import Fraction, PositiveFloat, PositiveInt, Range, Seed, validate
 from keras_bert_impl.pretraining.settings import RowLength
-from keras_bert_impl.settings import Fraction, PositiveFloat, PositiveInt, Range, Seed, validate
 
 _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib, for pictures"}
 _MEGABYTES = 200  # a finished job has 75; checkpoints and what is written aside need more

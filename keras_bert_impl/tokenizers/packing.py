@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import OneOf
+from keras_bert_impl.io.settings import OneOf
 
 SegmentId = Annotated[int, OneOf(0, 1)]
 

@@ -10,7 +10,7 @@ import keras
 
 from keras_bert_impl.io.cluster import EXAMPLE, read_cluster
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.training.jax_devices import (
     JaxDevices,
     choose_jax_devices,

@@ -11,8 +11,8 @@ import yaml
 from keras_bert_impl.cli import settings as cli_settings
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import check, settings_hints
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.settings import check, settings_hints
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 
 _WORDS = ("adamw", "lamb", "mean", "float32", "balanced", "lora", "masked_lm", "full", "x", "")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import Share
+from keras_bert_impl.io.settings import Share
 from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry
 from keras_bert_impl.tasks.data.examples import Examples
 from tests.tasks import helpers

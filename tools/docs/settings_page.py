@@ -13,9 +13,9 @@ from typing import NamedTuple
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.cli.settings_help import sentences_of, settings_of
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings
-from keras_bert_impl.settings import rule
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tuning.settings import TuningSettings
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, PositiveInt, Rate, validate
 from keras_bert_impl.pretraining.corpus import readers, sentences
 from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.pretraining.examples import draws, packing, pairs, records, row_layout
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
-from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
 
 NumberedDocument = tuple[int, readers.Document]  # with its running number in the corpus
 

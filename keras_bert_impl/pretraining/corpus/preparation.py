@@ -17,6 +17,7 @@ from typing import Any
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress as Bar
+from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.pretraining.corpus import (
     blocks,
     build_worker,
@@ -30,7 +31,6 @@ from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
 from keras_bert_impl.pretraining.settings import RUNNERS
-from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tokenizers import Tokenizer
 
 _LOG = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import Seed, check
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.settings import check_mask_split
-from keras_bert_impl.settings import Seed, check
 from keras_bert_impl.tokenizers import Tokenizer
 
 NO_LABEL = -100  # ignored by losses of PyTorch, `transformers` and Keras's `ignore_class`

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import NonNegativeInt, PositiveInt, Range, validate
 from keras_bert_impl.keras_internals import learning_rate_of
-from keras_bert_impl.settings import NonNegativeInt, PositiveInt, Range, validate
 from keras_bert_impl.tasks.base.task_compile import about_keras_2
 from keras_bert_impl.tasks.data.class_weights import with_class_weights
 from keras_bert_impl.tasks.inputs import batching, model_data

@@ -10,7 +10,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import check
+from keras_bert_impl.io.settings import check
 
 _LOG = logging.getLogger(__name__)
 

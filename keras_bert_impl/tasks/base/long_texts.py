@@ -9,9 +9,9 @@ import tensorflow as tf
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel, optional
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
 from keras_bert_impl.tasks.inputs import batching, text_windows
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import keras
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.settings import NonNegativeFloat, Range, check
+from keras_bert_impl.io.settings import NonNegativeFloat, Range, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric, as_list
 from keras_bert_impl.tasks.base.score_metrics import SCORES, ScoreMetric
 from keras_bert_impl.training.jax_devices import num_hosts

@@ -28,6 +28,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.io.settings import DType, check
 from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
@@ -36,7 +37,6 @@ from keras_bert_impl.models.weights import added_names, load_weights, tensors_of
 from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures
-from keras_bert_impl.settings import DType, check
 from keras_bert_impl.tasks.base.exporting import export_model
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.tasks.data.examples import index_of_name, made_names
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import Fraction, check
+from keras_bert_impl.io.settings import Fraction, check
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)

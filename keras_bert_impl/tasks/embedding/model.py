@@ -21,8 +21,8 @@ from keras_bert_impl.interop.sentence_transformers import (
 from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, PositiveInt, check
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, PositiveInt, check
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_labels, check_numbers

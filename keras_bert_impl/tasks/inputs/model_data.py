@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.settings import PositiveInt, check
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import check_ids, check_labels
 from keras_bert_impl.tasks.data.labels import MOST_WEIGHT, check_weights

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.settings import Seed, check
+from keras_bert_impl.io.settings import Seed, check
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.embedding.vector_similarity import unit_length

@@ -13,6 +13,7 @@ from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.settings import Fraction, PositiveInt, check
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
@@ -20,7 +21,6 @@ from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
-from keras_bert_impl.settings import Fraction, PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel

@@ -11,11 +11,11 @@ from keras import ops
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
-from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import (
+from keras_bert_impl.io.settings import (
     DType,
     NonNegativeFloat,
     OneOf,

@@ -13,9 +13,9 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs import batching

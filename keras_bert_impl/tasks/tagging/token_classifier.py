@@ -11,10 +11,10 @@ from keras_bert_impl.interop import has_head, head_tensors
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
-from keras_bert_impl.settings import PositiveInt, Rate, check
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows

@@ -15,10 +15,10 @@ from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.keras_internals import track_layer
 from keras_bert_impl.layers import CRF, ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.settings import PositiveInt, check
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels

@@ -19,6 +19,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import Rate
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import (
     check_sees_all,
@@ -26,7 +27,6 @@ from keras_bert_impl.models.heads import (
     sequence_head,
     sequence_vector,
 )
-from keras_bert_impl.settings import Rate
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE

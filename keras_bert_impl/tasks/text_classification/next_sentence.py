@@ -14,9 +14,9 @@ from keras_bert_impl.interop import head_tensors
 from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import Rate
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_all, pooled_head
-from keras_bert_impl.settings import Rate
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel

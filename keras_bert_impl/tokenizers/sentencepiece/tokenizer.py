@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import check
+from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
 from keras_bert_impl.tokenizers.graphs import subwords_of_unique

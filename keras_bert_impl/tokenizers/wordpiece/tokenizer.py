@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.settings import check
+from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
 from keras_bert_impl.tokenizers.packing import SegmentId

@@ -12,8 +12,8 @@ from keras import ops
 
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 from keras_bert_impl.keras_internals import OptimizerHooks, index_of, iterations_of, variables_of
-from keras_bert_impl.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
 from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay

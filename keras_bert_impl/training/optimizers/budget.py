@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.settings import Fraction, NonNegativeFloat, PositiveFloat, check
+from keras_bert_impl.io.settings import Fraction, NonNegativeFloat, PositiveFloat, check
 from keras_bert_impl.training.strategy import mean_of_workers
 
 _LEAST = 0.01  # fraction of the peak, so that training starts before the first time measurement

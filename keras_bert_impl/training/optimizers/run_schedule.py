@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_impl.io.settings import NonNegativeFloat, Share, check
 from keras_bert_impl.keras_internals import learning_rate_of
-from keras_bert_impl.settings import NonNegativeFloat, Share, check
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

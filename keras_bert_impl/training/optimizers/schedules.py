@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, check
+from keras_bert_impl.io.settings import NonNegativeFloat, NonNegativeInt, PositiveInt, check
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):

@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 import pytest
 
-from keras_bert_impl import settings
+from keras_bert_impl.io import settings
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.settings import OneOf, Range, check, rule
+from keras_bert_impl.io.settings import OneOf, Range, check, rule
 
 NAN, INFINITY = float("nan"), float("inf")
 OPTIMIZER = Annotated[str, OneOf("adamw", "lamb")]

@@ -8,7 +8,7 @@ NaN and infinity are always rejected. The module imports nothing heavy, which ke
 Example:
     import dataclasses
     from typing import Annotated
-    from keras_bert_impl.settings import OneOf, PositiveInt, Rate, validate
+    from keras_bert_impl.io.settings import OneOf, PositiveInt, Rate, validate
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
