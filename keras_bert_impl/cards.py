@@ -40,20 +40,7 @@ def write_card(
     base: str | Path | None = None,
     run: str | Path | None = None,
 ) -> None:
-    """Writes the card of a model, unless the directory has one that was edited or is not ours.
-
-    Args:
-        model: a task model, an `Encoder` or a `Pretrainer`.
-        new: the folder to write into: `directory`, or what will replace its files.
-        directory: the model directory.
-        base: the model that it was fine-tuned from; None for that of the run, or if unknown.
-        run: a run directory, whose data, settings and scores are shown.
-
-    Example:
-        from pathlib import Path
-        from keras_bert_impl.cards import write_card
-        write_card(classifier, Path("model"), "model", base="bert-base-uncased")
-    """
+    """Writes the card of a model, unless the directory has one that was edited or is not ours."""
     path = local_path(directory).absolute()
     name = path.parent.name if path.name == "model" else path.name
     save_card(model_card(model, name, base, run), new, path)
@@ -103,14 +90,7 @@ def export_card(
     sections: Sequence[str],
     run: str | Path | None = None,
 ) -> str:
-    """Returns the text of the card of an exported model, in Markdown.
-
-    Args:
-        config: `EncoderConfig` of the model.
-        note: end of the sentence that describes the model, beginning after its parameters.
-        sections: what stands before the labels, scores and license.
-        run: run directory, if there is one.
-    """
+    """Returns the text of the card of an exported model, in Markdown."""
     parts = [
         front_matter(model, run=run),
         f"# {as_text(name)}",
@@ -156,11 +136,7 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
 
 
 def published_base(base: str | Path | None = None, run: str | Path | None = None) -> str | None:
-    """Returns the name, in the table of published models, of what a model was tuned from.
-
-    Only a name or address on the hub counts, or a folder of the hub's cache: any other folder may
-    hold another model of the same name.
-    """
+    """Returns the name, in the table of published models, of what a model was tuned from."""
     if base is None and run is not None and (local_path(run) / "recipe.yaml").is_file():
         base = read_yaml(local_path(run) / "recipe.yaml").get("model")
     address = str(base)

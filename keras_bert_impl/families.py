@@ -28,11 +28,7 @@ _OTHERWISE = "bert-base-uncased"
 
 
 def check_family(config: Document) -> None:
-    """Raises if a `config.json`, also of a KerasHub preset, belongs to an unsupported family.
-
-    Raises:
-        InputError: names the family and the nearest supported model.
-    """
+    """Raises if a `config.json`, also of a KerasHub preset, belongs to an unsupported family."""
     family = config.get("model_type")
     if family is None:
         classes = [config.text("registered_name", ""), *config.list_of("architectures", str, [])]

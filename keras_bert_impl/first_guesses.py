@@ -219,10 +219,7 @@ GUESSES = {
 
 
 class _Guess:
-    """Missing attribute whose error names the correct one, when it is read and when it is set.
-
-    A subclass outside of this package may set it.
-    """
+    """Missing attribute whose error names the correct one, when it is read and when it is set."""
 
     def __init__(self, owner: str, name: str, line: str) -> None:
         self._name = name
@@ -243,13 +240,7 @@ class _Guess:
 
 
 def first_guesses(name: str) -> Callable[[type], type]:
-    """Makes missing attributes in `GUESSES[name]` raise a helpful `AttributeError`.
-
-    A class decorator. Attributes that the class or a subclass defines are unchanged.
-
-    Args:
-        name: Key of `GUESSES`.
-    """
+    """Makes missing attributes in `GUESSES[name]` raise a helpful `AttributeError`."""
 
     def decorate(cls):
         for guess, line in GUESSES[name].items():
@@ -261,14 +252,7 @@ def first_guesses(name: str) -> Callable[[type], type]:
 
 
 def known_arguments(name: str) -> Callable[[Callable], Callable]:
-    """Makes unknown keyword arguments raise an `InputError` with what to write.
-
-    A decorator. Arguments that a function accepts by `**kwargs` raise only if `GUESSES[name]` has
-    them.
-
-    Args:
-        name: Name for messages, and key of `GUESSES` if it has one.
-    """
+    """Makes unknown keyword arguments raise an `InputError` with what to write."""
 
     def decorate(function):
         known, takes_any = _parameters(function)

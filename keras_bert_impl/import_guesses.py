@@ -51,12 +51,7 @@ _LINES = {
 
 
 def explain(package: str, name: str) -> str | None:
-    """Returns what to write for a name that a package does not have, or None.
-
-    Args:
-        package: `__name__` of a package with `lazy_names`.
-        name: the name that was asked for.
-    """
+    """Returns what to write for a name that a package does not have, or None."""
     if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
         return None
     home = _home(name)

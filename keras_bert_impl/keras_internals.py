@@ -21,11 +21,7 @@ def all_layers(model: keras.Model, include_self: bool = False) -> list[keras.lay
 
 
 def track_layer(model: keras.Model, layer: keras.layers.Layer) -> None:
-    """Adds a layer that the graph of a functional model does not reach.
-
-    Keras 3.12 tracks only the layers in the graph; later versions also find layers stored as
-    attributes.
-    """
+    """Adds a layer that the graph of a functional model does not reach."""
     if not any(layer is tracked for tracked in model._layers):
         model._layers.append(layer)
 
@@ -55,10 +51,7 @@ def track_loss(model: keras.Model, loss: Any, weight: Any) -> None:
 
 
 def knows_building(cls: type) -> type:
-    """Makes `is_building` true while Keras builds a model's metrics from a symbolic call.
-
-    A class decorator.
-    """
+    """Makes `is_building` true while Keras builds a model's metrics from a symbolic call."""
 
     def symbolic_build(self, *args, **kwargs):
         self.is_building = True
@@ -73,12 +66,7 @@ def knows_building(cls: type) -> type:
 
 
 def builds_under_strategy(cls: type) -> type:
-    """Makes a TensorFlow model build from its data's shapes under a `tf.distribute` strategy.
-
-    A class decorator. By default, Keras averages the first batch over the replicas, which fails for
-    strings and for batches that do not divide evenly. It also consumes a batch, which a generator
-    yields only once.
-    """
+    """Makes a TensorFlow model build from its data's shapes under a `tf.distribute` strategy."""
 
     def maybe_symbolic_build(self, iterator=None, data_batch=None):
         import tensorflow as tf
@@ -96,11 +84,7 @@ def builds_under_strategy(cls: type) -> type:
 
 
 def builds_from_spec(cls: type) -> type:
-    """Adds a method that builds a JAX model's metrics and optimizer from the shapes of its data.
-
-    A class decorator. Keras's own way takes a batch from the data, which a generator yields only
-    once, and does so in each `fit` if the model has a loss of its own.
-    """
+    """Adds a method that builds a JAX model's metrics and optimizer from the shapes of its data."""
 
     def symbol(spec):
         return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
@@ -123,11 +107,7 @@ def builds_from_spec(cls: type) -> type:
 
 @contextlib.contextmanager
 def state_kept(model: keras.Model) -> Iterator[None]:
-    """Restores the values of a model's variables on JAX after an error in `fit` or the like.
-
-    Keras takes the values out of the variables while it trains, evaluates or predicts, and does not
-    put them back after an error in the first step, or any error in `predict`.
-    """
+    """Restores the values of a model's variables on JAX after an error in `fit` or the like."""
     variables = [*model.variables, *model.non_trainable_variables, *model.metrics_variables]
     variables += model.optimizer.variables if model.compiled and model.optimizer else []
     values = [(variable, variable._value) for variable in variables]
@@ -223,11 +203,7 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Leaves summing gradients over replicas and using moving averages to the caller.
-
-    `use_averages` is a function of the trainable variables. Returns whether the optimizer was
-    created under the `tf.distribute` strategy; if not, nothing has changed.
-    """
+    """Leaves summing gradients over replicas and using moving averages to the caller."""
     if optimizer._distribution_strategy is not strategy:
         return False
     optimizer._all_reduce_sum_gradients = list

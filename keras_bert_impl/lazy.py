@@ -27,15 +27,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Creates the module attributes a package's `__init__` needs to load its names lazily.
 
-    Args:
-        package: The package's `__name__`.
-        homes: Public names -> submodules that define them.
-
     Returns:
         (`__getattr__`, `__dir__`, `__all__`).
-
-    Example:
-        __getattr__, __dir__, __all__ = lazy_names(__name__, {"Encoder": "models.encoder"})
     """
     names = sorted(homes)
 
@@ -82,16 +75,7 @@ def _import_and_find_devices(name):
 
 
 def without_lines(pattern: re.Pattern[bytes], function: Callable[[], Any]) -> Any:
-    """Calls a function, and removes what matches from what it writes to stderr.
-
-    Unlike `contextlib.redirect_stderr`, this also sees what C++ code writes. What remains is
-    written when the function ends.
-
-    Example:
-        import re
-        from keras_bert_impl.lazy import without_lines
-        without_lines(re.compile(rb"^I0000 .*\\n", re.MULTILINE), lambda: 5)  # 5
-    """
+    """Calls a function, and removes what matches from what it writes to stderr."""
     try:
         stderr = os.dup(2)
     except OSError:  # closed
@@ -115,11 +99,7 @@ def _flush_stderr():
 
 
 def import_tensorflow_alone() -> None:
-    """Imports TensorFlow without the optional packages that it and Keras load if installed.
-
-    Skipping JAX, matplotlib and SciPy saves 1.2 seconds and 0.25 GiB per process. Use it in
-    processes that only handle text. Does nothing if TensorFlow or one of these is already imported.
-    """
+    """Imports TensorFlow without the optional packages that it and Keras load if installed."""
     if not sys.modules.keys().isdisjoint({"tensorflow", *_OPTIONAL}):
         return
     # TensorFlow imports Keras, whose TensorFlow backend needs no JAX.
@@ -133,15 +113,7 @@ def import_tensorflow_alone() -> None:
 
 
 def keep_accelerators_for_jax() -> None:
-    """Hides GPUs and TPUs from TensorFlow if it is imported beside Keras's JAX backend.
-
-    TensorFlow then reads and prepares data on the CPU. Otherwise it would reserve the memory of the
-    accelerators that JAX computes on. Importing a public name and `get_strategy` call it.
-
-    Raises:
-        InputError: TensorFlow has already started the accelerators, and JAX is not set to leave
-            memory to it.
-    """
+    """Hides GPUs and TPUs from TensorFlow if it is imported beside Keras's JAX backend."""
     keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
     if keras is None or tf is None or keras.backend.backend() != "jax":
         return

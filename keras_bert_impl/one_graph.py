@@ -10,26 +10,7 @@ _GRAPHS = 64  # of a function, for different settings
 
 
 def in_one_graph(function: Callable) -> Callable:
-    """Decorates a function so that a call in eager mode runs one graph, on the CPU.
-
-    An operation in eager mode takes some 50 microseconds to start, so that a hundred small ones
-    take longer than a network needs for a sentence. The graph is traced once for any shape. Inside
-    another graph the function is called as it is.
-
-    Args:
-        function: takes nested structures of tensors, or None, as positional arguments and hashable
-            settings as keyword arguments; returns a nested structure of tensors. It must not depend
-            on the shapes of its arguments, only on their ranks.
-
-    Example:
-        from keras_bert_impl.one_graph import in_one_graph
-
-        @in_one_graph
-        def scaled(values, *, factor):
-            return values * factor
-
-        scaled(tf.constant([1, 2]), factor=3)  # [3, 6]
-    """
+    """Decorates a function so that a call in eager mode runs one graph, on the CPU."""
 
     @functools.lru_cache(maxsize=_GRAPHS)
     def graph_of(settings):

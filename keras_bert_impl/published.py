@@ -272,9 +272,6 @@ def published_lowercase(
 ) -> tuple[bool, str] | None:
     """Looks up whether a published tokenizer lowercases text.
 
-    Args:
-        names: Names of the model: on the hub, or of its folders.
-
     Returns:
         (lowercase, model name), or None if neither the vocabulary nor a name is known.
     """

@@ -17,11 +17,7 @@ _REGISTRY = "keras.src.saving.object_registration"  # has the dict `GLOBAL_CUSTO
 
 
 def register(load: Callable[[str], Any]) -> None:
-    """Extends Keras's registry now, or as soon as Keras is imported.
-
-    Args:
-        load: imports a module of this package by its name.
-    """
+    """Extends Keras's registry now, or as soon as Keras is imported."""
     if _REGISTRY in sys.modules:
         _extend(sys.modules[_REGISTRY], load)
     else:

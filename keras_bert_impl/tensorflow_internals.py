@@ -16,11 +16,7 @@ _FUNCTION = "type"  # key of a gradient's function in the registry
 
 
 def call_with_own_gradient(operation: Callable, *args: Any) -> Any:
-    """Calls an operation made by `tf.custom_gradient`.
-
-    TensorFlow registers the gradient of each such operation in a graph for the life of the process,
-    and with it the graph. Here the graph holds the gradient, so that both end together.
-    """
+    """Calls an operation made by `tf.custom_gradient`."""
     registered = ops.gradient_registry._registry
     count = len(registered)
     outputs = operation(*args)

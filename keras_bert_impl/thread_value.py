@@ -7,17 +7,7 @@ from typing import Any
 
 
 class ThreadValue(threading.local):
-    """A value of each thread, so that models in several threads do not see each other's.
-
-    Args:
-        value: outside of `set`, in every thread.
-
-    Example:
-        from keras_bert_impl.thread_value import ThreadValue
-        depth = ThreadValue(0)
-        with depth.set(1):
-            depth.value  # 1
-    """
+    """A value of each thread, so that models in several threads do not see each other's."""
 
     def __init__(self, value: Any) -> None:  # called again in each thread, with the same value
         self.value = value

@@ -31,11 +31,7 @@ class TextRow(NamedTuple):
 
 
 def text_row(model: Any, text: Any) -> TextRow:
-    """Tokenizes a text or pair to the first row that a model would see.
-
-    Raises:
-        InputError: the text has no words, or is a list of texts.
-    """
+    """Tokenizes a text or pair to the first row that a model would see."""
     try:
         texts = model.as_texts([text])
     except InputError as error:
@@ -68,11 +64,7 @@ def text_row(model: Any, text: Any) -> TextRow:
 
 
 def features_of_first(model: Any, rows: Any) -> dict[str, np.ndarray]:
-    """Returns the features of the first example as `predict` makes them, without later windows.
-
-    Args:
-        rows: from `model.rows`.
-    """
+    """Returns the features of the first example as `predict` makes them, without later windows."""
     made = rows.features(tf.constant([0], "int64"))
     features = {name: np.asarray(value) for name, value in made.items()}
     if model.long_texts.has_windows:  # [..., windows, length]

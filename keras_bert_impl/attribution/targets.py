@@ -18,15 +18,7 @@ Objective = Callable[[Any], Any]  # of the network's outputs to float32 [batch]
 
 
 def find_target(model: Any, row: TextRow, outputs: Any, target: Any) -> tuple[str, Objective]:
-    """Returns the name of the target and the function that computes it.
-
-    Args:
-        outputs: of the network for `row`.
-        target: see `attribute`.
-
-    Raises:
-        InputError: the model has no such output.
-    """
+    """Returns the name of the target and the function that computes it."""
     if isinstance(model, TextClassifier):
         return _class(model, outputs, target)
     if isinstance(model, TokenClassifier):

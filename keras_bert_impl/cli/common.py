@@ -23,11 +23,7 @@ ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of argume
 
 
 def import_tensorflow_quietly(alone: bool) -> None:
-    """Imports TensorFlow with stderr redirected: its GPU warnings ignore the log level.
-
-    Args:
-        alone: whether to import it without JAX; see `lazy.import_tensorflow_alone`.
-    """
+    """Imports TensorFlow with stderr redirected: its GPU warnings ignore the log level."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
@@ -49,11 +45,7 @@ def say(line: object) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-    """Prints a table. Numbers are right-aligned, with thousands separators.
-
-    Args:
-        columns: keys of the rows, and their headings.
-    """
+    """Prints a table. Numbers are right-aligned, with thousands separators."""
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns.values(), *cells, strict=True)]
     right = [bool(rows) and isinstance(rows[0][key], (int, float)) for key in columns]
@@ -159,14 +151,7 @@ def add_dtype(parser: ArgumentsContainer) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser, title: str = "output") -> ArgumentsContainer:
-    """Adds the run arguments shared by training commands: output, devices, and whether to resume.
-
-    Args:
-        title: of the group of arguments of the output in help.
-
-    Returns:
-        That group.
-    """
+    """Adds the run arguments shared by training commands: output, devices, and whether to resume."""
     output = parser.add_argument_group(title)
     output.add_argument(
         "--out",
@@ -212,11 +197,7 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
 
 
 def check_run(arguments: argparse.Namespace) -> None:
-    """Checks the arguments of `add_run`.
-
-    Raises:
-        InputError: `--cpu-devices` is given with a strategy that cannot use it.
-    """
+    """Checks the arguments of `add_run`."""
     if arguments.cpu_devices is not None and arguments.strategy not in ("auto", "mirrored"):
         raise InputError(f"--cpu-devices needs --strategy mirrored, not {arguments.strategy}.")
 

@@ -53,15 +53,7 @@ def run(arguments: Namespace) -> None:
 
 
 def script(shell: str) -> str:
-    """Returns the script of a shell, made from the parsers of all commands.
-
-    Args:
-        shell: `"bash"` or `"zsh"`.
-
-    Example:
-        from keras_bert_impl.cli.completion import script
-        "--epochs" in script("bash")  # True
-    """
+    """Returns the script of a shell, made from the parsers of all commands."""
     from keras_bert_impl.cli.main import COMMANDS, load
 
     # What is offered, as (words, options of `compgen`) -> where: patterns of a `case`.

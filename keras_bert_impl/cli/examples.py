@@ -43,13 +43,7 @@ def add_examples(
     is_scored: bool = True,
     title: str = "labeled examples",
 ) -> None:
-    """Adds the arguments of labeled examples to a command.
-
-    Args:
-        is_training: whether the command reads training examples.
-        is_scored: whether it reads examples to score on.
-        title: of the group of arguments in help.
-    """
+    """Adds the arguments of labeled examples to a command."""
     group = parser.add_argument_group(title)
     _add_sources(group, is_training, is_scored)
     _add_columns(group)
@@ -165,15 +159,7 @@ def _add_data_sets(group):
 
 
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
-    """Checks the arguments of `add_examples` as they were given.
-
-    Args:
-        are_written: whether the command also writes the columns that `--text`, `--pair` and
-            `--label` name.
-
-    Raises:
-        InputError: arguments are inconsistent, or one has no meaning for the task.
-    """
+    """Checks the arguments of `add_examples` as they were given."""
     _check_combination(arguments)
     if arguments.tfds and arguments.task == "tagging":
         raise InputError("--tfds has no tagging; write the data set as JSON lines or Parquet.")
@@ -210,29 +196,14 @@ def _check_combination(arguments):
 
 
 def check_tables(arguments: argparse.Namespace) -> None:
-    """Checks that tables have the columns that the arguments name.
-
-    Raises:
-        InputError: a file or a column is missing.
-    """
+    """Checks that tables have the columns that the arguments name."""
     if arguments.task is None or (arguments.task == "similarity" and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
         _source(_with_dev(arguments)).check_table(*needed)
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the labeled examples of a split, as given by the arguments.
-
-    Args:
-        arguments: parsed arguments, including those of `add_examples`.
-        split: `"train"`, `"dev"` or, for a folder, `"test"`.
-
-    Returns:
-        The result of a reader of `tasks`.
-
-    Raises:
-        InputError: arguments are inconsistent, or a file cannot be used.
-    """
+    """Reads the labeled examples of a split, as given by the arguments."""
     from keras_bert_impl.tasks.data.glue import TASKS
 
     _check_combination(arguments)
@@ -260,15 +231,7 @@ def _with_dev(arguments):
 
 
 def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any]:
-    """Reads the labeled examples for training and for scoring.
-
-    Args:
-        arguments: parsed arguments, including those of `add_examples` for training.
-        seed: seed of the examples that `--dev-split` holds out.
-
-    Raises:
-        InputError: see `read_examples`.
-    """
+    """Reads the labeled examples for training and for scoring."""
     share = arguments.dev_split
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]

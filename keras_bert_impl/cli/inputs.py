@@ -28,16 +28,8 @@ def read_inputs(
 ) -> tuple[Iterator[tuple[Any, dict[str, Any]]], int | None]:
     """Reads what a model predicts: lines of text, a table, or a file of multiple choice.
 
-    Args:
-        path: a file, or `-` for standard input.
-        arguments: those of `add_inputs`, `--model`, and `--id` of a column.
-        model: the task model of `--model`.
-
     Returns:
         (iterator of (text, its row as a dict), number of texts or None if unknown).
-
-    Raises:
-        InputError: the file has other columns, or no columns that are asked for.
     """
     from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
     from keras_bert_impl.tasks.data.examples import Layout

@@ -37,12 +37,7 @@ class Kind:
 
 
 def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
-    """Checks the values of all arguments that have a `Kind`.
-
-    Raises:
-        InputError: a file, directory or model does not exist, or an output cannot be written. The
-            message names the argument.
-    """
+    """Checks the values of all arguments that have a `Kind`."""
     given = [*_given(parser, arguments)]
     for name, kind, value in given:
         if kind.check:
@@ -71,11 +66,7 @@ def _given(parser, arguments):
 
 
 def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
-    """Checks that a file to write is not an input, and not in a folder that is one.
-
-    Raises:
-        InputError: it is, even if its path is written in another way.
-    """
+    """Checks that a file to write is not an input, and not in a folder that is one."""
     place = Path(output).resolve()
     for one in inputs:
         if Path(one).resolve() == place:
@@ -85,11 +76,7 @@ def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike
 
 
 def check_model(name: str, value: object) -> None:
-    """Checks a setting that names a model, unless it is None or a configuration.
-
-    Raises:
-        InputError: there is no such model.
-    """
+    """Checks a setting that names a model, unless it is None or a configuration."""
     if isinstance(value, str) and not value.endswith(".json"):
         try:
             _check_model(value, Namespace())

@@ -90,14 +90,7 @@ codecs.register_error(_ESCAPED, _escaped)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command.
-
-    Args:
-        arguments: None for those of the process.
-
-    Returns:
-        Exit status: 0, 1 for a failure, 2 for bad input, 130 if interrupted.
-    """
+    """Runs a command."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
@@ -158,9 +151,6 @@ def load(command: str) -> tuple[ModuleType, CommandParser]:
 
     Returns:
         (module, parser of its arguments).
-
-    Raises:
-        InputError: there is no such command.
     """
     if command not in COMMANDS:
         hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
@@ -179,11 +169,7 @@ def load(command: str) -> tuple[ModuleType, CommandParser]:
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
-    """Parses the arguments of a command; settings may appear before, between and after options.
-
-    Raises:
-        InputError: an argument is missing, unknown, empty or has a value of the wrong type.
-    """
+    """Parses the arguments of a command; settings may appear before, between and after options."""
     parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
     for name, value in vars(parsed).items():
         if value == "" and value != parser.get_default(name):  # as a path, "" is this folder

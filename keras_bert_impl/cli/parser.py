@@ -104,12 +104,7 @@ class _HelpAll(argparse.Action):
 
 
 def suggestion(name: object, known: Any) -> str:
-    """Returns `did you mean X?` for the nearest of some names, or an empty string.
-
-    Example:
-        from keras_bert_impl.cli.parser import suggestion
-        suggestion("evalute", ["evaluate", "predict"])  # "did you mean 'evaluate'?"
-    """
+    """Returns `did you mean X?` for the nearest of some names, or an empty string."""
     for near in difflib.get_close_matches(str(name), list(map(str, known)), n=1):
         return f"did you mean {near if near.startswith('-') else repr(near)}?"
     return ""

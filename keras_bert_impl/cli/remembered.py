@@ -22,12 +22,7 @@ _OF_FORM = ("delimiter", "no_header", "sentence")  # of a kind of file
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the options with which a command reads examples, for `data.json`.
-
-    Args:
-        arguments: parsed arguments of `keras-bert finetune`.
-        seed: seed of `--dev-split`.
-    """
+    """Returns the options with which a command reads examples, for `data.json`."""
     given = vars(arguments) | {"seed": seed}
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
@@ -69,13 +64,7 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Returns the arguments of a command with the data that a run was scored on.
-
-    With `--dev-split`, `dev` is the file to split.
-
-    Raises:
-        InputError: the data is not there.
-    """
+    """Returns the arguments of a command with the data that a run was scored on."""
     found = dict(options)
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -104,9 +93,6 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
     Returns:
         (arguments, whether they now name the data that the run was scored on).
-
-    Raises:
-        InputError: no data is named, and that of the run is not there.
     """
     options = read_options(run)
     if has_data(arguments):

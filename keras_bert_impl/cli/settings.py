@@ -26,15 +26,7 @@ def add_settings(
     recipes: Recipes | None = None,
     main: Sequence[str] = (),
 ) -> None:
-    """Adds `--recipe NAME|FILE.yaml`, and every setting as `--key value` and `key=value`.
-
-    Args:
-        settings_class: a dataclass. Its fields are the keys, with annotations as types (str, int,
-            float, bool, `X | None`, `tuple[X, ...]`) and values as defaults. Its docstring and
-            those of its bases describe them.
-        recipes: the recipes that come with the command.
-        main: the settings that `--help` shows; `--help-all` shows all.
-    """
+    """Adds `--recipe NAME|FILE.yaml`, and every setting as `--key value` and `key=value`."""
     groups = groups_of(settings_class)
     known = {setting.name: setting for settings in groups.values() for setting in settings}
     parser.set_defaults(options=[])
@@ -106,16 +98,7 @@ def overrides_of(arguments: argparse.Namespace) -> list[str]:
 def resolve_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> Any:
-    """Resolves the settings of a command: defaults, then the recipe, then `key=value` overrides.
-
-    Args:
-        arguments: parsed arguments, including those of `add_settings`.
-        settings_class, recipes: see `add_settings`.
-
-    Raises:
-        InputError: a recipe or key is unknown, or a value has the wrong type; the message names the
-            value and its location.
-    """
+    """Resolves the settings of a command: defaults, then the recipe, then `key=value` overrides."""
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
         if field.name not in values and default_of(field) is dataclasses.MISSING:
@@ -126,10 +109,7 @@ def resolve_settings(
 def given_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> dict[str, Any]:
-    """Returns the settings given by the recipe and the overrides.
-
-    For arguments and errors, see `resolve_settings`.
-    """
+    """Returns the settings given by the recipe and the overrides."""
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
@@ -151,10 +131,6 @@ def read_grid(path: str, settings_class: type) -> dict[str, list]:
 
     Args:
         path: a YAML file with one line `key: [value, ...]` per setting.
-        settings_class: see `add_settings`.
-
-    Raises:
-        InputError: the file does not exist, or has an invalid key or value.
     """
     grid = _read_yaml(path)
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):

@@ -49,32 +49,7 @@ def convert(
     activation: str | None = None,
     generator: bool = False,
 ) -> dict[str, tuple[int, ...]]:
-    """Converts a model, with its heads and tokenizer, to another file format.
-
-    Before the output appears under its name, it is read back and compared number by number with
-    the source.
-
-    Args:
-        source: Anything that `Encoder.from_pretrained` accepts.
-        target: Output directory; files of the same names are replaced.
-        form: One of `FORMS`. `"huggingface"` writes a model directory, `"google"` a
-            `bert_model.ckpt`, `"keras_hub"` a preset, including the head if KerasHub computes it
-            the same way.
-        activation: Replaces the model's activation if the format has no name for it; the outputs
-            then differ. KerasHub's BERT supports only `"gelu_tanh"`.
-        generator: See `interop.open_model`.
-
-    Returns:
-        Hugging Face names of all written tensors -> shapes.
-
-    Raises:
-        InputError: the source is missing or damaged, its output matrix is not that of its
-            embeddings, or the format does not support the model.
-
-    Example:
-        from keras_bert_impl.conversion.formats import convert
-        convert("uncased_L-12_H-768_A-12", "bert-base-uncased")
-    """
+    """Converts a model, with its heads and tokenizer, to another file format."""
     if form not in FORMS:
         raise InputError(f"form must be one of {', '.join(FORMS)}. Received: form={form!r}")
     model = open_model(source, generator)
@@ -139,12 +114,7 @@ def write_model(
     tokenizer: Tokenizer | None,
     config: EncoderConfig,
 ) -> None:
-    """Writes a model directory: `config.json`, the tensors and any tokenizer.
-
-    Args:
-        described: Contents of `config.json`.
-        config: The same model's `EncoderConfig`, by which the tokenizer's files are written.
-    """
+    """Writes a model directory: `config.json`, the tensors and any tokenizer."""
     if "tie_word_embeddings" in described:  # no output matrix is written beside the embeddings
         described = described | {"tie_word_embeddings": True}
     write_model_directory(directory, described, tensors)
@@ -155,11 +125,7 @@ def write_model(
 def read_tensors(
     model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
 ) -> Tensors:
-    """Reads all tensors of a model that have a known meaning, under their names in new files.
-
-    Args:
-        layers: Encoder layers to keep, which become the first layers. Default: all.
-    """
+    """Reads all tensors of a model that have a known meaning, under their names in new files."""
     whole, heads = all_tensors(config)
     arrays = {name.variable: model.read(name.tensor) for name in whole}
     for name in whole:

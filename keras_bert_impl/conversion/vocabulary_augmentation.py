@@ -34,34 +34,9 @@ def augment_vocabulary(
 ) -> list[str]:
     """Extends a model's vocabulary with subwords of a domain.
 
-    For WordPiece and SentencePiece, the new subwords are whole words that the tokenizer splits; for
-    vocabularies with merges, further merges are learned. Existing ids are unchanged. The embedding
-    of a new subword, and its bias in a masked LM head, is the mean over the subwords that
-    formed it before; all other weights are unchanged. Continue pre-training afterwards, because the
-    upper layers have never seen the new subwords.
-
-    Args:
-        source: Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
-        target: The model directory to write; files of the same names are replaced.
-        texts: Texts of the domain.
-        num_tokens: Maximum number of subwords to add.
-        min_frequency: Minimum number of occurrences in `texts` of a word, or pair of subwords, for
-            it to become a new subword.
-
-    Returns:
-        The added subwords, in the order of their ids.
-
-    Raises:
-        InputError: the model is missing or damaged, or has a generator, whose vocabulary would not
-            be extended; or the texts need no new subword.
-
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes an embedding
     with the mean of its subwords', but finds the subwords to add by training a vocabulary. For
     their selection see `learn_tokens`.
-
-    Example:
-        from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
-        augment_vocabulary("bert-base-uncased", "bert-medical", open("abstracts.txt"))
     """
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
@@ -77,26 +52,7 @@ def augment_vocabulary(
 
 
 def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:
-    """Extends a model's vocabulary with tokens that are matched verbatim in texts, such as `[E1]`.
-
-    Existing ids are unchanged. The embedding of a new token, and its bias in a masked LM head, is
-    the mean over the subwords that the old tokenizer splits it into.
-
-    Args:
-        source: Anything that `Encoder.from_pretrained` accepts, with a tokenizer.
-        target: The model directory to write; files of the same names are replaced.
-        tokens: str, `AddedToken`, dicts of its fields or `tokenizers.AddedToken`.
-
-    Returns:
-        The extended `Tokenizer`.
-
-    Raises:
-        InputError: the model is missing or damaged, or has a generator; or a token is invalid.
-
-    Example:
-        from keras_bert_impl.conversion.vocabulary_augmentation import add_tokens
-        add_tokens("bert-base-uncased", "bert-entities", ["[E1]", "[/E1]"])
-    """
+    """Extends a model's vocabulary with tokens that are matched verbatim in texts, such as `[E1]`."""
     model, tokenizer = _open(source)
     larger = tokenizer.add_tokens(tokens)
     new = larger.vocabulary[tokenizer.vocabulary_size :]

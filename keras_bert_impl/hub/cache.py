@@ -27,17 +27,7 @@ def disk_errors(source: str, cache: Path, variable: str) -> Iterator[None]:
 
 
 def check_size(folder: Path, source: str, name: str, size: int, done: int, variable: str) -> None:
-    """Checks that a file may be downloaded.
-
-    Args:
-        folder: Folder on the disk of the cache.
-        source, name: Names of the model and the file, for error messages.
-        size, done: Length of the file and of the part already received, in bytes.
-        variable: Environment variable with the location of the cache.
-
-    Raises:
-        InputError: the file is larger than `KERAS_BERT_HUB_MAX_BYTES` or the free space.
-    """
+    """Checks that a file may be downloaded."""
     if size > limit("MAX_BYTES"):
         raise InputError(
             f"{source}: {name} has {size:.3g} bytes; KERAS_BERT_HUB_MAX_BYTES is "
@@ -81,10 +71,7 @@ def write_record(record: Path, files: dict[str, Path]) -> None:
 
 
 def is_complete(record: Path, directory: Path) -> bool:
-    """Returns whether `record` exists and the directory's files still have their recorded sizes.
-
-    Sizes are compared because computing the checksums again would take longer than loading.
-    """
+    """Returns whether `record` exists and the directory's files still have their recorded sizes."""
     try:
         sizes = read_json(record)
         return all((directory / name).stat().st_size == size for name, size in sizes.items())

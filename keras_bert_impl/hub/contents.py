@@ -39,18 +39,7 @@ _MAX_JSON_BYTES = 16 << 20
 
 
 def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
-    """Fetches all files of a model in the Hugging Face or KerasHub preset layout.
-
-    File names come from this module. Shard names come from an index, and must be plain file names
-    before anything is requested under them.
-
-    Args:
-        fetch: Function from a file name to its path, or None if there is no such file.
-        source: Name of the model in error messages.
-
-    Returns:
-        File names -> paths.
-    """
+    """Fetches all files of a model in the Hugging Face or KerasHub preset layout."""
     files: dict[str, Path] = {}
 
     def get(name):

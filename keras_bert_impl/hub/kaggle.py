@@ -47,10 +47,7 @@ class _UnreachableError(InputError):
 
 
 def download(handle: str, version: str | None = None) -> Path:
-    """Returns the cached directory of a model, downloading files if needed.
-
-    `handle` is `owner/model/framework/variation`; without a version, it is the newest.
-    """
+    """Returns the cached directory of a model, downloading files if needed."""
     import kagglehub.config
     from huggingface_hub import constants
     from huggingface_hub.utils import WeakFileLock
@@ -158,11 +155,7 @@ def _fetch(handle, version, source, models, again, name):
 
 
 def _receive(partial, handle, version, source, name):
-    """Downloads a file, resuming a partial download.
-
-    Returns:
-        str. The MD5 stated by Kaggle, or "" if it states none. None if there is no such file.
-    """
+    """Downloads a file, resuming a partial download."""
     from huggingface_hub.utils import tqdm
     from kagglesdk.models.types.model_api_service import ApiDownloadModelInstanceVersionRequest
 
@@ -203,10 +196,7 @@ def _md5_of(path):
 
 @contextlib.contextmanager
 def _request(method, content, handle, source, **headers):
-    """Sends a request to a method of Kaggle's model service and yields the response.
-
-    `content` is a `kagglesdk` request without the model's name, which is filled in here.
-    """
+    """Sends a request to a method of Kaggle's model service and yields the response."""
     from kagglehub.handle import parse_model_handle
     from kagglesdk.kaggle_env import KaggleEnv, get_endpoint, get_env
 

@@ -48,12 +48,7 @@ def limit(name: str) -> float:
 
 
 class Answer:
-    """HTTP response.
-
-    Attributes:
-        status: HTTP status code.
-        headers: Mapping of str to str with case-insensitive keys.
-    """
+    """HTTP response."""
 
     def __init__(
         self, status: int, headers: Mapping[str, str], receive: Callable[[float], bytes | None]
@@ -63,16 +58,7 @@ class Answer:
         self._receive = receive
 
     def blocks(self, max_bytes: int) -> Iterator[bytes]:
-        """Yields the body in blocks of bytes.
-
-        Args:
-            max_bytes: Maximum length of the body. The block that exceeds it is not yielded.
-
-        Raises:
-            UnsafeAnswerError: the body is too long, or compressed although not requested.
-            TransferError: the connection broke, or fewer than `KERAS_BERT_HUB_MIN_SPEED` bytes per
-                second arrived over `KERAS_BERT_HUB_TIMEOUT` seconds.
-        """
+        """Yields the body in blocks of bytes."""
         encoding = self.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
             raise UnsafeAnswerError(
@@ -95,11 +81,7 @@ class Answer:
             yield block
 
     def read(self, max_bytes: int) -> bytes:
-        """Returns the whole body, which must arrive within `KERAS_BERT_HUB_TIMEOUT` seconds.
-
-        Raises:
-            UnsafeAnswerError, TransferError: see `blocks`.
-        """
+        """Returns the whole body, which must arrive within `KERAS_BERT_HUB_TIMEOUT` seconds."""
         end = time.monotonic() + limit("TIMEOUT")
         body = bytearray()
         for block in self.blocks(max_bytes):
@@ -118,21 +100,7 @@ def request(
     trusted_hosts: Iterable[str] = (),
     stop_at: str | None = None,
 ) -> Iterator[Answer]:
-    """Sends a request and yields the `Answer`; receives nothing after the block exits.
-
-    Follows redirects only to HTTP(S), and never from HTTPS to HTTP. Sends `Authorization` only to
-    the server of `url` and, over HTTPS, to `trusted_hosts`.
-
-    Args:
-        method: HTTP method, such as "GET".
-        json: Body of a POST request. After a redirect the method is GET, without a body.
-        trusted_hosts: Other host names that may receive `Authorization`.
-        stop_at: Name of a header; a redirect with this header is not followed.
-
-    Raises:
-        UnsafeAnswerError: a disallowed redirect, or too many redirects.
-        TransferError: no response within `KERAS_BERT_HUB_TIMEOUT` seconds.
-    """
+    """Sends a request and yields the `Answer`; receives nothing after the block exits."""
     seconds = limit("TIMEOUT")
     received: queue.Queue[Any] = queue.Queue(16)
     is_over = threading.Event()

@@ -60,12 +60,7 @@ def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Datase
 
 
 def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
-    """Locates an array, named with `/` between groups, in a file; returns None if it is missing.
-
-    Raises:
-        InputError: the member is a link, is not an array of floats, or is not stored contiguously
-            in this file.
-    """
+    """Locates an array, named with `/` between groups, in a file; returns None if it is missing."""
     *groups, last = name.split("/")
     group = file
     for part in groups:

@@ -55,11 +55,6 @@ def to_peft(
 ) -> tuple[dict[str, Any], Tensors]:
     """Converts LoRA weights to the format that `peft` loads onto the base model.
 
-    Args:
-        added: LoRA's variables by path.
-        changed: Other tensors by name, with the encoder's prefix.
-        head: See `interop.head_tensors`.
-
     Returns:
         (content of `adapter_config.json`, tensors).
     """
@@ -107,9 +102,6 @@ def from_peft(
 ) -> tuple[Adapter | None, Tensors, Tensors]:
     """Converts LoRA weights written by `peft` or `to_peft` to our format.
 
-    LoRA on matrices outside the blocks, such as the pooler's (`target_modules="all-linear"`), is
-    merged into the base model's weights.
-
     Returns:
         (`Adapter`, or None if the blocks have no LoRA; its variables by path; other tensors by
         name, without the prefix for the encoder's).
@@ -154,11 +146,7 @@ def from_peft(
 
 
 def _without_copies(tensors):
-    """Returns the tensors under their names in the base model.
-
-    For fully trained modules, `peft` may also save copies of the module and of its original
-    weights. For modules with LoRA, it stores the bias under `base_layer`.
-    """
+    """Returns the tensors under their names in the base model."""
     kept = {}
     for name, array in tensors.items():
         plain = re.sub(r"\.modules_to_save(\.default)?\.", ".", name)
@@ -228,8 +216,6 @@ def _matching(patterns, module):
 
 def _in_one_shape(config, settings, products):
     """Brings LoRA products of different ranks and scales to one rank and scale.
-
-    Pads smaller ranks with zeros; a matrix without a product gets one of zeros.
 
     Returns:
         (`Adapter`, dict of its variable paths to arrays).

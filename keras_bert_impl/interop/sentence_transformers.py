@@ -43,11 +43,7 @@ _HARMLESS_ARGUMENTS |= {"trust_remote_code", "add_pooling_layer", "use_fast"}
 
 
 def poolings_of(pooling: str) -> list[str]:
-    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`, whose vectors are joined.
-
-    Raises:
-        InputError: one is unknown or repeated, or the order is not the library's.
-    """
+    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`, whose vectors are joined."""
     names = pooling.split("+") if isinstance(pooling, str) else []
     known = [name for name in POOLINGS if name in names]
     if names != known or not names:
@@ -60,11 +56,7 @@ def poolings_of(pooling: str) -> list[str]:
 
 
 def transformer_directory(directory: Path) -> Path:
-    """Returns the folder of the encoder and its tokenizer in a model directory.
-
-    `modules.json` names it, such as `0_Transformer` in older models; without such a file, it is the
-    directory itself.
-    """
+    """Returns the folder of the encoder and its tokenizer in a model directory."""
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS and folder:
             return file_within(directory, f"{folder}/config.json").parent
@@ -81,14 +73,7 @@ def is_cross_encoder(directory: Path) -> bool:
 
 
 def read_sentence_settings(directory: Path) -> dict[str, Any]:
-    """Reads how `sentence-transformers` files compute one vector per text.
-
-    Returns:
-        `TextEmbedder` arguments: `pooling`, `normalize`, `num_layers`, `layer_weights`
-        (list of float, or None to concatenate layers), `projections`, `do_lower_case`, `prompts`,
-        `default_prompt_name`, `similarity_fn_name`, `truncate_dim` and, if limited, `max_length`.
-        Empty without a `modules.json`, and for a `CrossEncoder`.
-    """
+    """Reads how `sentence-transformers` files compute one vector per text."""
     modules = _modules(directory)
     if not modules or is_cross_encoder(directory):
         return {}
@@ -124,10 +109,7 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory):
-    """Returns a (kind, folder, name) list of the modules in `modules.json`; empty without it.
-
-    The kind is the name of a class of the library, or None for the model's own code.
-    """
+    """Returns a (kind, folder, name) list of the modules in `modules.json`; empty without it."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
@@ -250,12 +232,7 @@ _ONCE = (0, 1, 2)  # stages with a single module
 
 
 def read_projections(directory: Path) -> list[dict[str, np.ndarray]]:
-    """Reads the tensors of the modules after the pooling.
-
-    Returns:
-        Tensors of each of the `projections` returned by `read_sentence_settings`: `kernel` and
-        optionally `bias`, or `gamma` and `beta`.
-    """
+    """Reads the tensors of the modules after the pooling."""
     modules = _modules(directory)
     return [
         _projection_tensors(directory / folder, kind)

@@ -22,13 +22,7 @@ _LIBRARY = "sentence_transformers.models."
 
 
 def copy_sentence_settings(source: ModelSource, directory: Path, config: EncoderConfig) -> None:
-    """Copies the pooling, normalization and prompts of a text embedder, if the source is one.
-
-    Args:
-        source: model that was opened.
-        directory: model directory to write into.
-        config: of the encoder in `directory`.
-    """
+    """Copies the pooling, normalization and prompts of a text embedder, if the source is one."""
     settings = read_sentence_settings(source.task_path)
     if settings:
         settings.setdefault("max_length", config.max_length)
@@ -45,16 +39,7 @@ def write_sentence_settings(
     depth: int,
     hidden_dim: int,
 ) -> None:
-    """Writes the files that `read_sentence_settings` and the library read.
-
-    The library rejects models with concatenated layers, which it does not support.
-
-    Args:
-        settings: Settings, as returned by `read_sentence_settings`.
-        projections: Tensors, as returned by `read_projections`.
-        depth: Total number of encoder layers.
-        hidden_dim: Hidden width of the encoder.
-    """
+    """Writes the files that `read_sentence_settings` and the library read."""
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}
     transformer = {"max_seq_length": settings["max_length"], **lower}

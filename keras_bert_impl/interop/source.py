@@ -17,12 +17,7 @@ _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNor
 
 
 class TensorFile(Protocol):
-    """Tensors that are read one at a time, whatever their file format.
-
-    Attributes:
-        path: The file, for error messages.
-        header: Tensor names -> (dtype such as `"F32"`, shape).
-    """
+    """Tensors that are read one at a time, whatever their file format."""
 
     path: Path
     header: dict[str, tuple[str, tuple[int, ...]]]

@@ -85,15 +85,7 @@ class _Tensor:
 
 
 class TorchFile:
-    """The tensors in a `torch.save` file of any PyTorch version, as a `TensorFile`.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from keras_bert_impl.interop.torch_file import TorchFile
-        >>> file = TorchFile(Path("pytorch_model.bin"))
-        >>> file.read("bert.pooler.dense.bias").shape
-        (768,)
-    """
+    """The tensors in a `torch.save` file of any PyTorch version, as a `TensorFile`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -244,11 +236,7 @@ _VALUES |= {"SHORT_BINUNICODE", "BINUNICODE8", "SHORT_BINSTRING", "BINSTRING", "
 
 
 def _interpret(file, path, storages=None):
-    """Evaluates the instructions of a pickle up to STOP, without executing anything.
-
-    `file` is an `io.BytesIO`, from which reading terabytes returns only what it holds. `storages`
-    receives each `_Storage` by its key.
-    """
+    """Evaluates the instructions of a pickle up to STOP, without executing anything."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
     marked: list[list[Any]] = []  # the stacks below each mark

@@ -44,14 +44,7 @@ TUNED_FILES = (*_KINDS, _PEFT)
 
 
 class TunedSource(ModelSource):
-    """A base model with fine-tuned weights that replace or extend its own.
-
-    Args:
-        config: The content of a `config.json`.
-        tensors: Fine-tuned tensors by name, without the prefix for the encoder's, and the adapter's
-            variables by path.
-        directory: Directory of the fine-tuned weights.
-    """
+    """A base model with fine-tuned weights that replace or extend its own."""
 
     def __init__(
         self,
@@ -124,11 +117,7 @@ def base_of(directory: Path) -> str:
 
 
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
-    """Opens a base model with fine-tuned weights.
-
-    Raises:
-        InputError: a file is missing or damaged, or the weights belong to another base model.
-    """
+    """Opens a base model with fine-tuned weights."""
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
     if config and not stated:
@@ -195,10 +184,7 @@ def write_tuned(
 
 
 def fingerprint(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
-    """Computes the SHA-256, in hex, of a base model's encoder weights other than `changed`.
-
-    It covers the name, shape and float32 values of each tensor, sorted by name; not the pooler.
-    """
+    """Computes the SHA-256, in hex, of a base model's encoder weights other than `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
     # Not every task has the pooler.

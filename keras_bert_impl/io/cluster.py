@@ -52,11 +52,7 @@ class Cluster:
 
 
 def read_cluster() -> Cluster | None:
-    """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster.
-
-    Like TensorFlow's `TFConfigClusterResolver`, this also accepts a string index such as `"0"`.
-    Raises `InputError` if `TF_CONFIG` is invalid.
-    """
+    """Reads the `Cluster` from the environment variable `TF_CONFIG`; None if it has no cluster."""
     text = os.environ.get("TF_CONFIG") or "{}"
     config = parse_json_line(text, "the environment variable TF_CONFIG")
     if not isinstance(config, dict):

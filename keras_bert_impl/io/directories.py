@@ -43,13 +43,7 @@ def _mounts(path):
 
 
 def put_directory(new: Path, path: Path, old: Path) -> bool:
-    """Renames `new` to `path`, with the other entries of an existing directory.
-
-    The existing directory is then inside `new` or `old`, to be removed.
-
-    Returns:
-        False if the system does not allow it; the existing directory is then unchanged.
-    """
+    """Renames `new` to `path`, with the other entries of an existing directory."""
     if not path.is_dir():
         try:
             os.rename(new, path)
@@ -113,10 +107,7 @@ def _exchange(one, other):
 
 
 def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
-    """Moves entries of `new` to `path`, after those with the same names to `old`.
-
-    Old and new entries never coexist in `path`: if this is interrupted, some are missing.
-    """
+    """Moves entries of `new` to `path`, after those with the same names to `old`."""
     old.mkdir(exist_ok=True)
     try:
         for name in names:

@@ -12,25 +12,7 @@ _REQUIRED = object()
 
 
 class Document(dict):
-    """A JSON or YAML object from an external file, with type-checked access to its values.
-
-    A `null` value counts as missing. The document is still a dict, so it can be passed on as is.
-
-    Args:
-        source: The file, for error messages.
-        inside: Key prefix of the object within the file, such as `"model."`.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from keras_bert_impl.io.reading import read_json
-        >>> config = read_json(Path("config.json"))
-        >>> config.integer("num_hidden_layers", least=1)
-        12
-        >>> config.mapping("text_config").number("dropout", 0.1)
-        Traceback (most recent call last):
-            ...
-        keras_bert_impl.io.errors.InputError: config.json: text_config.dropout must be a number, got '0.1'.
-    """
+    """A JSON or YAML object from an external file, with type-checked access to its values."""
 
     def __init__(self, values: dict, source: str | Path, inside: str = "") -> None:
         super().__init__(values)
@@ -38,15 +20,7 @@ class Document(dict):
         self.inside = inside
 
     def setting(self, key: str, annotation: Any, default: Any = _REQUIRED) -> Any:
-        """Returns a value validated against an annotation, or `default` if it is missing.
-
-        Args:
-            annotation: See `settings.check`.
-            default: Any value. If not given, a missing value raises an error.
-
-        Raises:
-            InputError: the value is missing without a default, or does not fit.
-        """
+        """Returns a value validated against an annotation, or `default` if it is missing."""
         if self.get(key) is not None:
             return check(self._name(key), self[key], annotation)
         if default is _REQUIRED:
@@ -94,12 +68,7 @@ class Document(dict):
         return [(key, self.mapping(key)) for key in self]
 
     def list_of(self, key: str, kind: type, default: Any = _REQUIRED) -> Any:
-        """Returns a list of values of one type; `dict` values become `Document`s.
-
-        Args:
-            key, default: See `setting`. An empty list is not missing.
-            kind: Type of the values: `str`, `int`, `float` or `dict`.
-        """
+        """Returns a list of values of one type; `dict` values become `Document`s."""
         annotation = types.GenericAlias(tuple, (kind, ...))
         if isinstance(self.get(key), str):
             raise self.error(key, rule(annotation))

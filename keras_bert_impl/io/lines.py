@@ -63,21 +63,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yields (line number from 1, bytes with line ending) for each line of a text file.
-
-    Lines end in LF or CRLF, or in CR if the file has no LF. Other characters, such as U+2028 or a
-    form feed, do not end a line. The bytes are UTF-8 without a byte order mark. UTF-16 and UTF-32
-    files with a byte order mark are converted; gzip, xz and bzip2 files are decompressed.
-
-    A line longer than `LONGEST_LINE` is cut, so that it never fills the memory, and `text_of`
-    rejects it.
-
-    Args:
-        path: str or `Path`; `"-"` for standard input.
-
-    Raises:
-        InputError: the file cannot be read, is damaged, or is not text.
-    """
+    """Yields (line number from 1, bytes with line ending) for each line of a text file."""
     with open_bytes(path) as file:
         first = file.readline(_CUT)
         has_returns = b"\r" in first.removesuffix(b"\n").removesuffix(b"\r")
@@ -144,12 +130,7 @@ def _opened(path, stack):
 
 
 def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader:
-    """Returns a file that reads what a gzip, xz or bzip2 file contains; any other file as it is.
-
-    Raises:
-        InputError: the file has another format that is not text. While reading: it is damaged, or
-            contains more than 100 times its size and 16 MiB.
-    """
+    """Returns a file that reads what a gzip, xz or bzip2 file contains; any other file as it is."""
     beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
@@ -161,13 +142,7 @@ def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader
 
 
 class _Decompressed(io.RawIOBase):
-    """Raw stream of what a compressed file contains.
-
-    Args:
-        content: the decompressing file.
-        file: the compressed one.
-        name: its name in messages.
-    """
+    """Raw stream of what a compressed file contains."""
 
     def __init__(self, content: Any, file: io.BufferedReader, name: str | Path) -> None:
         self._content, self._file, self._name, self._count = content, file, name, 0

@@ -9,20 +9,7 @@ from keras_bert_impl.io.errors import InputError
 
 
 def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
-    """Returns a read-only array whose numbers are in a file.
-
-    Copy what has to outlive the file. The mapped pages count as memory until the array is deleted,
-    so that reading a large file takes one array at a time.
-
-    Args:
-        path: The file.
-        dtype: Type of the numbers as stored.
-        shape: Shape of the array.
-        offset: Position of its first byte in the file.
-
-    Raises:
-        InputError: the file cannot be opened or ends before the array does.
-    """
+    """Returns a read-only array whose numbers are in a file."""
     if math.prod(shape) == 0:  # nothing to map
         return np.zeros(shape, dtype)
     try:

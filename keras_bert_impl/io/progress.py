@@ -14,25 +14,7 @@ _SECONDS_BETWEEN = 10.0  # between two lines in a pipe
 
 
 class Progress:
-    """Shows the progress of a long job, with its rate and the time left.
-
-    On a terminal this is a bar. In a pipe or a file it is a line every ten seconds and one at the
-    end, and nothing for a job of less than two seconds. A job without units has no rate, and one
-    line.
-
-    Args:
-        label: name of the job, such as `"reading"`; may be changed.
-        total: number of units; None if unknown.
-        unit: plural name of the units, such as `"documents"`; empty for a job that has none.
-        stream: where to write. Default: stderr, so that results on stdout can be piped.
-        done: units that were finished before; they do not count for the rate.
-        at_once: whether a terminal shows the bar from the start, or only after two seconds.
-
-    Example:
-        from keras_bert_impl.io.progress import Progress
-        with Progress("reading", total=10, unit="files") as progress:
-            progress.update(3)
-    """
+    """Shows the progress of a long job, with its rate and the time left."""
 
     def __init__(
         self,

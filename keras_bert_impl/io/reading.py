@@ -28,18 +28,7 @@ _MAX_DIGITS = 100  # per number in YAML
 
 
 def file_within(directory: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file that must lie inside a model directory.
-
-    A symbolic link may lead to another place in the directory or, in the Hugging Face hub's cache,
-    to `blobs` next to `snapshots`.
-
-    Args:
-        name: File name, with `/` between folders; the file need not exist.
-
-    Raises:
-        InputError: the name or a link leads out of the directory, or to something other than a
-            regular file.
-    """
+    """Returns the path of a file that must lie inside a model directory."""
     directory = local_path(directory)
     parts = PurePosixPath(name)
     if not parts.parts or not all(map(is_plain_name, parts.parts)):
@@ -120,11 +109,7 @@ def read_json(path: Path) -> Document:
 
 
 def parse_json(text: str | bytes, source: str | Path) -> Any:
-    """Parses a JSON text.
-
-    Rejects duplicate keys, deep nesting, and numbers with more digits than Python reads. `source`
-    names the text in error messages.
-    """
+    """Parses a JSON text."""
     try:
         return _json_value(text)
     except json.JSONDecodeError as error:
@@ -136,12 +121,7 @@ def parse_json(text: str | bytes, source: str | Path) -> Any:
 
 
 def parse_json_line(text: str | bytes, source: str | None = None, finite: bool = False) -> Any:
-    """Parses one line of a JSON Lines file.
-
-    Args:
-        source: Name of the line in error messages; None to omit it.
-        finite: Whether to reject NaN and Infinity, which Python's JSON parser accepts.
-    """
+    """Parses one line of a JSON Lines file."""
     prefix = "" if source is None else f"{source}: "
     try:
         return _json_value(text, finite)
@@ -232,10 +212,7 @@ def _json_value(text, finite=False):
 
 
 def _check_nesting(value, size):
-    """Rejects values that are nested too deeply, or larger than their text of `size` characters.
-
-    YAML aliases can repeat a part of a text any number of times.
-    """
+    """Rejects values that are nested too deeply, or larger than their text of `size` characters."""
     level, depth, found = [value], 0, 0
     while level:
         depth, inner = depth + 1, []

@@ -16,11 +16,7 @@ from keras_bert_impl.io.errors import InputError
 
 
 def exists(name: str) -> bool:
-    """Returns whether a file or folder of this name exists on a bucket.
-
-    Raises:
-        InputError: the bucket cannot be accessed.
-    """
+    """Returns whether a file or folder of this name exists on a bucket."""
     try:
         return tf.io.gfile.exists(name)
     except tf.errors.OpError as error:
@@ -28,11 +24,7 @@ def exists(name: str) -> bool:
 
 
 def read_from(name: str) -> BinaryIO:
-    """Opens a file on a bucket as a Python file: binary, buffered.
-
-    Raises:
-        OSError: on opening or reading.
-    """
+    """Opens a file on a bucket as a Python file: binary, buffered."""
     return io.BufferedReader(_Raw(name), 1 << 20)
 
 
@@ -68,11 +60,7 @@ def files_in(folder: str) -> list[PurePosixPath] | None:
 
 @contextlib.contextmanager
 def replace_file(path: str | Path) -> Iterator[Path]:
-    """Same as `files.replace_file`, but also accepts names on a bucket.
-
-    Raises:
-        InputError: see `files.replace_file`, or the bucket is not writable.
-    """
+    """Same as `files.replace_file`, but also accepts names on a bucket."""
     if not files.is_remote(path):
         with files.replace_file(path) as temporary:
             yield temporary
@@ -84,12 +72,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
 
 
 def upload(directory: Path, name: str, last: str | None = None) -> None:
-    """Copies the files of a directory to a folder on a bucket.
-
-    Args:
-        last: File to copy last, which tells readers that all are there. Folders on a bucket cannot
-            be renamed, so files appear one by one.
-    """
+    """Copies the files of a directory to a folder on a bucket."""
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == last, path.name)):
         _copy(path, os.path.join(name, path.name))
 

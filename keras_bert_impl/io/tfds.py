@@ -17,17 +17,8 @@ _ONE_AT_A_TIME = threading.Lock()
 def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = None) -> Any:
     """Opens a split of a dataset, after downloading it if needed.
 
-    Args:
-        name: name of a dataset, or the directory of a prepared one.
-        split: such as `"train[:80%]"`.
-        data_dir: location of prepared datasets. Default: that of the library.
-
     Returns:
         (`tf.data.Dataset` in the order of the files, its features).
-
-    Raises:
-        InputError: the dataset or split does not exist or cannot be read, or its files name a class
-            outside the library.
     """
     import tensorflow_datasets as tfds
 

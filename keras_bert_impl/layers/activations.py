@@ -10,11 +10,7 @@ from keras_bert_impl.layers.own_gradient import own_gradient
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 def gelu(inputs: Any) -> Any:
-    """Computes exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2), with `erf`.
-
-    Keras's own uses `erfc`, which exports to an ONNX file that no runtime accepts. The order of the
-    operations is the one that TensorFlow's graph optimizer joins to a product before them.
-    """
+    """Computes exact GELU, `x * Phi(x)` (Hendrycks and Gimpel 2016, section 2), with `erf`."""
     return 0.5 * (ops.erf(inputs * 0.7071067811865476) + 1.0) * inputs
 
 
@@ -27,10 +23,7 @@ def gelu_tanh(inputs: Any) -> Any:
 
 @own_gradient
 def _gelu_and_slope(inputs):
-    """Computes `gelu` and, in the same pass, its derivative `Phi(x) + x * phi(x)`.
-
-    Half precision is computed in float32, whose elementwise operations are faster on a CPU.
-    """
+    """Computes `gelu` and, in the same pass, its derivative `Phi(x) + x * phi(x)`."""
     x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
     probability = 0.5 * ops.erf(x * 0.7071067811865476) + 0.5
     # A product instead of `square` and `negative`, which TensorFlow would join into a slower one.
@@ -44,12 +37,7 @@ def _gelu_and_slope(inputs):
 
 
 def in_training(activation: Any) -> Any:
-    """Returns a function with the values of an activation and a gradient in fewer operations.
-
-    Args:
-        activation: any function. On TensorFlow `gelu` has such a form; other functions, and all on
-            JAX, which fuses elementwise operations, are returned as they are.
-    """
+    """Returns a function with the values of an activation and a gradient in fewer operations."""
     is_long = activation is gelu and keras.backend.backend() == "tensorflow"
     return _gelu_and_slope if is_long else activation
 

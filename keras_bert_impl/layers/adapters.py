@@ -26,12 +26,7 @@ _BOTTLENECKS = {
 
 
 def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
-    """Creates a dense layer of a block, with the adapter's weights if it has any there.
-
-    Args:
-        place: one of `PROJECTIONS`. The layer's role in the block.
-        units, **kwargs: see `keras.layers.Dense`.
-    """
+    """Creates a dense layer of a block, with the adapter's weights if it has any there."""
     if adapter is None:
         return Dense(units, **kwargs)
     if adapter.kind == "lora" and place in adapter.projections:
@@ -130,13 +125,6 @@ class _LowRank(keras.layers.Layer):
 class AdapterDense(Dense):
     """Dense layer followed by a bottleneck adapter: `y + activation(y D + c) U + e`.
 
-    y is the dense layer's output. The initial output is close to y.
-
-    Args:
-        width: columns of D, rows of U.
-        adapter_activation: a key of `ACTIVATIONS`.
-        units, **kwargs: see `keras.layers.Dense`.
-
     Source: Houlsby et al. 2019, section 2.1.
     """
 
@@ -214,12 +202,7 @@ class Prefix(_AddedTokens):
     """Trainable keys and values prepended to those of the tokens, visible to every token.
 
     Args:
-        num_tokens: length of the prefix.
-        initializer_range: standard deviation of the initial weights.
-
-    Call arguments:
         key, value: `[batch, heads, length, d]`; with a window, a blocks axis follows heads.
-        bias: output of `AttentionBias`.
 
     Returns:
         (key, value, bias), with `num_tokens` prepended on the length axis of key and value and the

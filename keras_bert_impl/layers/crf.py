@@ -205,10 +205,7 @@ class CRF(keras.layers.Layer):
 
 
 def _by_position(emissions, mask):
-    """Returns float32 `[length, batch, num_labels + 1]`: the emissions, then the mask.
-
-    One tensor, because with two Keras's scan on TensorFlow needs a static length.
-    """
+    """Returns float32 `[length, batch, num_labels + 1]`: the emissions, then the mask."""
     both = ops.concatenate([emissions, ops.cast(mask, "float32")[..., None]], axis=-1)
     return ops.transpose(both, (1, 0, 2))
 
@@ -219,9 +216,6 @@ def _parts(position):
 
 
 def _shifted(scores):
-    """Returns (scores `[batch, num_labels]` minus their maximum, that maximum `[batch, 1]`).
-
-    Without this, sums would grow with the length of the row and lose precision in float32.
-    """
+    """Returns (scores `[batch, num_labels]` minus their maximum, that maximum `[batch, 1]`)."""
     maximum = ops.max(scores, axis=-1, keepdims=True)
     return scores - maximum, maximum

@@ -34,10 +34,7 @@ def dropout_seed(seed: Tensor) -> Iterator[None]:
 
 
 def repeated(function: Callable) -> Callable:
-    """Wraps `function` so that dropout draws the same units in every call.
-
-    Create and call the wrapper inside `dropout_seed`. Later draws are the same as after one call.
-    """
+    """Wraps `function` so that dropout draws the same units in every call."""
     seed, draws = _step.value
     before = draws.copy()
 

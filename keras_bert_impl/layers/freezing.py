@@ -4,11 +4,7 @@ import keras
 
 
 def freeze_parts(layer: keras.layers.Layer) -> None:
-    """Freezes the sublayers of a layer that was created with `trainable=False`.
-
-    Keras's constructor sets the flag before the sublayers exist, so they would stay trainable in a
-    model that contains the layer. Call this at the end of `build`.
-    """
+    """Freezes the sublayers of a layer that was created with `trainable=False`."""
     if not layer.trainable:
         layer.trainable = True  # otherwise TensorFlow's setter would see no change
         layer.trainable = False

@@ -16,13 +16,6 @@ _on = ThreadValue(False)
 def recomputation(on: bool = True) -> Iterator[None]:
     """Context in which every `TransformerBlock` stores only its inputs for the backward pass.
 
-    Activation memory then grows with the number of layers times the hidden size, at the cost of
-    about a third more arithmetic. Compute the gradient inside this context and inside
-    `dropout_seed`.
-
-    Args:
-        on: False does nothing.
-
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """
     with _on.set(on):

@@ -12,10 +12,7 @@ Tensor = Any  # of any Keras backend
 
 
 def in_blocks(tensor: Tensor, size: int) -> Tensor:
-    """Splits `[batch, heads, length, width]` into `[batch, heads, blocks, size, width]`.
-
-    The last block is padded with 0.
-    """
+    """Splits `[batch, heads, length, width]` into `[batch, heads, blocks, size, width]`."""
     batch, heads, length, width = ops.shape(tensor)
     filling = ops.zeros((batch, heads, -length % size, width), tensor.dtype)
     tensor = ops.concatenate([tensor, filling], axis=2)
@@ -37,10 +34,7 @@ def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
 
 
 def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
-    """Converts blocked attention weights to full rows.
-
-    `[batch, heads, blocks, size, 3 * size]` becomes `[batch, heads, length, length]`.
-    """
+    """Converts blocked attention weights to full rows."""
     batch, heads, number, size, _ = ops.shape(weights)
     indices = ops.arange(number)
     distance = indices[None, :] - indices[:, None]  # [blocks, blocks]

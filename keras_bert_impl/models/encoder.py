@@ -43,11 +43,7 @@ _run = ThreadValue(None)  # function that runs encoders inside `encoders_run_by`
 
 @contextlib.contextmanager
 def encoders_run_by(run: Callable) -> Iterator[None]:
-    """Context in which every `Encoder`, and its `with_outputs`, computes by `run`, such as in XLA.
-
-    Args:
-        run: function of (an encoder's function of features, features) that returns its outputs.
-    """
+    """Context in which every `Encoder`, and its `with_outputs`, computes by `run`, such as in XLA."""
     with _run.set(run):
         yield
 
@@ -322,10 +318,7 @@ class Encoder(keras.Model):
 
 
 class _DetailedEncoder(keras.Model):
-    """Runs an encoder's layers and returns their intermediate outputs.
-
-    Not a functional model: in one, a layer has the same number of outputs in every call.
-    """
+    """Runs an encoder's layers and returns their intermediate outputs."""
 
     def __init__(self, encoder: Encoder, names: tuple[str, ...]) -> None:
         super().__init__(name=f"{encoder.name}_with_{'_and_'.join(names)}")

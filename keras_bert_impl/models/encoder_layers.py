@@ -129,11 +129,6 @@ def apply_layers(
 ) -> tuple[dict[str, Any], list, list]:
     """Computes the outputs of an encoder.
 
-    Args:
-        layers: the layers, or the `Encoder` that has them as attributes.
-        features: dict with all names of `inputs.FEATURES`.
-        with_scores: `return_attention_scores` of the blocks.
-
     Returns:
         (dict of the encoder's outputs, all hidden states, all attention scores if requested).
     """

@@ -13,13 +13,8 @@ def with_global_mask(
 ) -> dict[str, Any]:
     """Adds the `global_mask` of a task to its features, as `transformers` does by default.
 
-    Text classification adds none: the encoder's default, the first token, is what it needs.
-
     Args:
-        encoder: without global tokens, the features are returned unchanged.
         features: dict of symbolic or other tensors, int32 `[rows, length]`.
-        segment: `"first"` or `"second"`, see `SegmentMask`; None for no global tokens.
-        tokenizer: of the model; required for a segment.
     """
     limit = encoder.config.max_global_tokens
     if limit is None:

@@ -28,10 +28,7 @@ _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "lo
 def masked_lm_head(
     encoder: Encoder, name: str = "masked_lm", factored: bool = False
 ) -> MaskedLMHead:
-    """Creates the masked LM head of an encoder, which shares its token embeddings.
-
-    `factored` is that of `MaskedLMHead`.
-    """
+    """Creates the masked LM head of an encoder, which shares its token embeddings."""
     config = encoder.config
     activation = "gelu" if config.architecture in _GELU_IN_MASKED_LM else config.activation
     return MaskedLMHead(
@@ -53,17 +50,7 @@ def sequence_head(
     name: str = "classifier",
     pools_tokens: bool = False,
 ) -> ClassificationHead:
-    """Creates the head that classifies a sequence from its `sequence_vector`.
-
-    Args:
-        dropout: None uses the encoder's rate.
-        pools_tokens: whether the head's input is pooled over all tokens instead of the
-            `sequence_vector`.
-
-    Raises:
-        InputError: the encoder lacks the pooler that this head was published with, or its
-            architecture does not support pooling over tokens.
-    """
+    """Creates the head that classifies a sequence from its `sequence_vector`."""
     architecture = encoder.config.architecture
     if pools_tokens and architecture not in (*_SEQUENCE_TRANSFORMS, *_WITH_POOLER):
         raise InputError(
@@ -100,11 +87,7 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
 
 
 def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
-    """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs.
-
-    This is the pooled output, or the first token's last hidden state for encoders whose head has
-    a transform.
-    """
+    """Returns the input of `sequence_head`, `[batch, hidden]`, from an encoder's outputs."""
     if encoder.config.architecture in _SEQUENCE_TRANSFORMS:
         return outputs["sequence_output"][:, 0]
     return outputs["pooled_output"]
@@ -116,23 +99,14 @@ def token_head(
     dropout: float | None = None,
     name: str = "token_classifier",
 ) -> ClassificationHead:
-    """Creates the head that classifies each token from its last hidden state.
-
-    Arguments are the same as `sequence_head`.
-    """
+    """Creates the head that classifies each token from its last hidden state."""
     return _head(encoder, num_classes, dropout, None, name)
 
 
 def choice_head(
     encoder: Encoder, dropout: float | None = None, name: str = "multiple_choice"
 ) -> ClassificationHead:
-    """Creates the head that scores one of several choices from the pooled output.
-
-    Arguments are the same as `sequence_head`.
-
-    Raises:
-        InputError: the encoder lacks the pooler that this head was published with.
-    """
+    """Creates the head that scores one of several choices from the pooled output."""
     architecture = encoder.config.architecture
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")
@@ -149,10 +123,7 @@ def choice_needs_pooler(config: EncoderConfig) -> bool:
 
 
 def pooled_head(encoder: Encoder, name: str, dropout: float = 0.0) -> ClassificationHead:
-    """Creates the head for `"next_sentence"` or `"sentence_order"`.
-
-    It maps the pooled output to two logits.
-    """
+    """Creates the head for `"next_sentence"` or `"sentence_order"`."""
     return _classification_head(encoder, 2, dropout, None, name)
 
 

@@ -31,10 +31,7 @@ _OTHER_NAMES = {  # from `transformers`, Google's BERT, TF Hub and keras-bert
 
 
 def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
-    """Returns inputs for a functional model; all but `token_ids` are optional.
-
-    Every input must be used: Keras 3.13 accepts no other.
-    """
+    """Returns inputs for a functional model; all but `token_ids` are optional."""
     names = [n for n in FEATURES if n != "global_mask" or config.max_global_tokens is not None]
     return {
         name: keras.Input((None,), dtype="int32", name=name, optional=name != "token_ids")
@@ -63,15 +60,7 @@ def renamed(names: Iterable[str]) -> str:
 
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
-    """Validates features and returns them in the form of `with_all_names`.
-
-    Args:
-        features: dict of tensors or arrays, or `token_ids` alone.
-
-    Raises:
-        ValueError: a feature has the wrong rank, shape or dtype, is too long, or contains an id
-            without an embedding; or `global_mask` is not available for the encoder.
-    """
+    """Validates features and returns them in the form of `with_all_names`."""
     found = with_all_names(features)
     for name, value in found.items():
         if value is not None:
@@ -88,15 +77,7 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
 
 
 def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
-    """Raises on ids without an embedding, where values are known (not while tracing a graph).
-
-    Args:
-        features: dict from `FEATURES` names to arrays or tensors of any rank, or None. Other names
-            are ignored.
-
-    Raises:
-        InputError: an id is negative or beyond its table. The message gives the id and its index.
-    """
+    """Raises on ids without an embedding, where values are known (not while tracing a graph)."""
     limits = {
         "token_ids": config.vocabulary_size,
         # 0 (no segment embeddings) skips the check: the ids are not used.

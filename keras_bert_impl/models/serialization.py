@@ -10,10 +10,7 @@ from keras_bert_impl.keras_internals import all_layers
 
 
 def no_hdf5(cls: type) -> type:
-    """Makes `save` refuse HDF5 files: Keras writes the model, but cannot load it again.
-
-    A class decorator.
-    """
+    """Makes `save` refuse HDF5 files: Keras writes the model, but cannot load it again."""
 
     def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
         if str(filepath).endswith((".h5", ".hdf5")):
@@ -29,24 +26,14 @@ def no_hdf5(cls: type) -> type:
 
 
 def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
-    """Returns a model's configuration with some of its values deserialized.
-
-    Args:
-        config: result of `get_config`.
-        *names: keys whose values were serialized by `keras.saving.serialize_keras_object`.
-        custom_objects: see `keras.saving`.
-    """
+    """Returns a model's configuration with some of its values deserialized."""
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
 
 
 def frozen(model: keras.Model) -> dict[str, list[int]]:
-    """Returns the indices of a model's frozen layers and weights.
-
-    A model that creates its layers in its constructor stores this in its configuration. Otherwise
-    all of them would become trainable when the model is copied or loaded.
-    """
+    """Returns the indices of a model's frozen layers and weights."""
     return {
         "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
         "weights": [n for n, weight in enumerate(model.weights) if not weight.trainable],
@@ -54,12 +41,7 @@ def frozen(model: keras.Model) -> dict[str, list[int]]:
 
 
 def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
-    """Freezes the layers and weights in `state` and unfreezes all others.
-
-    Args:
-        model: built like the model that `frozen` was called with.
-        state: result of `frozen`. None changes nothing.
-    """
+    """Freezes the layers and weights in `state` and unfreezes all others."""
     if state is None:
         return
     for number, layer in enumerate(_layers(model)):  # a layer comes before those inside it

@@ -11,12 +11,7 @@ _COLUMNS = 64  # of a transposed array that are copied at once: four cache lines
 
 
 def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Returns an aligned, C-contiguous copy of an array, converted to another type.
-
-    Args:
-        array: Any strides. A transposed matrix is copied in blocks, which takes a ninth of the
-            time of NumPy's copy.
-    """
+    """Returns an aligned, C-contiguous copy of an array, converted to another type."""
     copy = _empty(array.shape, np.dtype(dtype))
     if array.ndim == 2 and not array.flags.c_contiguous:
         for start in range(0, array.shape[1], _COLUMNS):
@@ -35,10 +30,7 @@ def _empty(shape, dtype):
 
 
 def as_tensor(copy: np.ndarray) -> Any:
-    """Returns the result of `copy_of` as a tensor in the same memory, if the backend can.
-
-    Do not use the array afterwards: variables are changed in place.
-    """
+    """Returns the result of `copy_of` as a tensor in the same memory, if the backend can."""
     if keras.backend.backend() != "tensorflow" or copy.dtype.kind != "f":
         return copy
     import tensorflow as tf

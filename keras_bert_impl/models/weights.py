@@ -26,12 +26,7 @@ _defers_values = ThreadValue(False)
 
 
 def values_deferred() -> contextlib.AbstractContextManager[None]:
-    """Context in which encoders are created without weight values; `load_weights` must follow.
-
-    Drawing random weights takes several times as long as reading them from a file and doubles
-    the memory. What else is created in the context, such as the metrics of a user's subclass,
-    is initialized as always.
-    """
+    """Context in which encoders are created without weight values; `load_weights` must follow."""
     return _defers_values.set(True)
 
 
@@ -58,15 +53,7 @@ class MissingTensorError(InputError):
 
 
 def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
-    """Assigns the tensors of a model directory to a built model's variables.
-
-    Returns:
-        Paths of variables that keep their newly initialized values.
-
-    Raises:
-        MissingTensorError: a tensor that is not optional is missing. The message names it.
-        InputError: a tensor has the wrong shape. The message names it.
-    """
+    """Assigns the tensors of a model directory to a built model's variables."""
     variables = _by_path(model)
     for name in names:
         _check_shape(directory, name, tuple(variables[name.variable].shape))
@@ -96,14 +83,7 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
 
 
 def check_tied(directory: ModelSource, copies: dict[str, str]) -> None:
-    """Raises if head weights that should be tied to other weights differ from them.
-
-    Args:
-        copies: result of `interop.tied_tensors`.
-
-    Raises:
-        InputError: two tied tensors differ. The message names them.
-    """
+    """Raises if head weights that should be tied to other weights differ from them."""
     for copy, name in copies.items():
         if directory.shape(copy) is None or directory.shape(name) is None:
             continue
@@ -156,12 +136,7 @@ def tensors_of(
     prefix: str = "",
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Returns a built model's variables as float32 arrays, named as in a model directory.
-
-    Args:
-        prefix: prepended to each tensor name.
-        in_place_of: dict from variable paths to arrays that replace the variables' values.
-    """
+    """Returns a built model's variables as float32 arrays, named as in a model directory."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     for name in names:

@@ -20,10 +20,7 @@ COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"]
 def new_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Creates a figure of a size in inches and its axes, an array [rows, columns].
-
-    Raises `InputError` if matplotlib is not installed.
-    """
+    """Creates a figure of a size in inches and its axes, an array [rows, columns]."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -39,11 +39,7 @@ def build(
     tokenizer: Tokenizer,
     schedule: LearningRateSchedule,
 ) -> Pretrainer:
-    """Returns the compiled `Pretrainer` of a run; call it inside `strategy.scope()`.
-
-    `names` are those of the objectives; the schedule is from `make_schedule`. Raises `InputError` if
-    a model, generator or teacher cannot be used.
-    """
+    """Returns the compiled `Pretrainer` of a run; call it inside `strategy.scope()`."""
     pretrainer = _pretrainer(settings, names, tokenizer)
     optimizer = _OPTIMIZERS[settings.optimizer](
         schedule,

@@ -12,19 +12,7 @@ _STATUS = 2  # exit status, same as for every `InputError`
 
 
 class InputWorkerWatch:
-    """Context manager that ends the process if an input worker is silent for ten seconds.
-
-    Otherwise the run would wait forever: it blocks inside TensorFlow, where no exception reaches
-    it, and the tf.data service forgets a run when it restarts. Checkpoints are always complete.
-
-    Without addresses, nothing is watched.
-
-    Example:
-        from keras_bert_impl.pretraining import pretraining_dataset
-        from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
-        with InputWorkerWatch(["grpc://host:5050"]):
-            model.fit(pretraining_dataset("records", 32, input_workers=["grpc://host:5050"]))
-    """
+    """Context manager that ends the process if an input worker is silent for ten seconds."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses

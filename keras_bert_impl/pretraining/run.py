@@ -168,11 +168,7 @@ def made_of(
 
 
 class _Training:
-    """Trains a run stage by stage, each from the newest checkpoint.
-
-    A stage starts, and a run resumes after a kill or a spike, in the same way: the state is
-    restored and the data start at the row that it gives.
-    """
+    """Trains a run stage by stage, each from the newest checkpoint."""
 
     def __init__(
         self,

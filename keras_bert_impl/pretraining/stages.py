@@ -54,11 +54,7 @@ class Stage:
 
 
 def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
-    """Plans the stages of a run, in order.
-
-    An interval ends after every `report_every` steps, where the records or the batch size change,
-    and at the end of the run.
-    """
+    """Plans the stages of a run, in order."""
     total, sizes = settings.total_steps, settings.batch_sizes()
     long_from = settings.long_from()
     ends = sorted({*sizes, long_from, total, *range(0, total, settings.report_every)})
@@ -85,11 +81,7 @@ def step_of(stages: Iterable[Stage], finished: int) -> int:
 
 
 class StageData:
-    """Datasets of stages, distributed over the replicas of a strategy.
-
-    The input workers are used for training only. `arguments` are those of `pretraining_dataset`
-    for all stages: `seed`, `objectives`, `masking` and `tokenizer`.
-    """
+    """Datasets of stages, distributed over the replicas of a strategy."""
 
     def __init__(
         self,

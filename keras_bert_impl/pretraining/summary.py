@@ -20,13 +20,7 @@ def summary(
     manifests: dict[str, dict[str, Any]],
     strategy: Strategy,
 ) -> list[str]:
-    """Describes the records and the training of a run in a few lines.
-
-    Args:
-        pretrainer: the model.
-        stages: of the run, in order.
-        manifests: those of the records, by their folder.
-    """
+    """Describes the records and the training of a run in a few lines."""
     lines = []
     for folder, manifest in manifests.items():
         train, held_out = (manifest["splits"][name] for name in ("train", "held_out"))

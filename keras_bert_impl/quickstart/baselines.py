@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 def unigram(
     train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
 ) -> dict[str, float]:
-    """Predicts masked tokens from the word frequency in `train_batches` batches of `train` alone.
-
-    Returns:
-        The `loss` (nats, with add-one smoothing) and `accuracy` (of always predicting the most
-        frequent token) on the held-out masked tokens.
-    """
+    """Predicts masked tokens from the word frequency in `train_batches` batches of `train` alone."""
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
         np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())

@@ -39,27 +39,7 @@ class Passage:
 def read_passages(
     files: Iterable[File] | None = None, processes: int | None = None
 ) -> list[Passage]:
-    """Reads the documentation of the installed packages and of Python itself.
-
-    The files are parsed, never imported or executed. A sentence that occurred in an earlier passage
-    is omitted, ignoring case and punctuation.
-
-    Args:
-        files: None for `installed_files()`.
-        processes: Worker processes; None for one per processor. 1 does all the work in this
-            process.
-
-    Returns:
-        The passages, ordered by library, module and position in the file.
-
-    Raises:
-        InputError: nothing was found.
-
-    Example:
-        from keras_bert_impl.quickstart.corpus import read_passages, write_sentences
-        passages = read_passages()
-        write_sentences(passages, "corpus.txt")
-    """
+    """Reads the documentation of the installed packages and of Python itself."""
     files = sorted(installed_files() if files is None else files)
     seen: set[str] = set()
     passages: list[Passage] = []
@@ -81,8 +61,6 @@ def split_by_module(
     passages: Sequence[Passage], held_out_fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Passage], list[Passage]]:
     """Splits passages by module, without near copies on both sides.
-
-    A held-out passage with at least half of its word 5-grams in the training part is dropped.
 
     Returns:
         (training, held_out): passages in their original order; `held_out_fraction` is that of the

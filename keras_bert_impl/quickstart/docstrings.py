@@ -22,10 +22,7 @@ _SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def installed_files() -> list[File]:
-    """Lists the Python files of the installed distributions and of the standard library.
-
-    The library is the name of the distribution, such as `"scikit-learn"`, or `"python"`.
-    """
+    """Lists the Python files of the installed distributions and of the standard library."""
     files = {}
     for distribution in importlib.metadata.distributions():
         library = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
@@ -46,15 +43,7 @@ def installed_files() -> list[File]:
 
 
 def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]:
-    """Extracts documents from the docstrings of a file, or from Python's table of help topics.
-
-    A class with its short methods is one document, as is each longer function docstring. The rest
-    of a module is one more.
-
-    Returns:
-        List of (name, sentences), with names such as `"numpy.linalg:solve"`. A file that cannot be
-        read or parsed has no documents.
-    """
+    """Extracts documents from the docstrings of a file, or from Python's table of help topics."""
     try:
         if os.path.getsize(path) > _LARGEST_FILE:
             return []

@@ -31,11 +31,7 @@ _OTHER_NAMES = {
 
 
 def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
-    """Returns the `count` libraries with the most words, largest first.
-
-    Raises:
-        InputError: there are fewer than two libraries.
-    """
+    """Returns the `count` libraries with the most words, largest first."""
     words: collections.Counter[str] = collections.Counter()
     for passage in passages:
         words[passage.library] += len(passage.text.split())
@@ -50,24 +46,7 @@ def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
 def library_passages(
     passages: Sequence[Passage], libraries: Sequence[str], most_per_library: int | None = None
 ) -> list[Passage]:
-    """Returns short passages of the given libraries, with the libraries' names removed.
-
-    Args:
-        passages: one side of `split_by_module`.
-        libraries: The labels.
-        most_per_library: Maximum number of passages per library, sampled evenly from the whole
-            library. None for no limit.
-
-    Returns:
-        Passages of whole sentences, about 15 to 60 words each; the library is the label.
-
-    Example:
-        from keras_bert_impl.quickstart.corpus import read_passages, split_by_module
-        from keras_bert_impl.quickstart.libraries import largest_libraries, library_passages
-        training, held_out = split_by_module(read_passages())
-        libraries = largest_libraries(training, 8)
-        examples = library_passages(training, libraries, most_per_library=1000)
-    """
+    """Returns short passages of the given libraries, with the libraries' names removed."""
     names = _names_pattern(passages, libraries)
     found: dict[str, list[Passage]] = {library: [] for library in libraries}
     for passage in passages:

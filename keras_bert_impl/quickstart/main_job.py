@@ -37,11 +37,7 @@ _REPORT_EVERY = 100  # steps
 
 
 class MainJob:
-    """The stages of the job and the locations of their outputs.
-
-    Args:
-        say: function of one str, called with progress messages.
-    """
+    """The stages of the job and the locations of their outputs."""
 
     def __init__(
         self,
@@ -55,12 +51,7 @@ class MainJob:
         self._start = time.monotonic()
 
     def run(self) -> dict[str, dict[str, float]]:
-        """Runs every unfinished stage; returns the scores, also written to `scores.json`.
-
-        Raises:
-            InputError: there is nothing to read or no space to write, or the directory holds stages
-                made with other settings; the message says which.
-        """
+        """Runs every unfinished stage; returns the scores, also written to `scores.json`."""
         check_ready(self.directory)
         run = RunDirectory(self.directory, self.settings)  # rejects stages made with other settings
         self._stage("text", "reading the documentation of the installed packages", self.read_text)
@@ -91,10 +82,7 @@ class MainJob:
     # === Data ===
 
     def read_text(self) -> None:
-        """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`.
-
-        The labeled texts for scoring come from modules that the other two files do not use.
-        """
+        """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`."""
         settings = self.settings
         training, held_out = corpus.split_by_module(corpus.read_passages(), seed=settings.seed)
         names = libraries.largest_libraries(training, settings.libraries)
@@ -273,12 +261,7 @@ class MainJob:
 
 
 class _Report(keras.callbacks.Callback):
-    """Reports the held-out scores, one line per evaluation, and early on the time left.
-
-    Args:
-        say: see `MainJob.say`.
-        total_steps: steps of the whole pre-training.
-    """
+    """Reports the held-out scores, one line per evaluation, and early on the time left."""
 
     def __init__(self, say: Callable[[str], None], total_steps: int) -> None:
         super().__init__()

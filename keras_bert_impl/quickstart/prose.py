@@ -57,15 +57,7 @@ _FUNCTION_WORDS = set(
 
 
 def prose_sentences(docstring: str) -> list[str]:
-    """Returns the whole English sentences of a docstring, without code, markup and tables.
-
-    The docstring may be in reST, NumPy or Google style, or Markdown.
-
-    Example:
-        >>> from keras_bert_impl.quickstart.prose import prose_sentences
-        >>> prose_sentences("Adds two numbers.\\n\\nArgs:\\n    x: The first of the two numbers.")
-        ['The first of the two numbers.']
-    """
+    """Returns the whole English sentences of a docstring, without code, markup and tables."""
     sentences: list[str] = []
     lines = inspect.cleandoc(docstring).splitlines()
     for paragraph in _paragraphs([line for line in lines if len(line) <= _LONGEST_LINE]):

@@ -63,14 +63,7 @@ class QuickstartSettings:
 
 
 def check_ready(output_directory: str | Path) -> None:
-    """Checks, without creating anything, that the job can run to its end.
-
-    Args:
-        output_directory: the folder that it will write.
-
-    Raises:
-        InputError: a package is missing, or the folder cannot be written or has too little space.
-    """
+    """Checks, without creating anything, that the job can run to its end."""
     missing = [what for name, what in _NEEDED.items() if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(

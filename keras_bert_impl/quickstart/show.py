@@ -33,10 +33,7 @@ def score_lines(scores: dict[str, dict[str, float]]) -> list[str]:
 
 
 def fill_mask_lines(job: MainJob, count: int = 5) -> list[str]:
-    """Shows held-out sentences with one masked word, and the model's predictions.
-
-    The sentences and words are chosen at random by the seed.
-    """
+    """Shows held-out sentences with one masked word, and the model's predictions."""
     masked: list[str] = []
     hidden: list[str] = []
     for position, sentence in enumerate(_sentences(job)):

@@ -35,13 +35,7 @@ class TextAttention(NamedTuple):
 
 
 def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttention:
-    """Computes the attention of a text or example in the encoder, with the features of `predict`.
-
-    Args:
-        model: a task model.
-        text: an example, as in the list that `predict` takes.
-        most: the first tokens to keep. Default 64.
-    """
+    """Computes the attention of a text or example in the encoder, with the features of `predict`."""
     example = _example(model, text)
     features = _encoder_features(model, example)
     lengths = features["padding_mask"].sum(axis=1)
@@ -125,9 +119,6 @@ def _diagonal(blocks):
 def rollout(weights: np.ndarray) -> np.ndarray:
     """Computes the attention rollout up to each layer.
 
-    The heads of a layer are averaged, and half of each row is the token itself, for the residual
-    connection: `A = (mean + I) / 2`. The rollout of layer i is `A_i ... A_2 A_1`.
-
     Args:
         weights: float `[layers, heads, length, length]`, rows that sum to 1.
 
@@ -135,10 +126,6 @@ def rollout(weights: np.ndarray) -> np.ndarray:
         float32 `[layers, length, length]`, rows that sum to 1.
 
     Source: Abnar and Zuidema 2020 (arXiv:2005.00928), section 3.
-
-    Example:
-        from keras_bert_impl.reports.attention import rollout
-        rollout(np.full([2, 1, 2, 2], 0.5))[0].tolist()  # [[0.75, 0.25], [0.25, 0.75]]
     """
     same = np.eye(weights.shape[-1])
     found = [same]

@@ -64,12 +64,7 @@ def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
 
 
 def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawing:
-    """Draws the accuracy of bins of confidence against the diagonal of a calibrated model.
-
-    Args:
-        bins: `statistics.Bin`s.
-        label: of the bars, in the legend.
-    """
+    """Draws the accuracy of bins of confidence against the diagonal of a calibrated model."""
     diagonal = Series("calibrated", (0, 1), (0, 1), "muted")
     axes = Axis("confidence", (0, 1)), Axis("accuracy", (0, 1))
     drawing, place = _frame(name, title, [Series(label, (), ()), diagonal], *axes)

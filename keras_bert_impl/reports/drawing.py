@@ -43,13 +43,7 @@ class _Shape:
 
 
 class Drawing:
-    """A picture in pixels, from the top left.
-
-    Args:
-        name: file name without suffix; characters other than letters, digits, `_` and `-` become `_`.
-        title: what the picture shows, read by screen readers.
-        width, height: size.
-    """
+    """A picture in pixels, from the top left."""
 
     def __init__(self, name: str, title: str, width: int = 340, height: int = 240) -> None:
         self.name, self.title = re.sub(r"[^\w-]+", "_", name), title
@@ -117,11 +111,7 @@ class Drawing:
             temporary.write_text(self.svg(is_file=True), encoding="utf-8")
 
     def save_png(self, path: str | Path, dots_per_pixel: float = 2.5) -> None:
-        """Draws a PNG file with matplotlib.
-
-        Raises:
-            InputError: matplotlib is not installed.
-        """
+        """Draws a PNG file with matplotlib."""
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure

@@ -13,19 +13,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def describe_run(run_directory: str | Path, model: Any = None, examples: Any = None) -> None:
-    """Writes `report.html` of a run, and the card of its model with data, settings and scores.
-
-    The run is finished without them, so an error is only a warning. The page has no attributions of
-    errors, which take seconds each; `keras-bert report` adds them.
-
-    Args:
-        model: the model in `model/` of the run; None leaves its card as it is.
-        examples: those that the run was scored on.
-
-    Example:
-        from keras_bert_impl.reports.finished import describe_run
-        describe_run("run", classifier)
-    """
+    """Writes `report.html` of a run, and the card of its model with data, settings and scores."""
     run = local_path(run_directory)
     if model is not None:
         with _only_warning(run, "card"):

@@ -148,7 +148,6 @@ def token_losses(model: MaskedLM, features: dict[str, np.ndarray], count: int) -
 
     Args:
         features: int32 `[1, length]` each, a row of the model.
-        count: number of tokens from the first.
 
     Returns:
         float32 `[count]`, in nats; NaN for special tokens.

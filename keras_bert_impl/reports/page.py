@@ -37,15 +37,7 @@ def page(
     script: str = "",
     data: Any = None,
 ) -> str:
-    """Returns a whole page.
-
-    Args:
-        title, lead: the heading, and a line of HTML below it.
-        sections: the contents.
-        tiles: (label, value) of a few headline numbers.
-        script: JavaScript that runs after that of every page.
-        data: for the script: JSON in the element `#data`.
-    """
+    """Returns a whole page."""
     code = _asset("page.js") + script
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     links = "".join(
@@ -105,12 +97,7 @@ def paragraph(text: str, kind: str = "note") -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", first: str = "row"
 ) -> str:
-    """Returns a table that scrolls sideways where it is wider than the page.
-
-    Args:
-        rows: cells are plain values, of which numbers are aligned right, or `Html`.
-        first: `"row"` if the first column names the rows, else `"cell"`.
-    """
+    """Returns a table that scrolls sideways where it is wider than the page."""
     rows = [list(row) for row in rows]
     is_number = [
         bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
@@ -180,12 +167,7 @@ def example(pairs: Iterable[tuple[str, Any]]) -> str:
 
 
 def shaded_words(words: Sequence[Any], most: int = 120) -> Html:
-    """Returns the words of an `Attribution`, shaded by their score.
-
-    Args:
-        words: `AttributedWord`s.
-        most: words beyond this number are left out, and counted.
-    """
+    """Returns the words of an `Attribution`, shaded by their score."""
     largest = max((abs(word.score) for word in words), default=0.0) or 1.0
     shown = []
     for before, word in zip([None, *words], words[:most]):

@@ -38,11 +38,7 @@ class Run(NamedTuple):
 
 
 def read_run(path: str | Path) -> Run:
-    """Reads the small files of a run.
-
-    Raises:
-        InputError: the directory does not exist or has none of them.
-    """
+    """Reads the small files of a run."""
     path = local_path(path)
     if not path.is_dir():
         raise InputError(f"{path} is not a directory: name a run, the --out of a training command.")

@@ -101,11 +101,7 @@ def report_sections(subject: Subject) -> list[Section]:
 
 
 def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
-    """Writes the pictures of sections as SVG and PNG files; returns their paths.
-
-    Raises:
-        InputError: matplotlib is not installed; the SVG files are written before.
-    """
+    """Writes the pictures of sections as SVG and PNG files; returns their paths."""
     folder = local_path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     drawings = [drawing for section in sections for drawing in section.drawings]

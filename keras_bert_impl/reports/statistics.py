@@ -36,16 +36,9 @@ def bootstrap(
     """Computes a score and its percentile interval over resampled examples.
 
     Args:
-        metric: function of the columns.
         *columns: arrays `[examples, ...]`, resampled together, with replacement.
-        samples: number of resamples. Default 1000.
-        seed: of the resamples.
 
     Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3.
-
-    Example:
-        from keras_bert_impl.reports.statistics import bootstrap
-        bootstrap(lambda right: right.mean(), np.array([1, 1, 0, 1])).value  # 0.75
     """
     columns = tuple(map(np.asarray, columns))
     scores = np.array(
@@ -65,7 +58,6 @@ def paired_difference(
     """Computes the difference of two models' scores; both see the same resampled examples.
 
     Args:
-        metric: function of labels and predictions.
         labels, first, second: arrays `[examples, ...]`: labels, and predictions of both.
     """
     columns = tuple(map(np.asarray, (labels, first, second)))
@@ -145,7 +137,6 @@ def calibration(
     Args:
         confidences: float `[examples]`, in [0, 1].
         is_right: bool `[examples]`.
-        count: number of bins. Default 10.
 
     Source: Guo et al. 2017 (arXiv:1706.04599), equation 3.
     """

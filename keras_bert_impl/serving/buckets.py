@@ -14,15 +14,7 @@ Bucket = tuple[int, int]  # (rows, length)
 
 @contextlib.contextmanager
 def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
-    """Traces encoders once for all graphs traced inside the context, for inference.
-
-    With buckets XLA compiles them, once per bucket. Rows are padded to the smallest bucket that
-    holds them, and the outputs are cut back. Rows that fit no bucket, or that fill less than half
-    of it, run without XLA.
-
-    Args:
-        buckets: if empty, nothing is compiled.
-    """
+    """Traces encoders once for all graphs traced inside the context, for inference."""
     buckets = sorted(buckets, key=lambda bucket: bucket[0] * bucket[1])
 
     @functools.cache  # one function for all signatures that call the same encoder
@@ -59,13 +51,7 @@ def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
 
 
 def rows_of_part(buckets: Sequence[Bucket], rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Returns the number of rows per chunk that best fills a bucket, int32, in any graph.
-
-    Args:
-        rows: int32, rows per chunk without buckets. Returned unchanged if the buckets hold less
-            than half of it, or if it would fill less than half of them.
-        length: int32, row length.
-    """
+    """Returns the number of rows per chunk that best fills a bucket, int32, in any graph."""
     fitting = [
         tf.where((length <= longest) & (longest <= 2 * length) & (rows <= 2 * most), most, 0)
         for most, longest in buckets

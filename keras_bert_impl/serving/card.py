@@ -12,13 +12,7 @@ from keras_bert_impl.version import __version__
 def model_card(
     name: str, signatures: Signatures, functions: Functions, run: str | Path | None = None
 ) -> str:
-    """Returns the text of a model card, in Markdown.
-
-    Args:
-        name: model name.
-        functions: result of `signatures.functions`.
-        run: run directory, if there is one.
-    """
+    """Returns the text of a model card, in Markdown."""
     note = (
         f", for rows of up to {signatures.max_length} tokens. Exported by keras_bert_impl "
         f"{__version__} with TensorFlow {tf.__version__}."

@@ -52,15 +52,7 @@ def largest_difference(
 
 
 def check_drop(before: float, after: float, max_drop: float | None) -> None:
-    """Compares the scores of a model and of its export.
-
-    Args:
-        before, after: scores in points, higher is better.
-        max_drop: maximum drop in points; None for any.
-
-    Raises:
-        InputError: the score drops by more, or is not a number.
-    """
+    """Compares the scores of a model and of its export."""
     if max_drop is not None and not before - after <= max_drop:
         raise InputError(
             f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
@@ -69,15 +61,7 @@ def check_drop(before: float, after: float, max_drop: float | None) -> None:
 
 
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
-    """Returns the largest difference between the outputs of examples.
-
-    Args:
-        expected: outputs of each example by name, without padding.
-        received: the same, possibly with padding at the end and more outputs.
-
-    Returns:
-        The difference; infinite if strings, integers or shapes differ.
-    """
+    """Returns the largest difference between the outputs of examples."""
     differences = [
         _difference(value, row[name])
         for wanted, row in zip(expected, received, strict=True)

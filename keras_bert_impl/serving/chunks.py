@@ -24,11 +24,7 @@ def in_chunks(
 ) -> Rows:
     """Applies a function to rows in chunks and concatenates the results; in any graph.
 
-    The function never gets an empty batch, which some layers cannot handle.
-
     Args:
-        function: `tf.function` of a dict of tensors; returns a dict of tensors, whose first
-            dimension follows the order of the rows.
         rows: tensors `[rows, ...]`.
         tokens: int32, tokens per row. Default: that of `rows["token_ids"]`, which is
             `[rows, ..., length]`.
@@ -51,13 +47,8 @@ def in_chunks(
 def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -> Rows:
     """Applies a function to chunks of rows with similar lengths, so that little is padding.
 
-    A chunk is cut to its longest row. It ends where its padding would take longer than one more
-    run of the function; so rows of one length stay together.
-
     Args:
-        function: as in `in_chunks`.
         rows: tensors `[rows, ..., length]` from `sorted_by_length`.
-        least_length: chunks are not cut shorter than this.
     """
     lengths = _lengths(rows["padding_mask"])
     shape = tf.shape(rows["padding_mask"])
@@ -102,12 +93,7 @@ def _count(rows):
 
 
 def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
-    """Applies a function to one chunk after the other; concatenates its results.
-
-    Args:
-        chunk: function of the number of the first row, which returns the number of rows and the
-            rows.
-    """
+    """Applies a function to one chunk after the other; concatenates its results."""
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
     with tf.init_scope():  # a separate graph, shared by all signatures
         function = function.get_concrete_function(specs)

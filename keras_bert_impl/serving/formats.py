@@ -27,11 +27,7 @@ def settings_of(file_format: str) -> set[str]:
 
 
 def exporter(file_format: str) -> Callable:
-    """Returns the function that exports a model to one of `NAMES`.
-
-    Raises:
-        InputError: an unknown format, or packages that are not installed.
-    """
+    """Returns the function that exports a model to one of `NAMES`."""
     if file_format not in NAMES:
         formats = listed([SAVED_MODEL, *NAMES])
         raise InputError(f"format must be one of {formats}. Received: {file_format!r}")

@@ -12,15 +12,7 @@ from keras_bert_impl.layers.dense import without_gradients
 
 @contextlib.contextmanager
 def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
-    """Makes graphs traced inside the context read dense matrices in the dtype that they compute in.
-
-    A layer of `mixed_bfloat16` keeps its matrix in float32 for training, and rounds it in each
-    call. Rounded once, it is the same, and there is half as much to read. These graphs have no exact
-    gradients; see `without_gradients`. In float32 nothing changes.
-
-    Yields:
-        All variables that such graphs read, to be saved with them.
-    """
+    """Makes graphs traced inside the context read dense matrices in the dtype that they compute in."""
     stored = {id(variable): variable.value for variable in model.variables}
     values = keras.StatelessScope()
     for layer in all_layers(model):

@@ -13,7 +13,6 @@ def padded(
     Args:
         flat: tensors `[all, ...]`, ordered by example.
         counts: int `[batch]`, number of entries of each example.
-        **fillings: padding values by name; default 0 or the empty string.
 
     Returns:
         Tensors `[batch, most, ...]`.
@@ -68,10 +67,7 @@ def window_features(
 
 
 def first_tokens(word_firsts: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns whether each token is in `word_firsts`, int32 [words], -1 for none.
-
-    The result is bool [num_tokens].
-    """
+    """Returns whether each token is in `word_firsts`, int32 [words], -1 for none."""
     indices = tf.where(word_firsts >= 0, word_firsts, num_tokens)
     marked = tf.zeros([num_tokens + 1], tf.bool)
     return tf.tensor_scatter_nd_update(

@@ -80,10 +80,7 @@ def export_saved_model(
 
 
 def _of_one_argument(function):
-    """Returns the endpoint `serve` of `keras.layers.TFSMLayer`, which passes one argument.
-
-    It is the tensor of a function that takes one, else a dict.
-    """
+    """Returns the endpoint `serve` of `keras.layers.TFSMLayer`, which passes one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
         return function

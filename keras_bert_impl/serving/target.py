@@ -23,15 +23,7 @@ _MODELS = {
 
 
 def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
-    """Checks that an export replaces only files of an earlier export.
-
-    Args:
-        directory: the folder to write; need not exist.
-        entries: names that the export writes.
-
-    Raises:
-        InputError: the folder has one of them and is not an export, or is a model's directory.
-    """
+    """Checks that an export replaces only files of an earlier export."""
     if not os.fspath(directory):
         raise InputError("the name of the folder to write is empty.")
     path = local_path(directory)
@@ -46,12 +38,7 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
 
 
 def save_tokenizer(tokenizer: Tokenizer, model: Any, directory: Path) -> None:
-    """Writes a tokenizer's files for clients, which other libraries truncate as the model does.
-
-    Args:
-        model: `TaskModel` or `Encoder`. A model that reads long texts in windows or without their
-            middle does not truncate; only its number of tokens is written.
-    """
+    """Writes a tokenizer's files for clients, which other libraries truncate as the model does."""
     tokenizer.save_pretrained(directory)
     max_length = getattr(model, "max_length", None) or model.config.max_length
     _set(directory / "tokenizer_config.json", "model_max_length", max_length)

@@ -26,14 +26,7 @@ TEXTS = (
 
 
 def write_warmup(path: str | Path, signatures: Signatures, functions: Functions, name: str) -> None:
-    """Writes requests with a few texts for each signature and each of `BATCH_SIZES`.
-
-    For each bucket that XLA compiles, also writes a request with ids.
-
-    Args:
-        functions: result of `signatures.functions`.
-        name: name of the model on the server.
-    """
+    """Writes requests with a few texts for each signature and each of `BATCH_SIZES`."""
     with tf.io.TFRecordWriter(str(path)) as file:
         for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
             inputs = example_inputs(signatures, function, size)
@@ -55,10 +48,7 @@ def bucket_inputs(
 
 
 def example_strings(signatures: Signatures, size: int = len(TEXTS)) -> dict[str, list]:
-    """Returns a batch of inputs of `serving_default`, made from a few built-in texts.
-
-    Inputs are lists of str, or of pairs of str if the rank is 2.
-    """
+    """Returns a batch of inputs of `serving_default`, made from a few built-in texts."""
     return _strings(signatures, signatures.strings, size)
 
 

@@ -97,15 +97,7 @@ class WordTokens(NamedTuple):
 def find_tokens(
     texts: Texts, words: TextWords, token_starts: tf.RaggedTensor, token_ends: tf.RaggedTensor
 ) -> WordTokens:
-    """Matches tokens with words.
-
-    Args:
-        token_starts, token_ends: int32 ragged [batch, (tokens)], in characters of each text.
-
-    Returns:
-        `WordTokens`. A token belongs to the word that contains its last character. A word in which
-        no token ends shares the token that contains its last character.
-    """
+    """Matches tokens with words."""
     shifts = tf.gather(texts.starts, numbers_of(token_starts.row_lengths()))
     starts, ends = token_starts.values + shifts, token_ends.values + shifts  # [tokens]
     num_words, num_tokens = tf.size(words.starts), tf.size(starts)

@@ -58,11 +58,7 @@ def task_named(name: str | None) -> type[Task]:
 
 
 def task_of_model(model: TaskModel) -> type[Task]:
-    """Returns the task that a model belongs to.
-
-    Raises:
-        InputError: no task has models of this class.
-    """
+    """Returns the task that a model belongs to."""
     for model_class in type(model).__mro__:
         for task in all_tasks():
             if model_class in task.model_classes:
@@ -71,11 +67,7 @@ def task_of_model(model: TaskModel) -> type[Task]:
 
 
 def task_of(train: Any, dev: Any) -> Task:
-    """Creates the task for two sets of labeled examples.
-
-    Raises:
-        InputError: the sets belong to different tasks, or one has no labels.
-    """
+    """Creates the task for two sets of labeled examples."""
     if type(train) is not type(dev):
         raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
     for examples in (train, dev):
@@ -97,11 +89,7 @@ def _task_of_examples(examples):
 
 
 def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dict[str, float]:
-    """Scores a model on labeled examples of its task; see `Task.score`.
-
-    Raises:
-        InputError: the examples belong to another task, or have no labels or unknown ones.
-    """
+    """Scores a model on labeled examples of its task; see `Task.score`."""
     _check_labeled(examples)
     task = _task_of_examples(examples)
     if not isinstance(model, task.model_classes):
@@ -115,13 +103,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
 def score_more(
     model: TaskModel, more: dict[str, Any], directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores a model on further example sets; prefixes each score with the name of its set.
-
-    Args:
-        more: dict of name -> examples.
-        directory: `Path` of an existing folder. Predictions are written to subfolders named after
-            the sets.
-    """
+    """Scores a model on further example sets; prefixes each score with the name of its set."""
     scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
@@ -133,16 +115,7 @@ def score_more(
 
 
 def model_class_of(directory: str | Path, base: str | Path | None = None) -> type[TaskModel]:
-    """Returns the task model class that the `config.json` of a model directory names.
-
-    For directories of other libraries, each task recognizes its own; see `Task.recognize`.
-
-    Args:
-        directory, base: see `open_model`.
-
-    Raises:
-        NotFineTunedError: `config.json` names no known class.
-    """
+    """Returns the task model class that the `config.json` of a model directory names."""
     source = open_model(directory, base=base)
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
     named = source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None)

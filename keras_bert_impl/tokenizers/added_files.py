@@ -45,19 +45,7 @@ def content(token: Any) -> Any:
 def check_config(
     path: Path, config: dict[str, Any], wanted: dict[str, Any], named: dict[str, str]
 ) -> None:
-    """Checks the settings of tokenizer_config.json and the tokens of special_tokens_map.json.
-
-    The latter takes precedence in `transformers`.
-
-    Args:
-        path: The tokenizer_config.json.
-        config: Its settings.
-        wanted: A tuple of the supported values of each setting; see `check_settings`.
-        named: The supported special token for each name such as `"cls_token"`.
-
-    Raises:
-        InputError: If a setting or token is not supported.
-    """
+    """Checks the settings of tokenizer_config.json and the tokens of special_tokens_map.json."""
     tokens = {name: (token, None) for name, token in named.items()}
     contents = {name: content(config[name]) for name in named if name in config}
     check_settings(path, config, wanted | _ROWS)
@@ -82,14 +70,7 @@ def _check_named(path, contents, tokens):
 
 
 def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
-    """Reads the added tokens of a directory, in the order in which those without an id get theirs.
-
-    Args:
-        special: The tokenizer's own special tokens, which are special whatever a file says.
-
-    Raises:
-        InputError: If a file is damaged, or two files give a token different ids.
-    """
+    """Reads the added tokens of a directory, in the order in which those without an id get theirs."""
     found = _Found(special)
     path = directory / "tokenizer.json"
     entries = read_if_there(path).get("added_tokens") or []
@@ -187,9 +168,6 @@ def special_as_matched(
 ) -> tuple[bool, list[AddedToken]]:
     """Returns how a tokenizer's own special tokens are matched, according to the files.
 
-    Args:
-        contents: The special tokens, of which the last is the mask.
-
     Returns:
         (mask_strips_left, usual): the setting; and the tokens that `settings_of` leaves out.
     """
@@ -210,17 +188,7 @@ def special_as_matched(
 def with_added_tokens(
     where: Path, vocabulary: list[str], found: FoundTokens, special: tuple[str, ...]
 ) -> list[str]:
-    """Returns a vocabulary with added tokens at their ids.
-
-    Args:
-        where: The directory.
-        vocabulary: The tokens in id order; "" if an id has no token.
-        special: These get no id from their name alone.
-
-    Raises:
-        InputError: If an id belongs to another token, is far beyond the vocabulary, or leaves a
-            gap in added_tokens.json.
-    """
+    """Returns a vocabulary with added tokens at their ids."""
     vocabulary = list(vocabulary)
     ids = {token: number for number, token in enumerate(vocabulary)}
     for token, number in found:
@@ -265,10 +233,7 @@ def as_objects(
 def added_settings(
     special: list[AddedToken], added: list[AddedToken], ids: dict[str, int]
 ) -> dict[str, Any]:
-    """Returns the keys of tokenizer_config.json that define added tokens.
-
-    Empty if there are only unchanged special tokens.
-    """
+    """Returns the keys of tokenizer_config.json that define added tokens."""
     if not added:
         return {}
     objects = as_objects(special, added, ids)

@@ -26,8 +26,6 @@ _FEW = 8  # first characters, at most
 class AddedToken:
     """A token that is matched literally in texts and has its own id.
 
-    The fields and their defaults are those of `tokenizers.AddedToken`.
-
     Attributes:
         content: One or more characters.
         single_word: Whether it matches only if no letter, digit or `_` is next to it.
@@ -67,14 +65,7 @@ def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> l
 
 
 def as_added_tokens(tokens: Iterable[Any]) -> list[AddedToken]:
-    """Converts user input to a list of `AddedToken`.
-
-    Args:
-        tokens: str, `AddedToken`, dicts of its fields, or `tokenizers.AddedToken`.
-
-    Raises:
-        InputError: If an entry is something else or empty, or a token is given twice.
-    """
+    """Converts user input to a list of `AddedToken`."""
     if isinstance(tokens, (str, bytes, dict, set, frozenset)) or not hasattr(tokens, "__iter__"):
         raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
     tokens = [_as_added_token(token) for token in tokens]
@@ -112,29 +103,12 @@ def _is_text(content):
 
 
 def found_tokens(special: list[AddedToken], added: list[AddedToken]) -> list[AddedToken]:
-    """Returns all tokens that are matched in texts, special tokens first.
-
-    An added token with the content of a special token replaces it.
-    """
+    """Returns all tokens that are matched in texts, special tokens first."""
     return [*({token.content: token for token in (*special, *added)}).values()]
 
 
 class AddedTokens:
-    """Finds any number of tokens, which may overlap.
-
-    The longest match at a position wins, and the search continues after it. Then `single_word`
-    tokens that are part of a word are discarded.
-
-    Args:
-        tokens: The tokens by the number that is returned for each; the first one wins if two have
-            the same content.
-
-    Example:
-        from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens
-        code_points = [ord(character) for character in "<s>a   b\\n"]
-        find = AddedTokens({0: AddedToken("<s>"), 1: AddedToken("  ")})
-        find(tf.constant(code_points))  # [0, 4], [3, 6], [0, 1]
-    """
+    """Finds any number of tokens, which may overlap."""
 
     def __init__(self, tokens: Mapping[int, AddedToken]) -> None:
         contents = [token.content for token in tokens.values()]
@@ -247,18 +221,12 @@ def in_place(
 
     Args:
         tokens: int32 [code points], in the same format, for tokens found earlier.
-        starts, ends, numbers: The result of `AddedTokens`.
     """
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
 def _trie(tokens):
-    """Builds a trie: (keys, children, tokens).
-
-    `keys` int64, parent node << _SHIFT | letter, sorted, with an unreachable sentinel at the end;
-    `children` int32, the node of each key; `tokens` int32 [nodes], the first token that ends in the
-    node, or -1.
-    """
+    """Builds a trie: (keys, children, tokens)."""
     edges: dict[int, int] = {}
     ends: dict[int, int] = {}
     for number, token in enumerate(tokens):

@@ -45,11 +45,7 @@ def no_tokenizer(directory: Path) -> InputError:
 
 
 def tokenizer_directory(directory: str | Path) -> Path:
-    """Checks that a directory exists and that its tokenizer files do not lie outside it.
-
-    Raises:
-        InputError: If there is no such directory, or a link leads out of it.
-    """
+    """Checks that a directory exists and that its tokenizer files do not lie outside it."""
     directory = local_path(directory)
     if not directory.is_dir():
         raise InputError(
@@ -70,10 +66,7 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if a setting has a value other than those in its tuple in `wanted`.
-
-    `inside` names the object in the file that has the settings, such as `"model."`.
-    """
+    """Raises InputError if a setting has a value other than those in its tuple in `wanted`."""
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -87,10 +80,7 @@ def _equal(one, other):
 
 
 def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the `model` of a tokenizer.json; if it has no type, with the one that fits its fields.
-
-    Files written before 2021 have no type. `tokenizers` then tries the types in this order, too.
-    """
+    """Returns the `model` of a tokenizer.json; if it has no type, with the one that fits its fields."""
     model = whole.get("model")
     model = dict(model) if isinstance(model, dict) else {}
     if "type" not in model:
@@ -102,16 +92,7 @@ def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
-    """Returns the tokens of a {token: id} object in a file, in id order; "" if an id has no token.
-
-    Args:
-        path: The file, for error messages.
-        ids: The value to check, which should be such a dict.
-
-    Raises:
-        InputError: If it is not such a dict, an id occurs twice, or more than a tenth of the ids,
-            and more than 10, are missing.
-    """
+    """Returns the tokens of a {token: id} object in a file, in id order; "" if an id has no token."""
     if not isinstance(ids, dict) or not ids:
         raise InputError(f"{path} has no vocabulary: expected an object with the id of each token.")
     for token, number in ids.items():
@@ -128,15 +109,7 @@ def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
 
 
 def in_order(vocabulary: Any) -> list[str]:
-    """Converts a user's vocabulary to a list of tokens in id order.
-
-    Args:
-        vocabulary: list or array of str, or a dict of token -> id, such as `get_vocab()` of
-            `transformers` returns.
-
-    Raises:
-        InputError: If it has no order, or its ids are not 0, 1, 2, ...
-    """
+    """Converts a user's vocabulary to a list of tokens in id order."""
     if isinstance(vocabulary, dict):
         return tokens_by_id("the vocabulary", vocabulary)
     if isinstance(vocabulary, (set, frozenset, bytes)) or not hasattr(vocabulary, "__len__"):
@@ -171,11 +144,7 @@ def last_ids(vocabulary: list[str]) -> dict[str, int]:
 
 
 def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
-    """Returns the {token: id} object of a file; same as `last_ids`, but with all ids.
-
-    An id without a token gets a placeholder that no text contains, since `tokenizers` counts tokens
-    to find the next id.
-    """
+    """Returns the {token: id} object of a file; same as `last_ids`, but with all ids."""
     last = last_ids(vocabulary)
     return {
         token if last.get(token) == number else _no_token(number): number

@@ -28,8 +28,6 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
         subwords: Function from words to ragged [words, (tokens)] tensors: the ids, then the arguments
             of `characters_of`, which returns (starts, ends) int32 [tokens], the span of each token
             in the characters of all texts.
-        trimmed: Function from (ids, starts, ends) of tokens in their texts to (starts, ends)
-            without white space that offsets exclude.
     """
 
     def tokenize_with_offsets(texts):
@@ -70,10 +68,6 @@ def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> lis
             word's added token, or negative.
         split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, unless
             `characters_of` needs only the starts, ends.
-        added_ids: The ids of the added tokens.
-
-    Returns:
-        Same as `split` for all words.
     """
     strings, number = tf.unique(words.strings)
     number = tf.where(words.added >= 0, tf.size(strings) + words.added, number)

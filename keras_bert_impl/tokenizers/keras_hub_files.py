@@ -39,11 +39,7 @@ def is_preset(settings: dict[str, Any]) -> bool:
 
 
 def kind_of(path: Path) -> str:
-    """Returns the kind, a key of `NOTES`, of the tokenizer in KerasHub's `tokenizer.json`.
-
-    Raises:
-        InputError: If it is another class of tokenizer.
-    """
+    """Returns the kind, a key of `NOTES`, of the tokenizer in KerasHub's `tokenizer.json`."""
     name = read_json(path).get("registered_name")
     package, _, kind = str(name).partition(">")
     if package not in _PACKAGES or kind not in _KINDS:
@@ -56,15 +52,9 @@ def kind_of(path: Path) -> str:
 def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
     """Reads the vocabulary's path and the settings of a WordPiece preset.
 
-    KerasHub keeps accents when it lowercases, which turns accented tokens into [UNK]. Accents are
-    stripped here, as in the training of the published models.
-
     Returns:
         (path, arguments): a file with one token per line; further arguments of
         `WordPieceTokenizer`.
-
-    Raises:
-        InputError: If a setting is not supported.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
@@ -91,9 +81,6 @@ def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
     Returns:
         (vocabulary, merges, arguments): a JSON and a text file in Hugging Face's format; further
         arguments of `ByteLevelBPETokenizer`.
-
-    Raises:
-        InputError: If a setting is not supported.
     """
     path = directory / "tokenizer.json"
     settings = _settings(path)
@@ -109,24 +96,13 @@ def sentencepiece_model(directory: str | Path) -> Path:
 
 
 def sentencepiece_notes(path: Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` that are not in the SentencePiece model.
-
-    Raises:
-        InputError: If a setting is not supported or the notes are damaged.
-    """
+    """Reads the arguments of `SentencePieceTokenizer` that are not in the SentencePiece model."""
     check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
     return notes(path, "SentencePiece")
 
 
 def notes(path: Path, kind: str) -> dict[str, Any]:
-    """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`.
-
-    Args:
-        kind: A key of `NOTES`.
-
-    Raises:
-        InputError: If they are damaged.
-    """
+    """Reads the arguments of our tokenizer that are stored in KerasHub's `tokenizer.json`."""
     found = read_json(path).get("keras_bert_impl", {})
     types = NOTES[kind] | {"extra_tokens": list}  # an earlier version's name in SentencePiece
     if not isinstance(found, dict) or not all(

@@ -21,11 +21,7 @@ _KINDS = {  # types in tokenizer.json
 
 
 def kind_of(directory: str | Path) -> str:
-    """Returns the kind of tokenizer in a directory: a value of `_KINDS`, or "Moses BPE".
-
-    Raises:
-        InputError: If there is no tokenizer or its kind is not supported; the message names it.
-    """
+    """Returns the kind of tokenizer in a directory: a value of `_KINDS`, or "Moses BPE"."""
     directory = tokenizer_directory(directory)
     if _is_flaubert(directory):
         return "Moses BPE"

@@ -21,25 +21,11 @@ def learn_tokens(
 ) -> tuple[Tokenizer, dict[str, list[int]]]:
     """Extends a tokenizer with new subword tokens; existing ids do not change.
 
-    For WordPiece and SentencePiece, the new tokens are whole words that are now split into several
-    tokens, ranked by how many tokens they save in the texts. A new SentencePiece token gets the
-    score of the least likely of its old tokens, so it is more likely than all of them together.
-    If the vocabulary has merges, byte-pair encoding continues where it ended: the most frequent
-    pair of neighbors becomes a token, again and again. Texts are read once and not kept.
-
-    Args:
-        count: The maximum number of new tokens.
-        min_frequency: The minimum count of a word or pair.
-
     Returns:
         (tokenizer, old_ids): the extended tokenizer, of the same class; the ids of the old tokens of
         each new token, best first.
 
     Source: for merges Sennrich et al. 2016, section 3.2.
-
-    Example:
-        from keras_bert_impl.tokenizers.new_tokens import learn_tokens
-        larger, old_ids = learn_tokens(tokenizer, open("abstracts.txt"), 1000)
     """
     counts = count_words(texts, tokenizer.words)
     settings = tokenizer.get_config()
@@ -138,15 +124,6 @@ def further_merges(
 ) -> tuple[dict[str, list[int]], list[tuple[str, str]]]:
     """Learns the next merges of byte-pair encoding.
 
-    A pair whose result already exists, made by other merges, is not merged, since the new merges do
-    not account for those.
-
-    Args:
-        words: (word, token ids, count).
-        vocabulary, merges: Those of the tokenizer.
-        count: The maximum number of new tokens.
-        min_frequency: The minimum count of a pair.
-
     Returns:
         (old_ids, merges): the ids of the old tokens of each new token; (left, right) pairs.
     """
@@ -173,11 +150,7 @@ def further_merges(
 
 
 class _Pairs:
-    """Counts of neighboring token pairs in words, updated as pairs are merged.
-
-    Args:
-        words: (ids, count).
-    """
+    """Counts of neighboring token pairs in words, updated as pairs are merged."""
 
     def __init__(self, words: Iterable[tuple[list[int], int]]) -> None:
         self._words = [(list(ids), times) for ids, times in words]

@@ -21,20 +21,14 @@ _FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # ids of the texts in a row
 
 
 def tokenizer_class(directory: Path) -> str | None:
-    """Returns the `tokenizer_class` of tokenizer_config.json, or else of config.json, without "Fast".
-
-    None if none is named.
-    """
+    """Returns the `tokenizer_class` of tokenizer_config.json, or else of config.json, without "Fast"."""
     name = read_if_there(directory / "tokenizer_config.json").get("tokenizer_class")
     name = name or read_if_there(directory / "config.json").get("tokenizer_class")
     return str(name).removesuffix("Fast") if name else None
 
 
 def is_generic(directory: Path) -> bool:
-    """Returns whether `transformers` builds the tokenizer from tokenizer.json alone.
-
-    It does so with a class of `GENERIC`, and if neither a class nor a `model_type` is named.
-    """
+    """Returns whether `transformers` builds the tokenizer from tokenizer.json alone."""
     if not (directory / "tokenizer.json").exists():
         return False
     name = tokenizer_class(directory)
@@ -57,14 +51,7 @@ _INSTEAD = {  # classes of `transformers` without an equivalent here, and what t
 
 
 def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
-    """Creates the error for a `tokenizer_class` that the files of a kind cannot have.
-
-    Args:
-        path: The tokenizer_config.json.
-        name: The class.
-        kind: The kind of the files beside it, such as WordPiece.
-        usual: The class to set for files of this kind.
-    """
+    """Creates the error for a `tokenizer_class` that the files of a kind cannot have."""
     what = _INSTEAD.get(name) or (
         f"The files beside it are {kind}: if that is the model's tokenizer, set "
         f'"tokenizer_class": "{usual}".'
@@ -81,20 +68,8 @@ def read_rows(
 ) -> tuple[int, int]:
     """Reads how rows of one and of two texts are built, as `transformers` does.
 
-    Generic classes and AlbertTokenizer follow `post_processor` of tokenizer.json; the other classes
-    ignore it. `model_input_names` tells whether the model gets segment ids.
-
-    Args:
-        vocabulary: The tokens in id order.
-        special: Padding, unknown, start of a row, separator, mask.
-        usual: (number of separators, segment id of the second text) of the kind of tokenizer.
-        separators: All supported numbers of separators, if there are several.
-
     Returns:
         (number of separators, segment id of the second text).
-
-    Raises:
-        InputError: If the files build rows that the tokenizer cannot build.
     """
     with_segments = _with_segments(directory)
     unchanged = usual[0], usual[1] if with_segments else 0
@@ -148,14 +123,7 @@ def _unsupported(path, rows, ids, special, num_separators):
 
 
 def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
-    """Warns that a setting of tokenizer.json is used which a class of `transformers` ignores.
-
-    Args:
-        path: The tokenizer_config.json.
-        name: The class.
-        setting: The setting's name in tokenizer_config.json.
-        used, theirs: Its value here and in `transformers`.
-    """
+    """Warns that a setting of tokenizer.json is used which a class of `transformers` ignores."""
     _log.warning(
         "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
         "Set %s in tokenizer_config.json.",
@@ -178,10 +146,6 @@ def beside_model(
     settings: dict[str, Any], config: EncoderConfig | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the arguments of a tokenizer that is saved with a model, and more for its files.
-
-    Args:
-        settings: The tokenizer's arguments. A model with one segment gets no segment ids.
-        config: None: there is no model.
 
     Returns:
         (settings, entries): the arguments; entries of tokenizer_config.json, with which

@@ -12,11 +12,7 @@ _CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer per token
 
 
 def beginning(text: str, num_tokens: int) -> str:
-    """Returns the beginning of a text, almost always with at least `num_tokens` tokens.
-
-    It ends at a space between two ASCII letters or digits. Returns the whole text if it is not much
-    longer or has no such space in reach.
-    """
+    """Returns the beginning of a text, almost always with at least `num_tokens` tokens."""
     place = _CHARACTERS_OF_TOKEN * num_tokens
     cut = _CUT.search(text, place, 2 * place) if len(text) > 2 * place else None
     return text[: cut.start()] if cut else text
@@ -74,10 +70,7 @@ def _as_bytes(text, position):
 
 
 def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
-    """Returns first and second segments and which rows have a second one.
-
-    Segments are string tensors or lists of bytes, like `texts`.
-    """
+    """Returns first and second segments and which rows have a second one."""
     if type(texts).__name__ == "KerasTensor":
         raise InputError(
             "a keras.Input has no strings to tokenize: tokenize before, dataset.map(lambda "

@@ -14,8 +14,6 @@ from keras_bert_impl.tokenizers.unicode.places import numbers_of
 class Windows(NamedTuple):
     """Windows over a batch of texts, in text order, at least one per text.
 
-    For pairs, the windows slide over one text, and each contains the whole other text.
-
     Attributes:
         features: int32 [windows, length], same as those of a `Tokenizer`.
         texts: int64 [windows], the index of each window's text in the batch.
@@ -43,9 +41,6 @@ class Windows(NamedTuple):
 
     def has_most_context(self) -> tf.Tensor:
         """Marks each token in the window with most context around it, bool [windows, length].
-
-        The context is the smaller of the numbers of tokens before and after it, plus a hundredth of
-        the window's number of tokens. The first window wins ties.
 
         Source: the published code of BERT, `run_squad.py`.
         """
@@ -77,16 +72,10 @@ def window_spans(
     Args:
         lengths: int64 [texts], the number of tokens in each text.
         room: int64 [texts], the maximum span length in tokens, at least 1.
-        stride: Tokens from one span's start to the next. If it exceeds `room`, spans are adjacent.
 
     Returns:
         (texts, starts, ends), int64 [spans] each. The last span of a text ends where the text ends;
         an empty text has one empty span.
-
-    Example:
-        from keras_bert_impl.tokenizers.windows import window_spans
-        window_spans(tf.constant([7], tf.int64), tf.constant([4], tf.int64), stride=2)
-        # [0, 0, 0], [0, 2, 4], [4, 6, 7]
     """
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     more = tf.maximum(lengths - room, 0)
@@ -110,20 +99,6 @@ def pack_windows(
 
     Args:
         texts: string tensor [batch], or a tuple of two, such as questions and passages.
-        length: The maximum row length in tokens.
-        stride: Tokens from one window's start to the next.
-        other_length: The other text of a pair is truncated to this many tokens.
-        long_part: `"first"` or `"second"`, the text of a pair that the windows slide over.
-
-    Returns:
-        `Windows`. Rows have the length of the longest one.
-
-    Raises:
-        InputError: If a row has no room for a token of the text.
-
-    Example:
-        from keras_bert_impl.tokenizers.windows import pack_windows
-        pack_windows(tokenizer, (questions, passages), length=384, stride=128).features
     """
     other, long = as_other_and_long(texts, long_part)
     specials = 2 if other is None else 2 + tokenizer.num_separators

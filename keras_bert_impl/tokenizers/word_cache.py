@@ -23,23 +23,9 @@ for _length in range(_SHORT + 1):
 class WordCache:
     """Tokenizes texts, each distinct word only once as long as it is remembered.
 
-    Texts are cut before spaces, and next to word breaks where both sides are ASCII. All words of a
-    batch are looked up in a `_Table` in a few NumPy operations. New words are tokenized together.
-    When the table is full, an empty one takes its place and gets those of its words that occur
-    again. Words of more than 15 bytes or 4 tokens are in a dict. All together takes some 30 MB at
-    most.
-
-    May be used by several threads at once.
-
     Args:
         tokenize_words: Function from a list of different str without newlines to (ids, counts):
             int32 [tokens], int64 [words].
-        word_breaks: ASCII characters next to which texts can be cut.
-
-    Example:
-        from keras_bert_impl.tokenizers.word_cache import WordCache
-        cache = WordCache(tokenizer.tokenize_words, tokenizer.word_breaks)
-        cache([b"a text", b"another text"])  # ids of both, and the number of ids of each
     """
 
     def __init__(
@@ -165,23 +151,14 @@ class WordCache:
 
 
 def suits(texts: Sequence[bytes]) -> bool:
-    """Returns whether texts should be tokenized with a `WordCache`.
-
-    Invalid UTF-8 may have the byte that it adds. Without spaces, as in Chinese, hardly any part of
-    a text occurs again.
-    """
+    """Returns whether texts should be tokenized with a `WordCache`."""
     sample = b" ".join(texts[:_SAMPLE])
     has_words = len(sample) <= _LONG * (1 + sample.count(b" "))
     return has_words and not any(_END in text for text in texts)
 
 
 class _Table:
-    """Short words and their tokens: a hash table with open addressing, in NumPy arrays.
-
-    Attributes:
-        size: Number of rows in use. The first one is of no word.
-        tokens: int32 [rows, _FEW], filled up with zeros.
-    """
+    """Short words and their tokens: a hash table with open addressing, in NumPy arrays."""
 
     def __init__(self) -> None:
         self.size = 1
@@ -253,10 +230,7 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _keys(data, starts, lengths):
-    """Returns the keys of words, uint64 [words, 2]: up to 15 bytes, and the length in the last one.
-
-    Words that are longer have a key that is in no table.
-    """
+    """Returns the keys of words, uint64 [words, 2]: up to 15 bytes, and the length in the last one."""
     lengths = np.minimum(lengths, _SHORT + 1)
     pieces = np.ndarray(len(data) - 15, np.complex128, data, strides=1)  # 16 bytes at each place
     keys = pieces[starts].view("<u8").reshape(-1, 2)

@@ -17,21 +17,13 @@ Tensor = Any
 def kl_divergence(targets: Tensor, logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Computes `T^2 * KL(softmax(targets / T) || softmax(logits / T))`.
 
-    Its gradient is that of the cross-entropy with soft targets. It is 0 where teacher and student
-    agree. The factor `T^2` keeps the gradient at the scale it has without a temperature.
-
     Args:
         targets, logits: `[..., classes]`, logits of teacher and student.
-        temperature: T.
 
     Returns:
         float32 `[...]`, in nats.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
-
-    Example:
-        from keras_bert_impl.training.distillation_losses import kl_divergence
-        kl_divergence([[2.0, 0.0]], [[0.0, 2.0]], temperature=2.0)
     """
     targets, logits = (
         ops.log_softmax(ops.cast(x, "float32") / temperature, axis=-1) for x in (targets, logits)
@@ -102,15 +94,6 @@ def layer_errors(
     maps: Sequence[Callable[[Tensor], Tensor]] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Computes the errors of a student's embeddings, layers and attention against a teacher's.
-
-    Layer m of the student's M layers is matched with layer `m * L / M` of the teacher's L.
-
-    Args:
-        taught, learned: output dicts of teacher and student from
-            `Encoder.with_outputs("hidden_states", "attention_logits")`.
-        example_ids: see `attention_error`.
-        maps: two functions that map the student's embeddings and its hidden states to the teacher's
-            width. None if the widths are equal.
 
     Returns:
         (states, attention): squared errors summed over the layers, float32 `[batch, length]` and

@@ -26,10 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JaxDevices:
-    """The devices of `keras.distribution`, with the interface of a `tf.distribute.Strategy`.
-
-    A step is one program for the global batch, which JAX splits over the devices.
-    """
+    """The devices of `keras.distribution`, with the interface of a `tf.distribute.Strategy`."""
 
     @property
     def num_replicas_in_sync(self) -> int:

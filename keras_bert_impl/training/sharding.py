@@ -52,17 +52,10 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
 
 
 class _Sharded(_Mixin):
-    """Mixin for a `keras.distribution.Distribution`: checked batches and sharded optimizer state.
-
-    List it before the distribution in the bases.
-    """
+    """Mixin for a `keras.distribution.Distribution`: checked batches and sharded optimizer state."""
 
     def get_data_layout(self, data_shape: Sequence[int]) -> TensorLayout:
-        """Returns the layout of a batch; called by Keras with the shape on this host.
-
-        Raises:
-            InputError: the rows cannot be divided evenly among the devices of this host.
-        """
+        """Returns the layout of a batch; called by Keras with the shape on this host."""
         devices = num_data_devices(self) // num_processes(self)
         rows = data_shape[0]
         if rows % devices:
@@ -82,10 +75,6 @@ class _Sharded(_Mixin):
 
     def slot_layout(self, shape: Sequence[int], layout: TensorLayout) -> TensorLayout:
         """Returns the layout of an optimizer's slot for a variable, such as a moment.
-
-        Devices that hold the same part of the variable each hold a piece of the slot: it is split
-        along its first free axis that divides evenly. Without such an axis it has the variable's
-        layout.
 
         Source: Rajbhandari et al. 2020, "ZeRO", section 5.1 (optimizer state partitioning).
         """
@@ -110,11 +99,7 @@ class ModelParallel(_Sharded, keras.distribution.ModelParallel):
 
 
 def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
-    """Creates the distribution over devices; `model_devices` of them share a copy of the weights.
-
-    Raises:
-        InputError: `model_devices` does not divide the number of devices.
-    """
+    """Creates the distribution over devices; `model_devices` of them share a copy of the weights."""
     if model_devices == 1:
         return DataParallel(devices=devices)
     if len(devices) % model_devices:

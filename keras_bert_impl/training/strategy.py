@@ -100,14 +100,7 @@ def num_workers() -> int:
 
 
 def use_cpu_devices(count: int) -> None:
-    """Splits the CPU into logical devices for `"mirrored"`, and hides GPUs.
-
-    The devices share the processor and are meant for testing. Call it before any other TensorFlow
-    or JAX work.
-
-    Raises:
-        InputError: the backend of Keras is already initialized.
-    """
+    """Splits the CPU into logical devices for `"mirrored"`, and hides GPUs."""
     if keras.backend.backend() == "jax":
         return use_cpu_devices_of_jax(count)
     import tensorflow as tf

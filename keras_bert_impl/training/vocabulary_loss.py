@@ -25,16 +25,6 @@ def vocabulary_scores(labels: Any, logits: VocabularyLogits) -> VocabularyScores
     Args:
         labels: integers `[...]`.
         logits: of states `[..., width]`.
-
-    Returns:
-        `VocabularyScores`. The losses have a gradient.
-
-    Example:
-        import jax.numpy as jnp
-        from keras_bert_impl.layers.fused.logits import VocabularyLogits
-        from keras_bert_impl.training.vocabulary_loss import vocabulary_scores
-        logits = VocabularyLogits(jnp.ones((1, 2)), jnp.zeros((4, 2)), jnp.zeros(4))
-        vocabulary_scores([1], logits).losses  # log 4
     """
     labels = jnp.asarray(labels, "int32")
     states = logits.states.reshape(-1, logits.states.shape[-1])

@@ -34,14 +34,7 @@ class WorkerLostError(RuntimeError):
 
 
 def wait_for_workers(cluster: Cluster) -> None:
-    """Waits until every other worker listens at its address. This one listens at its own meanwhile.
-
-    TensorFlow's own wait cannot be interrupted by SIGTERM or Ctrl-C.
-
-    Raises:
-        InputError: a worker does not listen within `worker_timeout()` seconds, or this worker's
-            port cannot be used.
-    """
+    """Waits until every other worker listens at its address. This one listens at its own meanwhile."""
     with _listener(cluster) as listener:
         _wait(cluster, listener)
 
@@ -65,16 +58,7 @@ def _wait(cluster, listener):
 
 
 def join_jax(cluster: Cluster) -> None:
-    """Waits for the other workers and connects with them by `jax.distributed`.
-
-    The chief's address becomes that of JAX's coordinator. The others go on listening at theirs, as
-    TensorFlow's servers do: a worker that has not seen them yet still can, and `reports_lost_workers`
-    can tell which one has stopped.
-
-    Raises:
-        InputError: see `wait_for_workers`.
-        RuntimeError: JAX has already started its devices.
-    """
+    """Waits for the other workers and connects with them by `jax.distributed`."""
     import jax
 
     listener = _listener(cluster)
@@ -93,11 +77,7 @@ def join_jax(cluster: Cluster) -> None:
 
 
 def worker_timeout() -> float:
-    """Returns the seconds that workers wait for each other.
-
-    They are read from the environment variable `KERAS_BERT_WORKER_TIMEOUT`, default 600. Raises
-    `InputError` if it is not a number in (0, 1000000].
-    """
+    """Returns the seconds that workers wait for each other."""
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -113,10 +93,7 @@ def worker_timeout() -> float:
 
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Context in which TensorFlow or JAX connects workers that have all answered.
-
-    If this takes longer than `worker_timeout()`, the process exits.
-    """
+    """Context in which TensorFlow or JAX connects workers that have all answered."""
     seconds = worker_timeout()
     with contextlib.suppress(ValueError, AttributeError, OSError):  # stderr is not a real file
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
@@ -136,11 +113,7 @@ def connecting() -> Iterator[None]:
 
 
 def reports_lost_workers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a run so that an error caused by a lost worker names the worker.
-
-    Raises:
-        WorkerLostError: in the decorated function, if another worker stopped or is unreachable.
-    """
+    """Decorates a run so that an error caused by a lost worker names the worker."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):

@@ -37,12 +37,7 @@ def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
 
 
 def layers_of(encoder: Encoder) -> list[list[keras.layers.Layer]]:
-    """Lists the layers of an encoder from bottom to top, without the pooler.
-
-    Returns:
-        list of lists of Keras layers: first the embeddings (and virtual tokens), then each block
-        with separate weights. The final normalization is in the last block's list.
-    """
+    """Lists the layers of an encoder from bottom to top, without the pooler."""
     blocks = [[block] for block in dict.fromkeys(encoder.blocks)]
     if encoder.final_layer_norm is not None:
         blocks[-1].append(encoder.final_layer_norm)

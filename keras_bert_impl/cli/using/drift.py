@@ -55,11 +55,7 @@ def check(arguments: Namespace) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Prints a row for each quantity.
-
-    Raises:
-        InputError: something has shifted, and `--check` was given.
-    """
+    """Prints a row for each quantity."""
     from keras_bert_impl.tasks.runs.drift import compare_samples, sample_of
     from keras_bert_impl.tasks.runs.run import load_tuned
 

@@ -75,13 +75,7 @@ def check_files(arguments: Namespace) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Prints one line per text, or writes a table, predicting several texts at a time.
-
-    A line has the label and score, or the values of a regression; for tagging, `word/label`; for
-    a question, the answer and its probability, or nothing; for choices, the best ending and its
-    probability; for a pair, the cosine of its embeddings. A table has the columns of the input, or
-    only that of `--id`, and those of the answers.
-    """
+    """Prints one line per text, or writes a table, predicting several texts at a time."""
     from keras_bert_impl.tasks.registry import task_of_model
     from keras_bert_impl.tasks.runs.prediction_table import table_writer
     from keras_bert_impl.tasks.runs.run import load_tuned

@@ -89,11 +89,7 @@ def run(arguments: Namespace) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opens the port, so that clients wait while the model is loaded.
-
-    Raises:
-        InputError: it is in use, or not this machine's.
-    """
+    """Opens the port, so that clients wait while the model is loaded."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)

@@ -18,19 +18,7 @@ _FILE = re.compile(r"(.+)\.(index|meta|data-\d{5}-of-\d{5})")
 
 
 def find_checkpoint(path: str | os.PathLike) -> Path | None:
-    """Finds the checkpoint that a path refers to.
-
-    Args:
-        path: The prefix of a checkpoint, one of its files (`.index`, `.data-00000-of-00001`,
-            `.meta`), a directory with one, or a SavedModel. If a directory has several checkpoints,
-            the one named in the file `checkpoint` is used, else the one with the highest step.
-
-    Returns:
-        The prefix, or None if there is no checkpoint.
-
-    Raises:
-        InputError: there are several checkpoints, and it is unclear which one to use.
-    """
+    """Finds the checkpoint that a path refers to."""
     path = local_path(path)
     file = _FILE.fullmatch(path.name)
     if file and path.is_file() and _index(path.with_name(file[1])).is_file():
@@ -61,10 +49,7 @@ def _index(prefix):
 
 
 def _latest(directory):
-    """Returns the checkpoint named in the file `checkpoint`, or None.
-
-    Only the base name of its path is used, because directories are moved.
-    """
+    """Returns the checkpoint named in the file `checkpoint`, or None."""
     if not (directory / "checkpoint").is_file():
         return None
     text = read_text(file_within(directory, "checkpoint"))
@@ -73,12 +58,7 @@ def _latest(directory):
 
 
 class Checkpoint:
-    """The variables of a checkpoint, under their names in it.
-
-    Attributes:
-        path: The index, for error messages.
-        variables: Variable names -> `Variable`.
-    """
+    """The variables of a checkpoint, under their names in it."""
 
     def __init__(self, prefix: Path) -> None:
         self.path = file_within(prefix.parent, f"{prefix.name}.index")

@@ -31,9 +31,6 @@ _ELECTRA_SCOPES = {
 def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[str, Location]]:
     """Identifies the model in a checkpoint and locates its tensors.
 
-    Args:
-        generator: Whether to use ELECTRA's generator instead of the discriminator.
-
     Returns:
         (`model_type` as in a Hugging Face configuration, tensor names -> `Location`). Variables with
         an unknown name keep it.

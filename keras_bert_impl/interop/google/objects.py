@@ -173,10 +173,7 @@ def _model_type(checkpoint, full_names):
 
 
 def _renamed(full_name, names):
-    """Returns the `Name` of a variable, and its name in a model directory.
-
-    The name is looked up without the encoder's scope, such as `bert_encoder_v2/`.
-    """
+    """Returns the `Name` of a variable, and its name in a model directory."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])

@@ -32,26 +32,8 @@ def open_google_checkpoint(
 ) -> tuple[dict[str, Any], GoogleTensors]:
     """Opens a BERT, ALBERT or ELECTRA in one of Google's published formats.
 
-    These are TensorFlow 1 checkpoints (`bert_model.ckpt`), checkpoints of the Model Garden's
-    encoders and pre-trainers, and TF Hub modules or SavedModels. No code in them is run.
-
-    Args:
-        path: A directory, the prefix of the checkpoint in it (`.../bert_model.ckpt`), or one of its
-            files, such as `bert_model.ckpt.index`.
-        generator: Whether to open the generator of an ELECTRA instead of the discriminator.
-
     Returns:
         (content of a Hugging Face `config.json`, tensors under their Hugging Face names).
-
-    Raises:
-        InputError: a file is missing or damaged; the checkpoint has no such model; or the
-            configuration and the tensors contradict each other.
-
-    Example:
-        >>> from keras_bert_impl.interop.google import open_google_checkpoint
-        >>> config, tensors = open_google_checkpoint("uncased_L-12_H-768_A-12")
-        >>> tensors.header["bert.pooler.dense.weight"]
-        ('F32', (768, 768))
     """
     prefix, directory = _found(path)
     checkpoint = Checkpoint(prefix)

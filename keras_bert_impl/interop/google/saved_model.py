@@ -64,10 +64,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Returns the head width an attention scales scores for; None for another softmax.
-
-    The scale is `1 / sqrt(width)`.
-    """
+    """Returns the head width an attention scales scores for; None for another softmax."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:

@@ -55,14 +55,7 @@ def huggingface_settings(
     num_heads: int | None = None,
     program: Program | None = None,
 ) -> dict[str, Any]:
-    """Creates a model's Hugging Face configuration.
-
-    Args:
-        model_type: `"bert"`, `"albert"` or `"electra"`.
-        file, stated: The configuration file, if any, and its content.
-        num_heads: Number of attention heads, if a tensor shape shows it.
-        program: Settings in the program of a SavedModel.
-    """
+    """Creates a model's Hugging Face configuration."""
     sizes = _sizes(model_type, tensors, num_heads)
     if program is not None:
         sizes = _program_sizes(program, sizes["hidden_size"][0]) | sizes

@@ -48,12 +48,7 @@ class GoogleTensors:
         return self._turned(name, self._checkpoint.read(self._locations[name].variable))
 
     def read_slot(self, name: str, slot: str) -> np.ndarray | None:
-        """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it.
-
-        Args:
-            name: Name of the tensor, as in `header`.
-            slot: `"adam_m"` or `"adam_v"`: mean of the gradients, or of their squares.
-        """
+        """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it."""
         variable = f"{self._locations[name].variable}/{slot}"
         variables = self._checkpoint.variables
         if variable not in variables:

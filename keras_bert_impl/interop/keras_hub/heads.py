@@ -20,19 +20,7 @@ NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
-    """A task head that KerasHub and this package compute the same way, or why there is none.
-
-    Args:
-        kind, config: Class and configuration of the backbone.
-        task: Name of the task class, such as `"BertTextClassifier"`.
-        arguments: Arguments of the task class, as returned by its `get_config`.
-
-    Attributes:
-        name: `"classifier"` or `"masked_lm"`; None for none.
-        reason: Why there is none.
-        config: The content of a `config.json`.
-        locations: Location of each of the head's tensors.
-    """
+    """A task head that KerasHub and this package compute the same way, or why there is none."""
 
     def __init__(
         self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
@@ -81,17 +69,7 @@ class Head:
 def head_of(
     kind: Kind, config: EncoderConfig, described: dict[str, Any], tensors: Tensors
 ) -> Head | None:
-    """Finds the KerasHub task for the head of a model directory.
-
-    Args:
-        kind, config: Class and configuration of the backbone.
-        described: The content of a `config.json`.
-        tensors: Tensors under their Hugging Face names.
-
-    Returns:
-        `Head`, whose `name` is None if KerasHub computes it differently; None if the model has no
-        head or KerasHub has no such task.
-    """
+    """Finds the KerasHub task for the head of a model directory."""
     for end, name in _TASKS.items():
         classes = huggingface_config(config, name)["architectures"]
         names = [tensor.tensor for tensor in head_tensors(config, name)]

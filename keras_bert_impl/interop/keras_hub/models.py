@@ -18,11 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class KerasHubTensors:
-    """The variables of a KerasHub model under Hugging Face names, as a `TensorFile`.
-
-    Raises:
-        InputError: the variables differ from those of the class, as with LoRA or quantization.
-    """
+    """The variables of a KerasHub model under Hugging Face names, as a `TensorFile`."""
 
     def __init__(self, model: Any, locations: dict[str, Location]) -> None:
         self.path = Path(type(model).__name__)
@@ -56,26 +52,8 @@ class KerasHubTensors:
 def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
     """Presents a KerasHub backbone or task as a Hugging Face model directory.
 
-    Heads that are computed the same way as ours are included: the text classifiers of BERT,
-    RoBERTa, XLM-RoBERTa, ALBERT and DistilBERT without an activation on the logits and with the
-    default `hidden_dim`; the masked LMs of RoBERTa and XLM-RoBERTa. The masked LMs of BERT, ALBERT
-    and DistilBERT normalize with an epsilon of 1e-5, and BERT's uses the exact GELU on an encoder
-    with the approximate one. The publications and our models use one epsilon and one GELU
-    throughout.
-
-    RoBERTa backbones have no segments and no positions for padding; the tensors have rows of zeros
-    there.
-
-    Args:
-        model: `BertBackbone`, `RobertaBackbone`, `XLMRobertaBackbone`, `AlbertBackbone`,
-            `DistilBertBackbone` or `ElectraBackbone` of `keras_hub.models`, or a task with one.
-
     Returns:
         (content of a `config.json`, tensors).
-
-    Raises:
-        InputError: another class, an argument that our encoder does not support, or a head that is
-            computed differently.
     """
     backbone = getattr(model, "backbone", model)
     kind = _kind_of(backbone)
@@ -140,12 +118,7 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Returns an encoder's tensors as they would be read back from a KerasHub backbone.
-
-    The pooler of RoBERTa, XLM-RoBERTa and DistilBERT is left out with a warning. A segment
-    embedding of RoBERTa is added to the positions. Padding has no separate position, which changes
-    outputs only at padding. Arguments and errors are those of `to_keras_hub`.
-    """
+    """Returns an encoder's tensors as they would be read back from a KerasHub backbone."""
     kind, _ = arguments_of(config)
     locations = encoder_locations(kind, config)
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})

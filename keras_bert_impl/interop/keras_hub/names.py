@@ -136,11 +136,7 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
 
 
 def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
-    """Finds the backbone class and arguments that compute the same as our encoder.
-
-    Raises:
-        InputError: no backbone supports the configuration; names the fields.
-    """
+    """Finds the backbone class and arguments that compute the same as our encoder."""
     kind = next((kind for kind in _KINDS if kind.architecture == config.architecture), None)
     if kind is None:
         raise InputError(

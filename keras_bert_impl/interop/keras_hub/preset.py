@@ -60,9 +60,6 @@ def is_preset(config: dict) -> bool:
 def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]":
     """Presents a preset as a Hugging Face model directory, with the head of its task.
 
-    Only the classes in `KINDS` are accepted; no class is instantiated and no code is run. Heads are
-    included as in `open_keras_hub`; others are left out with a warning.
-
     Returns:
         (content of a `config.json`, tensors).
     """
@@ -154,11 +151,7 @@ def _head(directory, kind, config):
 
 
 class PresetTensors:
-    """The variables in HDF5 files under Hugging Face names, as a `TensorFile`.
-
-    Args:
-        parts: (prefix of tensor names, their locations, their files) of the encoder and the head.
-    """
+    """The variables in HDF5 files under Hugging Face names, as a `TensorFile`."""
 
     def __init__(self, path: Path, parts: list[tuple[str, list[Location], list[Path]]]) -> None:
         self.path = path

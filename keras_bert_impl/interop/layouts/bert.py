@@ -81,24 +81,7 @@ SIZE_KEYS = {
 
 
 class BertLayout:
-    """Keys of `config.json` and tensor names of BERT.
-
-    Attributes:
-        model_type: `model_type` in `config.json`.
-        prefix: Prefix of the encoder's tensor names in models with a head.
-        keys: `EncoderConfig` field -> key of `config.json`.
-        required: Fields that `config.json` must state.
-        read: Field -> function of a `Document` and a key that reads the value by its type.
-        silent: Values of fields that `config.json` does not state, where they differ from the
-            defaults of `EncoderConfig`.
-        fixed: Keys that change the computation -> the only supported value.
-        fixed_in_heads: Head -> the same for keys that only this head reads.
-        dropout_key: Key of `config.json` for the dropout rate before the classifier.
-        decoder: Output matrix of the masked LM head.
-        block: Layer of a block -> module in a checkpoint, with `{}` for the number of the block.
-        pooler, projection: Modules of the pooler and of the projection of the embeddings, if any.
-        classes: Head -> class of `transformers`.
-    """
+    """Keys of `config.json` and tensor names of BERT."""
 
     model_type = "bert"
     prefix = "bert"

@@ -19,10 +19,7 @@ _SHORTEST_FOR_OFFSETS = 2048  # tokens
 
 
 def fused_kernel() -> str | None:
-    """Returns the fused attention kernel of the default device: `"cudnn"`, `"splash"` or None.
-
-    None on other backends and devices, and after `keras.config.disable_flash_attention()`.
-    """
+    """Returns the fused attention kernel of the default device: `"cudnn"`, `"splash"` or None."""
     if keras.backend.backend() != "jax" or keras.config.is_flash_attention_enabled() is False:
         return None
     platform = jax_platform()
@@ -35,13 +32,7 @@ def fused_kernel() -> str | None:
 
 
 def reads_example_ids(length: int | None, window: int | None, packed: bool) -> bool:
-    """Returns whether the fused kernel of the device reads example ids instead of a bias.
-
-    Args:
-        length: tokens in a row, None if unknown.
-        window: see `AttentionBias`.
-        packed: whether rows have several examples.
-    """
+    """Returns whether the fused kernel of the device reads example ids instead of a bias."""
     if fused_kernel() == "splash":
         return True
     # In shorter rows, cuDNN is as fast with a mask.
@@ -58,8 +49,6 @@ def fused_attention(
         query: `[b, n, l, d]`, multiplied by `d ** -0.5`; bfloat16 or float16, as the kernels take no
             float32.
         key, value: `[b, n, l, d]`.
-        bias: output of `AttentionBias`.
-        window: same as in the `AttentionBias` that computed the bias.
 
     Returns:
         `[b, n, l, d]`, or None if the device has no kernel for this case.

@@ -41,21 +41,7 @@ def write(
     runner: str,
     options: Sequence[str] = (),
 ) -> cutting.Written:
-    """Writes the shards of a corpus.
-
-    One worker holds 16 bytes per document; each of the others holds a few blocks or a shard.
-
-    Args:
-        tokenizer: as in the writer without Beam; here the workers read the copy in `directory`.
-        directory: on a file system shared by all workers, or a str on a bucket, like
-            `corpus.paths`.
-        dealing: arguments of `Dealer`.
-        runner: one of `RUNNERS`.
-        options: pipeline options, as `name=value` or `name`.
-
-    Raises:
-        InputError: see `prepare`.
-    """
+    """Writes the shards of a corpus."""
     flags = [f"--runner={runner}", *(f"--{option.lstrip('-')}" for option in options)]
     try:
         with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:

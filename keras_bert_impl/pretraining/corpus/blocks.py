@@ -140,10 +140,7 @@ def _examples(block, settings, pass_number, num_separators):
 def tokenize(
     documents: Sequence[NumberedDocument], word_tokens: WordTokens
 ) -> tuple[pairs.TokenBlock, int]:
-    """Splits documents into sentences and tokenizes these; also returns the number of words.
-
-    Sentences and documents without a token are omitted.
-    """
+    """Splits documents into sentences and tokenizes these; also returns the number of words."""
     paragraphs, sentence_counts = [], []
     for _, document in documents:
         own = [document.paragraphs]
@@ -164,11 +161,7 @@ def tokenize(
 
 
 class HashSet:
-    """A set of 64-bit integers in 8 bytes each, used to detect duplicate documents.
-
-    Among n documents, two different ones share a hash with probability n² / 2⁶⁵, 3·10⁻⁶ for ten
-    million; one of the two is then lost.
-    """
+    """A set of 64-bit integers in 8 bytes each, used to detect duplicate documents."""
 
     _MOST_RECENT = 1 << 18  # in a Python set, which needs ten times the memory
 

@@ -20,12 +20,7 @@ _worker: dict[str, Any] = {}  # settings and tokenizer of this process
 
 
 def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
-    """Initializes the worker process: one core, no accelerator, its own tokenizer.
-
-    Args:
-        settings: dict of the fields of `blocks.Settings`; unpickling the class itself would import
-            TensorFlow.
-    """
+    """Initializes the worker process: one core, no accelerator, its own tokenizer."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
     import_tensorflow_alone()
@@ -44,12 +39,7 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Lets this process keep up to 64 MiB of freed array memory for reuse.
-
-    The C library would return it to the system, which then clears every page again: a tenth of the
-    time of `prepare`. This cannot be undone, so call it only in processes that belong to this
-    package.
-    """
+    """Lets this process keep up to 64 MiB of freed array memory for reuse."""
     with contextlib.suppress(AttributeError):  # only in glibc
         set_option = ctypes.CDLL(None).mallopt
         set_option(_M_MMAP_THRESHOLD, 32 << 20)

@@ -46,11 +46,7 @@ def numbered(
 
 
 def split_of(number: int, held_out: float, seed: int) -> str:
-    """Returns the split of a document with a given running number.
-
-    One random document of every `1 / share` consecutive ones belongs to the smaller split, so that
-    even a small corpus has some.
-    """
+    """Returns the split of a document with a given running number."""
     share = min(held_out, 1 - held_out)
     if not share:
         return "train"
@@ -61,10 +57,7 @@ def split_of(number: int, held_out: float, seed: int) -> str:
 
 
 def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, seed: int) -> None:
-    """Raises `InputError` if a split would have too few documents, or no two consecutive segments.
-
-    Reads documents only until the answer is known; for nearly every corpus these are the first few.
-    """
+    """Raises `InputError` if a split would have too few documents, or no two consecutive segments."""
     counts = {"documents": 0, "duplicate_documents": 0}
     takes_pairs = objective == "mlm_nsp"
     missing = dict.fromkeys(records.SPLITS, 2 if takes_pairs else 1)
@@ -109,11 +102,7 @@ def first_shard_of(block: int, seed: int) -> int:
 def text_blocks(
     numbered: Iterable[blocks.NumberedDocument], corpus: Corpus, objective: str, seed: int
 ) -> Iterator[blocks.TextBlock]:
-    """Cuts each split into blocks and numbers them in the order of completion.
-
-    Only `characters` and `source` of the documents are read. With next-sentence prediction a block needs two documents. If the last block of a split has only
-    one, it is joined to the block before, which is therefore held back until the next is complete.
-    """
+    """Cuts each split into blocks and numbers them in the order of completion."""
     fewest = 2 if objective == "mlm_nsp" else 1
     waiting = dict.fromkeys(records.SPLITS)
     growing = {split: blocks.TextBlock(split) for split in records.SPLITS}

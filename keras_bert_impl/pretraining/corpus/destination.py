@@ -27,18 +27,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: Tokenizer) -> Path:
-    """Returns the absolute path of the local folder in which the records are made.
-
-    It is `output_directory` itself or, for a bucket, a temporary folder that the same command finds
-    again.
-
-    Args:
-        settings, tokenizer: those of the new records, which may replace records with the same ones.
-
-    Raises:
-        InputError: the folder holds other files, or records with other settings or of another
-            tokenizer, or the bucket is not writable.
-    """
+    """Returns the absolute path of the local folder in which the records are made."""
     if not is_remote(output_directory):
         place = absolute(output_directory)
         _check_replaceable(place, settings, tokenizer.fingerprint)
@@ -67,11 +56,7 @@ def _private_folder():
 
 
 def check_is_no_input(place: Path, paths: list[str]) -> None:
-    """Checks that records in the folder `place` would not be read as text from `paths`.
-
-    Raises:
-        InputError: they would, as at the second call with an input that contains its output.
-    """
+    """Checks that records in the folder `place` would not be read as text from `paths`."""
     for path in paths:
         is_inside = f"{place}{os.sep}".startswith(f"{os.path.abspath(path)}{os.sep}")
         if is_inside and place.is_dir() and any(e.name[0] != "." for e in place.iterdir()):
@@ -85,11 +70,7 @@ def check_is_no_input(place: Path, paths: list[str]) -> None:
 def new_records(
     output_directory: str | Path, place: Path, runner: str | None
 ) -> Iterator[str | Path]:
-    """Context manager that yields the folder to write into; `place` is from `place_of`.
-
-    With a `runner` and a bucket, this is the bucket itself, since the workers write there.
-    Raises `Interrupted` if the upload to the bucket fails.
-    """
+    """Context manager that yields the folder to write into; `place` is from `place_of`."""
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
         yield output_directory

@@ -25,14 +25,7 @@ class Interrupted(InputError):
 
 
 class FinishedBlocks:
-    """Rows of finished blocks, in a hidden folder beside the records until these are complete.
-
-    A block is identified by its documents, the settings, the tokenizer and the version of this
-    package. If any of these differ, or the file is damaged, the block is built again.
-
-    As a context manager: the folder is removed on success and after an `InputError`. It stays after
-    an `Interrupted` or any other error, such as Ctrl-C, and if the process is killed.
-    """
+    """Rows of finished blocks, in a hidden folder beside the records until these are complete."""
 
     def __init__(
         self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer

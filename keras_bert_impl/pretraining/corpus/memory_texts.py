@@ -24,20 +24,8 @@ def as_paths(
 ) -> Iterator[tuple[Any, str, str]]:
     """Context manager that yields corpus paths: the given ones, or a file with the given texts.
 
-    Texts are written to a temporary file of JSON lines, so that memory does not grow with an
-    iterator.
-
-    Args:
-        inputs: input of `read_documents`; or texts, one document each with one paragraph a line: a
-            list of str that are not paths, an iterator or generator of str, or a table column; or a
-            table (pandas, `datasets`, a dict of columns) with the column `text_field`.
-        format, text_field: see `read_documents`. Texts have no format.
-
     Yields:
         (paths, format, text field), for `read_documents`.
-
-    Raises:
-        InputError: the column is missing, a text is not a string, or a format is given for texts.
     """
     texts = _texts_of(inputs, text_field)
     if texts is None:

@@ -16,16 +16,7 @@ _WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # what `str.split` splits at
 
 
 class WordTokens:
-    """Tokenizes texts, each distinct word only once.
-
-    Texts are cut at spaces and at the tokenizer's `word_breaks`. In a block of Wikipedia, one word
-    in thirteen is distinct, and half of these were in the previous block, whose words are cached.
-    If the tokenizer has no word breaks, whole texts are tokenized.
-
-    Example:
-        from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
-        ids, lengths, num_words = WordTokens(tokenizer)([["a text", "its next sentence"], ["more"]])
-    """
+    """Tokenizes texts, each distinct word only once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -37,9 +28,6 @@ class WordTokens:
 
     def __call__(self, paragraphs: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, int]:
         """Tokenizes texts without line breaks.
-
-        A text that follows another in its paragraph gets a leading space: a byte-level vocabulary
-        has different tokens for a word at the start of a text and after a space.
 
         Returns:
             (ids, lengths, num_words): int32 [tokens], the ids of all texts; int64 [texts], the

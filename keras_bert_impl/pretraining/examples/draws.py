@@ -6,11 +6,7 @@ from typing import Any
 
 
 def stable_hash(*name: Any) -> int:
-    """Hashes numbers and strings to an integer in [0, 2⁶⁴), the same on every machine.
-
-    Args:
-        *name: ints and strs, such as `(seed, "pairs", pass, document)`.
-    """
+    """Hashes numbers and strings to an integer in [0, 2⁶⁴), the same on every machine."""
     digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -21,11 +17,7 @@ def uniform(*name: Any) -> float:
 
 
 def stream(*name: Any) -> random.Random:
-    """Returns a `random.Random` seeded by `name`.
-
-    Use only `random()` and `getrandbits()`: Python guarantees that their values never change, but
-    not those of `randint()` or `shuffle()`.
-    """
+    """Returns a `random.Random` seeded by `name`."""
     return random.Random(stable_hash(*name))
 
 

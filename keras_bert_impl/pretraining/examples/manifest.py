@@ -13,10 +13,7 @@ _COUNTS = ("rows", "tokens", "examples", "pairs_labelled_1", "examples_in_fulles
 
 
 def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[int]]:
-    """Parses a manifest; returns it, the names of its shards and their sizes in bytes.
-
-    Raises `InputError`, naming `path`, if it is damaged or has another format version.
-    """
+    """Parses a manifest; returns it, the names of its shards and their sizes in bytes."""
     try:
         value = parse_json(text, path)
         manifest = Document(value if isinstance(value, dict) else {}, path)

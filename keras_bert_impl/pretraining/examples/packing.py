@@ -8,15 +8,7 @@ import numpy as np
 def pack_rows(
     lengths: Sequence[int], row_length: int, max_examples_per_row: int
 ) -> list[list[int]]:
-    """Packs by best-fit decreasing: longest example first, each into the fullest row with room.
-
-    Returns:
-        The rows, each a list of indices into `lengths`, which are at most `row_length`.
-
-    Example:
-        from keras_bert_impl.pretraining.examples.packing import pack_rows
-        pack_rows([5, 3, 8, 2], row_length=8, max_examples_per_row=4)  # [[2], [0, 1], [3]]
-    """
+    """Packs by best-fit decreasing: longest example first, each into the fullest row with room."""
     rows: list[list[int]] = []
     open_rows: list[list[list[int]]] = [
         [] for _ in range(row_length + 1)

@@ -33,11 +33,7 @@ class TokenBlock(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Two spans of a block's tokens. For a single segment, `second` is empty and the label is 0.
-
-    The label is 1 if the second segment is from a random other document or, for sentence order, if
-    the two segments are swapped.
-    """
+    """Two spans of a block's tokens. For a single segment, `second` is empty and the label is 0."""
 
     first: tuple[int, int]  # start and end in `TokenBlock.token_ids`
     second: tuple[int, int]
@@ -58,22 +54,6 @@ def next_sentence_examples(
     short_sequence_probability: float = 0.1,
 ) -> list[Example]:
     """Makes segment pairs for next-sentence prediction in the same way as BERT.
-
-    Each document has a target length: the `length` − 3 tokens left by [CLS] a [SEP] b [SEP] or,
-    with `short_sequence_probability`, a uniform draw from 2 to that. Sentences are collected until
-    the target is reached or the document ends. The first randint(1, n − 1) of the n collected
-    sentences are segment a. With probability ½, and always if n is 1, segment b is read from a
-    random sentence of a random other document of the block until the target is reached, its label
-    is 1, and the unused sentences are put back. Otherwise segment b is the rest, with label 0.
-    Tokens are removed from the longer segment, each at random from its front or its back, until
-    both fit.
-
-    Args:
-        length: Maximum length of an example in tokens, [CLS] and [SEP] included.
-        seed, pass_number: With the document's running number, they determine every draw.
-
-    Raises:
-        InputError: the block has only one document.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
@@ -122,10 +102,7 @@ def _document_pairs(block, document, most_tokens, target, generator):
 
 
 def _random_segment(block, document, target, generator):
-    """Returns at least `target` tokens of another document, or all tokens up to its end.
-
-    The segment has at least one sentence.
-    """
+    """Returns at least `target` tokens of another document, or all tokens up to its end."""
     other = draws.integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
     begin, end = block.document_starts[other : other + 2]
@@ -163,11 +140,6 @@ def sentence_order_examples(
 ) -> list[Example]:
     """Makes pairs of consecutive segments of one document, in order or swapped.
 
-    Sentences are collected and trimmed as in `next_sentence_examples`. The first randint(1, n − 1)
-    of the n collected sentences are one segment and the rest the other; a single sentence of k
-    tokens is split after randint(1, k − 1) of them. With probability ½ the two are swapped, with
-    label 1. A single sentence of one token is omitted.
-
     Source: Lan et al. 2019, "ALBERT", section 3.1; there, a single sentence is not split.
     """
     examples, most_tokens = [], length - 3
@@ -193,10 +165,6 @@ def sentence_order_examples(
 
 def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
     """Cuts each document into single segments of maximum length, [CLS] and [SEP] included.
-
-    A segment may begin and end within a sentence. Segments of whole sentences would leave a few
-    tokens of nearly every row to padding, because few examples are short enough to fill the gap: 4
-    % of the tokens in rows of 512 tokens of Wikipedia, and 13 % in rows of 128.
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.3.
     """

@@ -55,7 +55,6 @@ def serialize_rows(
 
     Args:
         arrays: dict of int32 arrays [rows, ...]: the features in the table above except `row_id`.
-        first_id: The `row_id` of the first row; the following rows count up from it.
     """
     dtypes = dict.fromkeys(PER_EXAMPLE, np.dtype("<i4"))
     dtypes["token_ids"] = token_type(vocabulary_size)
@@ -77,10 +76,7 @@ def serialize_rows(
 
 
 def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.Tensor]:
-    """Parses a batch of records (string [batch]) to the features in the table above, in graph.
-
-    They are int32 [batch, …], but `row_id` is int64 [batch].
-    """
+    """Parses a batch of records (string [batch]) to the features in the table above, in graph."""
     spec = dict.fromkeys(("token_ids", *PER_EXAMPLE), tf.io.FixedLenFeature([], tf.string))
     rows = tf.io.parse_example(serialized, spec | {"row_id": tf.io.FixedLenFeature([], tf.int64)})
     dtype = tf.as_dtype(token_type(manifest["tokenizer"]["vocabulary_size"]))
@@ -110,11 +106,7 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 
 
 class Dealer:
-    """Assigns rows to open shards in turn; a full shard is closed and another is opened.
-
-    Rows that are adjacent in the corpus thus end up in different shards, and several shards are
-    small enough to be shuffled in memory together when read.
-    """
+    """Assigns rows to open shards in turn; a full shard is closed and another is opened."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -122,10 +114,7 @@ class Dealer:
         self._open: list[tuple[int, int] | None] = [None] * num_open_shards  # (shard, rows)
 
     def deal(self, count: int, first_shard: int) -> Iterator[tuple[int, int]]:
-        """Yields (shard, position in the shard) for `count` rows.
-
-        The first row goes to the open shard `first_shard` (modulo their number), and so on in turn.
-        """
+        """Yields (shard, position in the shard) for `count` rows."""
         for number in range(first_shard, first_shard + count):
             slot = number % len(self._open)
             if self._open[slot] is None:
@@ -182,11 +171,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to a file beside the shard, which is compressed when closed.
-
-    Compressing while writing, as TensorFlow's writer does, takes six times the processor time for
-    the same file size.
-    """
+    """Writes serialized rows to a file beside the shard, which is compressed when closed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -298,10 +283,7 @@ def check_tokenizer(manifest: dict[str, Any], tokenizer: Tokenizer) -> None:
 
 
 def check_shards(directory: str | Path) -> None:
-    """Raises `InputError` naming the first shard whose checksum or rows differ from the manifest.
-
-    Reads every byte; `read_manifest` checks only sizes.
-    """
+    """Raises `InputError` naming the first shard whose checksum or rows differ from the manifest."""
     directory = expanded(directory)
     manifest = read_manifest(directory)
     for split in SPLITS:
@@ -339,14 +321,7 @@ def _other_rows(file):
 
 @contextlib.contextmanager
 def clear_read_errors(directory: str | Path) -> Iterator[None]:
-    """Context manager that turns errors from damaged records into one that names the shard.
-
-    Example:
-        from keras_bert_impl.pretraining import pretraining_dataset
-        from keras_bert_impl.pretraining.examples.records import clear_read_errors
-        with clear_read_errors("records"):
-            model.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=1000)
-    """
+    """Context manager that turns errors from damaged records into one that names the shard."""
     try:
         yield
     except (

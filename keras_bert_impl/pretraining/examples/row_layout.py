@@ -15,12 +15,7 @@ def spans_of(examples: Iterable[Example]) -> np.ndarray:
 
 
 def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
-    """Returns the tokens of each example with special tokens: int64 [examples].
-
-    Args:
-        spans: from `spans_of`.
-        num_separators: Separators between two segments.
-    """
+    """Returns the tokens of each example with special tokens: int64 [examples]."""
     return _parts(spans, num_separators).sum(axis=1)
 
 
@@ -34,10 +29,6 @@ def lay_out(
     tokenizer: Tokenizer,
 ) -> dict[str, np.ndarray]:
     """Builds the arrays of records (see `records`) for all rows.
-
-    Args:
-        spans: from `spans_of`.
-        packed: from `packing.pack_rows`.
 
     Returns:
         int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
@@ -70,12 +61,7 @@ def lay_out(
 
 
 def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenates the slices of an array that begin at `starts` and have `lengths`.
-
-    Example:
-        from keras_bert_impl.pretraining.examples.row_layout import concatenated_spans
-        concatenated_spans(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([1, 2]))  # [7, 5, 6]
-    """
+    """Concatenates the slices of an array that begin at `starts` and have `lengths`."""
     ends = np.cumsum(lengths)
     return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
 

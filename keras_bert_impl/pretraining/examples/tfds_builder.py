@@ -21,21 +21,7 @@ _ROWS_AT_ONCE = 1024
 
 
 class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
-    """TFDS builder for the unmasked rows of a folder written by `prepare`, as plain tensors.
-
-    TFDS does not read compressed files, so that `download_and_prepare` writes its own copy. After
-    that `tfds.builder_from_directory(builder.data_dir)` reads it without this class. For the
-    features see `pretraining.examples.records`: int32, except for `row_id`, which is int64.
-
-    `arguments` are those of the TFDS builder, such as `data_dir`. Raises `InputError` if the records
-    are missing or damaged.
-
-    Example:
-        from keras_bert_impl.pretraining.examples.tfds_builder import PretrainingRecords
-        builder = PretrainingRecords(records="records", data_dir="tfds")
-        builder.download_and_prepare()
-        rows = builder.as_dataset(split="train")
-    """
+    """TFDS builder for the unmasked rows of a folder written by `prepare`, as plain tensors."""
 
     VERSION = tfds.core.Version("1.0.0")
     # TFDS 4.9.10 would look beside this file for download checksums, using a package

@@ -33,11 +33,7 @@ _OF_PAIRS = set(PAIR_OBJECTIVES)
 def checked_objectives(
     manifest: dict[str, Any], objectives: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Validates the names of the objectives to make labels for.
-
-    None stands for those that the records were prepared for. Raises `InputError` if a name is
-    unknown or the records have no labels for it.
-    """
+    """Validates the names of the objectives to make labels for."""
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
         objectives = made_for
@@ -56,12 +52,7 @@ def checked_objectives(
 
 
 class Batcher:
-    """Converts serialized rows to (features, labels, weights), in graph.
-
-    Args:
-        key: uint64 scalar. Key of the random draws.
-        objectives: from `checked_objectives`.
-    """
+    """Converts serialized rows to (features, labels, weights), in graph."""
 
     def __init__(
         self,
@@ -150,12 +141,7 @@ def _next_tokens(rows):
 def layout(
     example_lengths: tf.Tensor, first_lengths: tf.Tensor, length: int, segment_of_second: int = 1
 ) -> Tensors:
-    """Computes the example, position and segment of each token of packed rows.
-
-    Returns:
-        dict of int32: `example_ids`, `position_ids` and `segment_ids` [B, L], 0 at padding, and
-        `starts` [B, E].
-    """
+    """Computes the example, position and segment of each token of packed rows."""
     ends = tf.cumsum(example_lengths, axis=1)  # [B, E]
     starts = ends - example_lengths
     place = tf.range(length)[tf.newaxis, :, tf.newaxis]  # [1, L, 1]

@@ -141,13 +141,7 @@ def pretraining_dataset(
 def from_input_workers(
     every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
 ) -> tf.data.Dataset:
-    """Returns the batches in order, made by the input workers in turn.
-
-    Each input worker is a separate tf.data service with a single worker. One service with several
-    workers would return whichever batch is ready first, and its coordinated reads do not define
-    which worker is first.
-    `every(n, first)` returns the dataset of every n-th batch.
-    """
+    """Returns the batches in order, made by the input workers in turn."""
     for address in addresses:
         try:
             connect(address, timeout=10)  # TensorFlow would wait for an hour

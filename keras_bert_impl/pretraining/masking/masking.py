@@ -109,10 +109,7 @@ class Masked(NamedTuple):
 
 
 def replacement_ids(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids allowed as random replacements: all but special and unused tokens.
-
-    Google's script draws from the whole vocabulary, including those.
-    """
+    """Returns the ids allowed as random replacements: all but special and unused tokens."""
     return [
         index
         for index, token in enumerate(tokenizer.vocabulary)
@@ -132,21 +129,6 @@ def mask_rows(
     is_special: tf.Tensor | None = None,
 ) -> Masked:
     """Chooses tokens to predict and masks them.
-
-    In each example, up to `masking.num_predictions` tokens other than [CLS], [SEP] and padding are
-    chosen, unit by unit in random order; a unit that would exceed the number is skipped, a span is
-    cut after the last word that fits. Each token, or each span as a whole, is replaced by [MASK], replaced by a random token, or kept.
-    Every draw is a function of (seed, epoch, row, position) and does not depend on the batch.
-
-    Args:
-        rows: dict of `token_ids`, `example_ids`, `position_ids` int32 [B, L], `example_lengths`,
-            `first_lengths` int32 [B, E], `row_id` int64 [B].
-        epochs: int64 [B]. Epoch in which each row is read.
-        replacements: from `replacement_ids`.
-        slots: P, from `Masking.num_slots`.
-        is_word_start: bool [B, L]. Required for units other than tokens.
-        is_special: bool [B, L]. Tokens that are never chosen. Default: [CLS], [SEP] and padding, by
-            position.
 
     Source: see `Masking`.
     """
@@ -230,11 +212,7 @@ def _num_chosen(positions, starts, ends, length):
 
 
 def _choose(rows, units, is_special, counts, keys, slots, word_ends):
-    """Returns the chosen positions in ascending order: int32 [B, P], L in unused slots.
-
-    With `word_ends`, int32 [B, L], the last unit is cut after a word rather than skipped if it does
-    not fit.
-    """
+    """Returns the chosen positions in ascending order: int32 [B, P], L in unused slots."""
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]

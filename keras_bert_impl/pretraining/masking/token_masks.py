@@ -85,10 +85,7 @@ def mask_tokens(
 def rows_of_one_example(
     token_ids: tf.Tensor, tokenizer: Tokenizer, mask_unit: str
 ) -> dict[str, Any]:
-    """Returns the arguments of `mask_rows` for rows that are not packed, with padding anywhere.
-
-    `token_ids` are int32 `[batch, length]`, of static length.
-    """
+    """Returns the arguments of `mask_rows` for rows that are not packed, with padding anywhere."""
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
     return {

@@ -24,16 +24,6 @@ def units_of(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the unit of each token. Each special or padding token is a separate unit.
 
-    Words are joined unit by unit from the start of a segment, each unit with a random number of
-    words; no unit extends beyond its segment.
-
-    Args:
-        unit: One of `settings.MASK_UNITS`.
-        is_special: bool [B, L].
-        is_word_start: bool [B, L]. Ignored at special tokens and directly after them.
-        keys: uint64 [B, 1]. Keys for `random_bits`.
-        counter: The first of the L counters of the draws.
-
     Returns:
         (starts, ends): int32 [B, L].
 
@@ -59,21 +49,7 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Takes units in order and skips those that no longer fit.
-
-    All tensors are [B, L], and the tokens of a unit are adjacent. Each round takes units up to the
-    first that does not fit, and drops all that can no longer fit. A few rounds leave no unit open.
-
-    Args:
-        is_open: Whether a token may be taken.
-        sizes: int32. Tokens of the unit.
-        places_in_unit: int32. Index of the token in its unit.
-        first, last: int32. Start of the example, and its last token.
-        left: int32. Number of tokens of the example still to take.
-
-    Returns:
-        bool [B, L].
-    """
+    """Takes units in order and skips those that no longer fit."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)

@@ -29,11 +29,7 @@ OBJECTIVES = {
 def as_objectives(
     objectives: Iterable[Objective | str] | Objective | str,
 ) -> tuple[Objective, ...]:
-    """Converts one or several objectives or their names to objectives.
-
-    Raises:
-        InputError: a name is unknown, the list is empty, or two objectives are incompatible.
-    """
+    """Converts one or several objectives or their names to objectives."""
     made = []
     for objective in [objectives] if isinstance(objectives, (Objective, str)) else objectives:
         if not isinstance(objective, Objective):

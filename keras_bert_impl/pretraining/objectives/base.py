@@ -19,25 +19,7 @@ ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 
 
 class Objective:
-    """A pre-training task: a head on the encoder and its loss.
-
-    The loss of an output is the mean over its labeled positions in the global batch; `Pretrainer`
-    sums these, each times its factor. An objective with a single output that has the objective's
-    name, and whose labels and weights are in the dataset under that name, overrides only `connect`.
-
-    Attributes:
-        name: The key in `OBJECTIVES`.
-        head: Name of its head in `interop`, which determines the model class for `transformers`;
-            None if `tensors` names the variables.
-        features: The int32 inputs that it reads besides the encoder's.
-        uses_pooler: Whether it trains the encoder's pooler.
-        details: Further encoder outputs that it reads; see `Encoder.with_outputs`.
-        without_accuracy: Outputs for which accuracy is undefined.
-        needs_both_sides: Whether it is meaningless for a causal encoder.
-
-    Args:
-        weight: Factor of its loss in the total.
-    """
+    """A pre-training task: a head on the encoder and its loss."""
 
     name: str
     head: str | None = None
@@ -79,17 +61,11 @@ class Objective:
         raise NotImplementedError
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
-        """Returns the weight of each position of an output, 0 without a label: float32.
-
-        `features` and `weights` are those of the dataset, known before the forward pass.
-        """
+        """Returns the weight of each position of an output, 0 without a label: float32."""
         return {name: weights[name] for name in self.output_names}
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
-        """Returns the labels of each output, with the shape of its weights.
-
-        `features` and `labels` are those of the dataset; `outputs` are all of the pre-trainer.
-        """
+        """Returns the labels of each output, with the shape of its weights."""
         return {name: labels[name] for name in self.output_names}
 
     def losses(self, output: str, labels: Tensor, logits: Tensor) -> Tensor:
@@ -108,11 +84,7 @@ class Objective:
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        """Returns the floating-point operations of its part of the forward pass, per real token.
-
-        Counted as in `training.runs.flops`, for rows of `length` tokens with `predictions` masked
-        tokens per token; 0 if negligible.
-        """
+        """Returns the floating-point operations of its part of the forward pass, per real token."""
         return 0.0
 
     def tensors(self, config: EncoderConfig) -> list[TensorName]:
@@ -120,10 +92,7 @@ class Objective:
         return head_tensors(config, self.head) if self.head else []
 
     def of_directory(self, path: Path, **overrides: Any) -> "Objective":
-        """Returns the objective as configured in a model directory.
-
-        `overrides` are fields of the encoder's `EncoderConfig` that differ from those in its files.
-        """
+        """Returns the objective as configured in a model directory."""
         return self
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:

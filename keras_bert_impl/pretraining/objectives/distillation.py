@@ -33,11 +33,7 @@ from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 
 
 class _Distillation(Objective):
-    """Base class of the distillation objectives, with a frozen teacher.
-
-    All outputs except `masked_lm` are already errors: the teacher runs once, in the graph of the
-    model, and its predictions are not outputs.
-    """
+    """Base class of the distillation objectives, with a frozen teacher."""
 
     def __init__(self, teacher: str | Path | None, dtype: Any) -> None:
         if teacher is None:
@@ -91,35 +87,9 @@ class _Distillation(Objective):
 class Distillation(_Distillation):
     """Masked LM combined with distillation of a teacher's predictions and last hidden states.
 
-        word_weight * T^2 * KL(teacher || student) + masked_lm_weight * cross-entropy
-            + state_weight * (1 - cosine of the last hidden states)
-
-    The first two terms are means over the masked tokens, the last one over all tokens. The teacher
-    runs in each step, on the same tokens, without dropout. It is not saved in checkpoints or files.
-
-    Features: `masked_positions` `[batch, predictions]`. Labels: the original ids, of that shape.
-    Outputs: the logits of `masked_lm`, `[batch, predictions, vocabulary]`; and, already as losses,
-    `distilled_words` `[batch, predictions]` and `distilled_states` `[batch, length]`.
-
-    Args:
-        teacher: A model with a masked LM head and with the student's tokenizer and width; see
-            `interop.open_model`. With a distribution strategy, create the objective inside its
-            scope, like the student.
-        word_weight, masked_lm_weight, state_weight: Factors of the three losses.
-        temperature: T.
-        dtype: Keras dtype policy of the teacher; None for the global one.
-
-    Raises:
-        InputError: the teacher does not exist, or the student does not fit it.
-
     Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature: the
     published command (transformers, research_projects/distillation), here with its
     `--restrict_ce_to_mask`; without that flag, the divergence is over all tokens.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import Distillation
-        student_of("bert-base", "student", layers=6)
-        Pretrainer.from_pretrained("student", [Distillation("bert-base")])
     """
 
     name = "distillation"
@@ -202,28 +172,7 @@ class Distillation(_Distillation):
 class LayerDistillation(_Distillation):
     """Distillation of a teacher's embeddings, hidden states and attention, not its predictions.
 
-    Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L. The loss is
-    the sum of the squared errors of the embeddings and of each layer's hidden states, averaged over
-    tokens, and of each layer's attention logits, averaged over pairs of tokens of an example, by
-    row. If the widths differ, the student learns two linear maps to the teacher's width, one for
-    the embeddings and one shared by all layers; these are saved in checkpoints, but not in model
-    directories. The teacher runs as in `Distillation`.
-
-    Tokens are masked only if another objective masks them. Outputs, already as losses:
-    `distilled_layers` `[batch, length]` and `distilled_attention` `[batch]`.
-
-    Args:
-        teacher, dtype: see `Distillation`. The teacher must have as many heads as the student; its
-            masked LM head is not read.
-
-    Raises:
-        InputError: the teacher does not exist, or the student does not fit it.
-
     Source: Jiao et al. 2020, "TinyBERT", sections 3 and 4.2, general distillation.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import LayerDistillation
-        Pretrainer(Encoder(config), [LayerDistillation("bert-base")])
     """
 
     name = "layer_distillation"

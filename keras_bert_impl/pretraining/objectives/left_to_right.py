@@ -18,21 +18,7 @@ from keras_bert_impl.training.runs.flops import vocabulary_flops
 class LeftToRight(Objective):
     """Causal language modeling: predicts each next token from the tokens up to that position.
 
-    The encoder must be causal. This is part of its configuration and of model directories, so that
-    the encoder stays causal when it is fine-tuned, as in the paper. The head is the masked LM head,
-    also in files. It cannot be combined with other objectives, which use context on both sides.
-
-    Labels: the next ids, `[batch, length]`. Logits: `left_to_right`, `[batch, length, vocabulary]`.
-
-    Raises:
-        InputError: the encoder is not causal, or the file format of its family cannot express this.
-
     Source: Devlin et al., "BERT", section 5.1.
-
-    Example:
-        import dataclasses
-        from keras_bert_impl.pretraining.objectives import LeftToRight
-        Pretrainer(Encoder(dataclasses.replace(config, causal=True)), [LeftToRight()])
     """
 
     name = head = "left_to_right"

@@ -15,11 +15,7 @@ from keras_bert_impl.training.runs.flops import vocabulary_flops
 def masked_logits(
     encoder: Encoder, states: Tensor, inputs: Tensors, factored: bool = False
 ) -> Tensor:
-    """Returns logits from a new masked LM head on hidden states, at `masked_positions`.
-
-    `factored` is that of `MaskedLMHead`, for logits that only an objective with default losses
-    reads.
-    """
+    """Returns logits from a new masked LM head on hidden states, at `masked_positions`."""
     gather = GatherPositions(dtype=encoder.dtype_policy, name="gather_masked")
     return masked_lm_head(encoder, factored=factored)(gather(states, inputs["masked_positions"]))
 
@@ -28,16 +24,7 @@ def masked_logits(
 class MaskedLM(Objective):
     """Masked language modeling: predicts the original ids of masked tokens.
 
-    The dataset chooses the tokens and how they are replaced; see `pretraining.Masking`.
-
-    Features: `masked_positions` `[batch, predictions]`. Labels: the original ids, of that shape.
-    Logits: `masked_lm`, `[batch, predictions, vocabulary]`.
-
     Source: Devlin et al., "BERT", section 3.1.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import MaskedLM
-        Pretrainer(encoder, [MaskedLM()])
     """
 
     name = head = "masked_lm"

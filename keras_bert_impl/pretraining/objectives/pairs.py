@@ -29,14 +29,7 @@ class _PairObjective(Objective):
 class NextSentence(_PairObjective):
     """Predicts whether the second segment follows the first or is from another document.
 
-    Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for another document.
-    Logits: `next_sentence`, `[batch, examples, 2]`.
-
     Source: Devlin et al., "BERT", section 3.1.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import MaskedLM, NextSentence
-        Pretrainer(encoder, [MaskedLM(), NextSentence()])
     """
 
     name = head = "next_sentence"
@@ -46,14 +39,7 @@ class NextSentence(_PairObjective):
 class SentenceOrder(_PairObjective):
     """Predicts whether two consecutive segments are in order or swapped.
 
-    Features: `cls_positions` `[batch, examples]`. Labels, of that shape: 1 for swapped. Logits:
-    `sentence_order`, `[batch, examples, 2]`.
-
     Source: Lan et al. 2019, "ALBERT", section 3.1.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import MaskedLM, SentenceOrder
-        Pretrainer(encoder, [MaskedLM(), SentenceOrder()])
     """
 
     name = head = "sentence_order"

@@ -33,34 +33,7 @@ from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
 class ReplacedTokens(Objective):
     """Replaced token detection: whether each token is original or sampled from a generator.
 
-    The generator is a small masked LM. Tokens sampled from its predictions replace the masked
-    tokens in the encoder's input. No gradient flows through the samples. The generator shares the
-    encoder's embeddings, except for a projection. A sampled token equal to the original counts as
-    not replaced.
-
-    Features: `masked_positions`, and `replacement_draws`, random numbers below 2²⁴, both `[batch,
-    predictions]`. The samples depend on these, not on how the batch is split. Labels: the original
-    ids `masked_lm`, of that shape. Logits: `replaced_token` `[batch, length]`, and the generator's
-    `masked_lm` `[batch, predictions, vocabulary]`. A further output is `sampled_ids`, int32
-    `[batch, predictions]`.
-
-    Model directories store the generator in a subfolder, `generator`.
-
-    Args:
-        weight: Factor of its loss in the total; that of the generator's loss is 1.
-        generator: `EncoderConfig`, or None for a quarter of the encoder's width and heads. In
-            families whose embeddings must be as wide as the layers, None is a quarter of the
-            encoder's layers.
-
-    Raises:
-        InputError: the generator's embeddings would have another shape than the encoder's.
-
     Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import ReplacedTokens
-        generator = EncoderConfig.named("electra-base-generator")
-        Pretrainer(encoder, [ReplacedTokens(generator=generator)])
     """
 
     name = head = "replaced_token"

@@ -14,16 +14,6 @@ _BLOCK = 256  # tokens of a block of the two-level cumulative sum
 class SampleTokens(keras.layers.Layer):
     """Replaces masked tokens by tokens sampled from logits, without gradient.
 
-    Samples by inverse transform: the token is the first whose cumulative probability exceeds the
-    random number divided by 2²⁴. This needs one random number per prediction instead of noise for
-    each token of the vocabulary.
-
-    Call arguments:
-        token_ids: int32 `[batch, length]`.
-        positions: int32 `[batch, predictions]`; position 0 is never replaced.
-        logits: float32 `[batch, predictions, vocabulary]`.
-        draws: int32 `[batch, predictions]`, below 2²⁴.
-
     Returns:
         (token_ids, samples): int32 `[batch, length]` and `[batch, predictions]`.
     """
@@ -46,13 +36,7 @@ class SampleTokens(keras.layers.Layer):
 
 
 def _inverse_transform(probabilities, parts):
-    """Returns the first index at which the cumulative probability exceeds a fraction of the total.
-
-    On a CPU, a cumulative sum over the vocabulary takes longer than the softmax. Instead, one runs
-    over block sums and one over the tokens of the selected block.
-
-    The fractions `parts`, in [0, 1), and the result are `[batch, predictions]`.
-    """
+    """Returns the first index at which the cumulative probability exceeds a fraction of the total."""
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)
     padding = num_blocks * _BLOCK - vocabulary_size
@@ -72,19 +56,13 @@ def _inverse_transform(probabilities, parts):
 
 
 def _count_up_to(limits, sums):
-    """Counts the cumulative sums `[places, sums]` that are at most the limit: int32 `[places, 1]`.
-
-    If rounding makes that all of them, the count is one less.
-    """
+    """Counts the cumulative sums `[places, sums]` that are at most the limit: int32 `[places, 1]`."""
     count = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1, keepdims=True)
     return ops.minimum(count, sums.shape[-1] - 1)
 
 
 def write(ids: Tensor, positions: Tensor, values: Tensor) -> Tensor:
-    """Returns `ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`.
-
-    If a position occurs twice, both values must be equal.
-    """
+    """Returns `ids` `[batch, length]` with `values` at `positions`, both `[batch, predictions]`."""
     batch, predictions = ops.shape(positions)[0], ops.shape(positions)[1]
     rows = ops.broadcast_to(ops.arange(batch, dtype="int32")[:, None], (batch, predictions))
     places = ops.reshape(ops.stack([rows, positions], axis=-1), (-1, 2))

@@ -23,16 +23,7 @@ _NUM_PLACES, _PLACE_DIM = 20, 200
 class SpanBoundary(Objective):
     """Predicts each token of a masked span from the two tokens beside the span and its position.
 
-    Features: `masked_positions`, `span_starts`, `span_ends` `[batch, predictions]`; the latter two
-    are the first and last token of the span of each prediction. Labels: the original ids, of that
-    shape. Logits: `span_boundary`, `[batch, predictions, vocabulary]`. Model directories store the
-    head under names of this package, since no other library supports it.
-
     Source: Joshi et al. 2019, "SpanBERT", section 3.2.
-
-    Example:
-        from keras_bert_impl.pretraining.objectives import MaskedLM, SpanBoundary
-        Pretrainer(encoder, [MaskedLM(), SpanBoundary()])
     """
 
     name = "span_boundary"
@@ -80,12 +71,6 @@ class SpanBoundaryHead(keras.layers.Layer):
     """Two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
-        embeddings: their token table is the output matrix.
-        hidden_dim: Width of the first layer; the second is as wide as the embeddings.
-        initializer_range: Standard deviation of the initial weights.
-        factored: That of `MaskedLMHead`.
-
-    Call arguments:
         before, after: `[batch, predictions, hidden]`. Hidden states beside the span.
         places: int32 `[batch, predictions]`. Position of the token in the span, from 0.
 

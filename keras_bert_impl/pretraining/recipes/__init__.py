@@ -13,12 +13,7 @@ _FOLDER = Path(__file__).parent
 
 @functools.cache
 def recipes() -> dict[str, dict[str, Any]]:
-    """Returns the `PretrainSettings` fields of each recipe in the package. Do not modify them.
-
-    Example:
-        from keras_bert_impl.pretraining.recipes import recipes
-        pretrain("records", "run", **recipes()["electra_small"])
-    """
+    """Returns the `PretrainSettings` fields of each recipe in the package. Do not modify them."""
     files = sorted(_FOLDER.glob("*.yaml"))
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in files}
 
@@ -29,9 +24,6 @@ def recipe_text(name: str) -> str:
 
 
 def model_file(name: str | Path) -> Path:
-    """Returns the `Path` of a `config.json`, falling back to the package's own recipe files.
-
-    A copied recipe thus finds its model from any folder.
-    """
+    """Returns the `Path` of a `config.json`, falling back to the package's own recipe files."""
     path, own = local_path(name), _FOLDER / name
     return own if own.is_file() and not path.exists() else path

@@ -98,12 +98,7 @@ def _errors(subject, answers, scores):
 
 
 def window(context: str, answers: list[tuple[str, int]], predicted: str) -> Html:
-    """Returns the part of a context around the answers, with both marked.
-
-    Args:
-        answers: (text, start) of true answers; the first is marked.
-        predicted: the predicted text; its occurrence nearest to the true answer is marked.
-    """
+    """Returns the part of a context around the answers, with both marked."""
     spans = [(start, start + len(text), False) for text, start in answers[:1]]
     middle = spans[0][0] if spans else 0
     starts = [n for n in range(len(context)) if predicted and context.startswith(predicted, n)]

@@ -24,23 +24,7 @@ _FILE = "model.tflite"
 def export_litert(
     model: keras.Model, directory: str | Path, precision: str = "fp32", **how
 ) -> Report:
-    """Writes `model.tflite`, with the tokenizer and `config.json` as in a model directory.
-
-    Inputs, int32, and outputs are those of `Network`, with any batch size and length; the signature
-    uses their names. All operators are LiteRT builtins.
-
-    Args:
-        model: see `network_of`.
-        directory: written to a temporary folder and renamed.
-        precision: `"fp32"`; `"fp16"`: 16-bit weights, 32-bit computation; or `"int8"`: 8-bit
-            weights, with activation scales computed at run time.
-        **how: `texts`, `measure`, `max_drop`, `run`, `tokenizer`; see `export_network`, also for
-            errors.
-
-    Example:
-        from keras_bert_impl.serving.litert import export_litert
-        export_litert(load_tuned("run"), "served")
-    """
+    """Writes `model.tflite`, with the tokenizer and `config.json` as in a model directory."""
     litert_format = Format("LiteRT", _write, _session, _USE)
     return export_network(model, directory, litert_format, precision, **how)
 

@@ -14,17 +14,7 @@ _DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": 
 
 
 class Graph:
-    """Graph for `network.networks` with the API of `onnx.graph.Graph`; tensors are TensorFlow's.
-
-    Computes in float32 and int32. Must be used inside a `tf.function`.
-
-    Args:
-        weights: variables by name.
-        inputs: int32 tensors by name.
-
-    Attributes:
-        outputs: float32 tensors by name.
-    """
+    """Graph for `network.networks` with the API of `onnx.graph.Graph`; tensors are TensorFlow's."""
 
     dtype = "float32"
     fused = False

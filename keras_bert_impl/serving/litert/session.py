@@ -10,12 +10,7 @@ from keras_bert_impl.serving.network.proof import as_inputs
 
 
 class Session:
-    """Runs an exported LiteRT model on the CPU.
-
-    Args:
-        path: path of the file.
-        config: that of the exported model.
-    """
+    """Runs an exported LiteRT model on the CPU."""
 
     def __init__(self, path: str | Path, config: EncoderConfig) -> None:
         self._interpreter = Interpreter(str(path))

@@ -19,16 +19,7 @@ def model_card(
     run: str | Path | None = None,
     has_tokenizer: bool = True,
 ) -> str:
-    """Returns the text of a model card, in Markdown.
-
-    Args:
-        name: of the model.
-        how: format and precision, such as `"ONNX in fp32"`.
-        use: lines of Python that load the files.
-        check: what the comparison with the model found.
-        run: run directory, if there is one.
-        has_tokenizer: whether the folder has the tokenizer's files.
-    """
+    """Returns the text of a model card, in Markdown."""
     made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
     sections = [
         "## Use",

@@ -89,30 +89,7 @@ def export_network(
     run: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Report:
-    """Writes the network of a model, with the tokenizer and `config.json` as in a model directory.
-
-    The directory also has `README.md`, a model card.
-
-    The export is compared with the model in its runtime; the directory appears, complete, only if
-    it passes.
-
-    Args:
-        model: see `network_of`.
-        directory: written to a temporary folder and renamed.
-        precision: one of `file_format.precisions`.
-        texts: what the outputs are compared on, and the nearest neighbors of an embedder. Default:
-            four texts in several languages, and 96 English sentences for the neighbors.
-        calibration: for `"int8"`, texts that the activation scales are computed from.
-        measure: function of a task model that returns its score in points, higher is better.
-        max_drop: maximum drop of the score in points.
-        run: run directory, whose scores and settings go into the model card.
-        tokenizer: tokenizer of an encoder. Default: that of the model, if it has one.
-
-    Raises:
-        InputError: a directory with files that no export has written, a model that the format does
-            not support, incompatible arguments, outputs that differ too much from the model's, or a
-            score that drops by more than `max_drop`.
-    """
+    """Writes the network of a model, with the tokenizer and `config.json` as in a model directory."""
     _check(precision, file_format.precisions, calibration, measure, max_drop)
     for name, given in (("texts", texts), ("calibration", calibration)):
         if given is not None and (isinstance(given, (str, bytes, Path)) or not given):

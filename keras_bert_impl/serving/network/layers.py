@@ -156,13 +156,7 @@ def _positions(graph, config, ids):
 
 
 class Attention:
-    """Mirrors `layers.AttentionBias` and `layers.SelfAttention` of all blocks, with a shared mask.
-
-    Local attention is computed over the full length, with out-of-window keys masked.
-
-    Args:
-        features: the inputs of the network.
-    """
+    """Mirrors `layers.AttentionBias` and `layers.SelfAttention` of all blocks, with a shared mask."""
 
     def __init__(self, graph: Graph, config: EncoderConfig, features: Tensors) -> None:
         self.graph = graph

@@ -42,15 +42,7 @@ class ChangedNeighbors:
 def changed_neighbors(
     model: Any, other: Any, texts: list[str] | None = None, session: Callable | None = None
 ) -> ChangedNeighbors:
-    """Counts the texts whose most similar other text is not the same in an export.
-
-    Args:
-        model: `TextEmbedder`.
-        other: the model as exported, which may be `model`.
-        texts: at least 20 different texts, of which up to 2,000 are used. Fewer, or None: 96
-            built-in English sentences.
-        session: runs the network of `other`; see `answered_by`. Default: `other` itself.
-    """
+    """Counts the texts whose most similar other text is not the same in an export."""
     given = [text for text in dict.fromkeys(texts or ()) if isinstance(text, str) and text.strip()]
     is_builtin = len(given) < _FEWEST
     chosen = list(_SENTENCES) if is_builtin else given[:_MOST]

@@ -12,19 +12,7 @@ from keras_bert_impl.serving.network import parts
 
 
 class Network:
-    """Network of a model, written from its configuration and weights.
-
-    Subclasses live in the folder of their task; the model class refers to them as `network`. Inputs
-    are those of `optimum`'s exports, int `[batch, length]` of any size: `input_ids`,
-    `attention_mask` (1 for a real token, else 0) and, if the encoder has several segments,
-    `token_type_ids`. Outputs are float32; those at padding are undefined.
-
-    Args:
-        model: `Encoder` or `TaskModel`.
-
-    Attributes:
-        groups: names of the input dimensions between `batch` and `length`.
-    """
+    """Network of a model, written from its configuration and weights."""
 
     groups = ()
 
@@ -42,20 +30,11 @@ class Network:
         raise NotImplementedError
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
-        """Returns the outputs of the Keras model by name.
-
-        Args:
-            features: dict of int32 arrays, with `rank` dimensions.
-        """
+        """Returns the outputs of the Keras model by name."""
         return {"logits": to_numpy(self.model(features, training=False))}
 
     def as_model_outputs(self, session: Callable, features: dict) -> np.ndarray:
-        """Runs a session on a batch and returns the outputs in the Keras model's format.
-
-        Args:
-            session: function of features to outputs by name.
-            features: dict of int32 arrays, in the model's format.
-        """
+        """Runs a session on a batch and returns the outputs in the Keras model's format."""
         return session(features)["logits"]
 
 
@@ -80,11 +59,7 @@ class EncoderNetwork(Network):
 
 
 def network_of(model: keras.Model) -> Network:
-    """Returns the network of a model.
-
-    Raises:
-        InputError: an unsupported kind of model, a Longformer, or a model with an adapter.
-    """
+    """Returns the network of a model."""
     config = encoder_of(model).config
     network = EncoderNetwork if isinstance(model, Encoder) else getattr(model, "network", None)
     if network is None:

@@ -20,12 +20,7 @@ _SAMPLES = [
 
 
 def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
-    """Returns features of texts for the network of a model; for a plain encoder, random ids.
-
-    Args:
-        model: see `network_of`.
-        texts: default: four, in several languages.
-    """
+    """Returns features of texts for the network of a model; for a plain encoder, random ids."""
     texts = texts or _SAMPLES
     if not hasattr(model, "tokenizer"):
         draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))
@@ -38,11 +33,7 @@ def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str,
 
 
 def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> dict[str, np.ndarray]:
-    """Converts encoder features to network inputs.
-
-    Raises:
-        InputError: an id that has no embedding; see `check_values`.
-    """
+    """Converts encoder features to network inputs."""
     check_values(features, config)
     names = input_names(config)
     return {name: np.asarray(features[ours], dtype) for name, ours in names.items()}
@@ -50,13 +41,7 @@ def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> di
 
 @contextlib.contextmanager
 def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
-    """Makes a task model's `predict` run its network in a session, inside the context.
-
-    Args:
-        session: function of features, in the format of `Network.outputs_of_model`, to outputs by
-            name.
-        model: `TaskModel`.
-    """
+    """Makes a task model's `predict` run its network in a session, inside the context."""
     network = network_of(model)
 
     def predict_batches(data, **kwargs):
@@ -77,12 +62,8 @@ def relative_difference(
     """Returns the largest RMS difference of an output, relative to the RMS of its expected values.
 
     Args:
-        received, expected: float32 arrays by name.
         padding_mask: int `[batch, length]` or `[batch, group, length]`. Positions with 0 are
             ignored.
-
-    Returns:
-        The difference; infinite if an output has non-finite values.
     """
     mask, found = np.asarray(padding_mask, bool), []
     for name, array in expected.items():

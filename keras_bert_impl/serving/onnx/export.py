@@ -25,40 +25,13 @@ def export_onnx(
     fused: bool = True,
     **how,
 ) -> Report:
-    """Writes `model.onnx`, with the tokenizer and `config.json` as in a model directory.
-
-    The file is checked by `onnx.checker` and compared with the model in ONNX Runtime.
-
-    Args:
-        model: see `write_graph`.
-        directory: written to a temporary folder and renamed.
-        precision: `"fp32"`; `"fp16"`; or `"int8"`: 8-bit weights of dense layers and embeddings,
-            multiplied in 8 bits. With `calibration`, only standard operators are used; without,
-            activation scales are computed at run time.
-        fused: whether to use operators of ONNX Runtime; see `write_graph`.
-        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`, `tokenizer`; see
-            `export_network`, also for errors.
-
-    Example:
-        from keras_bert_impl.serving.onnx import export_onnx
-        export_onnx(load_tuned("run"), "served")
-    """
+    """Writes `model.onnx`, with the tokenizer and `config.json` as in a model directory."""
     onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session, _USE)
     return export_network(model, directory, onnx_format, precision, **how)
 
 
 def write_graph(model: keras.Model, dtype: str = "float32", fused: bool = True) -> onnx.ModelProto:
-    """Returns the ONNX graph of a model's network; see `Network` for outputs and inputs, int64.
-
-    Args:
-        model: see `network_of`.
-        dtype: `"float32"`; or `"float16"` for weights and computation, except sums in float32.
-        fused: whether to use operators of ONNX Runtime; else only those of the standard, for other
-            runtimes.
-
-    Raises:
-        InputError: an unsupported kind of model, or a model with an adapter.
-    """
+    """Returns the ONNX graph of a model's network; see `Network` for outputs and inputs, int64."""
     network = network_of(model)
     graph = Graph(weights_of(model), dtype, fused)
     network.write(graph)

@@ -20,22 +20,7 @@ _TYPES = {
 
 
 class Graph:
-    """Builder of an ONNX graph. Tensors are referred to by name.
-
-    Args:
-        weights: arrays by name; only those that are used are written.
-        dtype: `"float32"` or `"float16"`, of weights and computation.
-        fused: whether to use operators of ONNX Runtime (`com.microsoft`) for attention, embeddings,
-            GELU and normalization, instead of only those of the ONNX standard.
-
-    Example:
-        import onnx
-        from keras_bert_impl.serving.onnx.graph import Graph
-        graph = Graph({"kernel": np.ones((2, 3), "float32")})
-        rows = graph.input("rows", ["batch", 2], "float32")
-        graph.output("sums", graph.add("MatMul", rows, graph.weight("kernel")), ["batch", 3])
-        onnx.save(graph.model(), "model.onnx")
-    """
+    """Builder of an ONNX graph. Tensors are referred to by name."""
 
     def __init__(
         self, weights: dict[str, np.ndarray], dtype: str = "float32", fused: bool = False
@@ -61,18 +46,7 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def add(self, op: str, *inputs: Any, num_outputs: int = 1, **attributes) -> str:
-        """Adds a node.
-
-        Args:
-            op: an operator of the standard, or `"com.microsoft.NAME"`.
-            *inputs: tensor names, "" for none, or constants: NumPy arrays and scalars keep their
-                dtype, floats get the dtype of the graph, ints and lists of int become int64.
-            num_outputs: number of outputs.
-            **attributes: those of the operator.
-
-        Returns:
-            Name of the first output.
-        """
+        """Adds a node."""
         domain, _, op = op.rpartition(".")
         names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
         name = f"{op}_{len(self._nodes)}"

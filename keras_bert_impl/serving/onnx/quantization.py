@@ -24,15 +24,7 @@ def quantize(
     batches: list[dict] | None,
     config: EncoderConfig,
 ) -> None:
-    """Writes a float32 model with int8 matrices, with a separate scale per column.
-
-    Args:
-        path: the file to write.
-        large: whether to store weights in a separate file.
-        batches: features to compute activation scales from, for a model with only standard
-            operators. None: scales are computed at run time for each tensor (dynamic quantization).
-        config: that of the model, for `batches`.
-    """
+    """Writes a float32 model with int8 matrices, with a separate scale per column."""
     with _only_errors():
         if batches is None:
             quantization.quantize_dynamic(

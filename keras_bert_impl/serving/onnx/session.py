@@ -10,12 +10,7 @@ from keras_bert_impl.serving.network.proof import as_inputs
 
 
 class Session:
-    """Runs an exported ONNX model in ONNX Runtime on the CPU.
-
-    Args:
-        model: path of the file, or its content.
-        config: that of the exported model.
-    """
+    """Runs an exported ONNX model in ONNX Runtime on the CPU."""
 
     def __init__(self, model: str | Path | bytes, config: EncoderConfig) -> None:
         options = onnxruntime.SessionOptions()

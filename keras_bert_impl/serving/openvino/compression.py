@@ -11,14 +11,7 @@ _WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}
 
 
 def compress(proto: onnx.ModelProto) -> None:
-    """Converts embeddings and matrices of a graph to int8, with a scale per vector or column.
-
-    `DequantizeLinear` converts them back to float32 before use. OpenVINO skips this: it keeps the
-    int8 weights and also quantizes the other factor to 8 bits, in groups of 32 values.
-
-    Args:
-        proto: graph in float32, with only standard operators. Changed in place.
-    """
+    """Converts embeddings and matrices of a graph to int8, with a scale per vector or column."""
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     nodes = []
     for node in proto.graph.node:

@@ -27,30 +27,7 @@ _FILE = "model.xml"
 def export_openvino(
     model: keras.Model, directory: str | Path, precision: str = "fp32", **how
 ) -> Report:
-    """Writes `model.xml` and `model.bin`, with the tokenizer and `config.json`.
-
-    The directory is laid out like a model directory. Inputs, int64, and outputs are those of
-    `Network`, with any batch size and length.
-
-    `Session` compiles the model to compute in float32. Other programs must set
-    `INFERENCE_PRECISION_HINT` to `f32` themselves, since a file cannot: by default OpenVINO
-    computes in bfloat16 on processors that support it. With `precision="bf16"` the outputs are
-    compared, and the score is measured, with the hint `bf16`.
-
-    Args:
-        model: see `network_of`.
-        directory: written to a temporary folder and renamed.
-        precision: `"fp32"`; `"bf16"`: the files of `"fp32"`, computed in bfloat16; `"fp16"`:
-            16-bit weights; or `"int8"`: 8-bit weights of dense layers and embeddings. With
-            `calibration`, NNCF also quantizes the activations of matrix products to 8 bits, with
-            scales computed from the texts.
-        **how: `texts`, `calibration`, `measure`, `max_drop`, `run`, `tokenizer`; see
-            `export_network`, also for errors.
-
-    Example:
-        from keras_bert_impl.serving.openvino import export_openvino
-        export_openvino(load_tuned("run"), "served")
-    """
+    """Writes `model.xml` and `model.bin`, with the tokenizer and `config.json`."""
     hint = "bf16" if precision == "bf16" else "f32"
     openvino_format = Format(
         "OpenVINO",

@@ -11,16 +11,7 @@ from keras_bert_impl.serving.network.proof import as_inputs
 
 
 class Session:
-    """Runs an exported OpenVINO model on the CPU.
-
-    Args:
-        path: path of the `.xml` file.
-        config: that of the exported model.
-        precision: `"f32"` or `"bf16"`, in which the processor computes.
-
-    Raises:
-        InputError: the processor does not compute in this precision.
-    """
+    """Runs an exported OpenVINO model on the CPU."""
 
     def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
         core = openvino.Core()

@@ -13,12 +13,7 @@ from keras_bert_impl.serving.server.wire import ApiError, Arrays
 
 
 class Request:
-    """Inputs of a signature that wait for their answer.
-
-    Attributes:
-        future: gets the outputs, or an `ApiError`.
-        key: requests with the same key may be joined; None for requests that run alone.
-    """
+    """Inputs of a signature that wait for their answer."""
 
     def __init__(self, signature: Signature, arrays: Arrays, expires: float) -> None:
         self.signature = signature
@@ -45,19 +40,7 @@ def _key(signature: Signature, arrays: Arrays) -> Hashable:
 
 
 class Batcher:
-    """Queue of requests, and the thread that runs them.
-
-    Requests for the same signature are joined until a batch is full or its first request has waited
-    long enough. Token ids of different lengths are padded with 0, under a mask of 0. Outputs that
-    are as long as the longest of a batch are cut back, so that a request gets the same answer alone
-    and in a batch.
-
-    Args:
-        max_rows: rows of a batch. A larger request runs alone.
-        timeout: seconds that a request waits for others.
-        max_waiting: requests in the queue.
-        observe: called with the number of rows of each batch.
-    """
+    """Queue of requests, and the thread that runs them."""
 
     def __init__(
         self, max_rows: int, timeout: float, max_waiting: int, observe: Callable[[int], None]
@@ -78,15 +61,7 @@ class Batcher:
         return len(self._queue)
 
     def submit(self, signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
-        """Adds a request to the queue.
-
-        Args:
-            arrays: the inputs of the signature.
-            expires: `time.monotonic()` after which nobody waits for the answer.
-
-        Raises:
-            ApiError: the queue is full.
-        """
+        """Adds a request to the queue."""
         request = Request(signature, arrays, expires)
         with self._changed:
             if len(self._queue) >= self._max_waiting or self._stopped:

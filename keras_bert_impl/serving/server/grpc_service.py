@@ -34,18 +34,7 @@ Count = Callable[[str, str, float], None]  # of an answered request: method, cod
 def start(
     address: str, versions: Versions, batcher: Batcher, limits: Limits, count: Count
 ) -> tuple[grpc.Server, int]:
-    """Starts a gRPC server without TLS.
-
-    Args:
-        address: such as `"127.0.0.1:8500"`; port 0 for any free one.
-        count: called for each request that was answered.
-
-    Returns:
-        The server and its port.
-
-    Raises:
-        RuntimeError: the port cannot be opened.
-    """
+    """Starts a gRPC server without TLS."""
     # A thread waits for each request that runs; together they can fill several batches.
     server = grpc.server(
         ThreadPoolExecutor(2 * limits.max_batch, "grpc"),
@@ -195,11 +184,7 @@ def _describe(spec, name: str, model: Model) -> None:
 
 
 def read_tensors(tensors: Mapping[str, Any], inputs: Mapping[str, Input], limits: Limits) -> Arrays:
-    """Converts the tensors of a `PredictRequest` to the inputs of its signature.
-
-    Raises:
-        ApiError: other inputs, types or shapes than the signature's, or too many rows.
-    """
+    """Converts the tensors of a `PredictRequest` to the inputs of its signature."""
     if tensors.keys() != inputs.keys():
         raise ApiError(
             f"The signature takes the inputs {', '.join(sorted(inputs))}. "

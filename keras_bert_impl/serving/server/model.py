@@ -17,12 +17,7 @@ WARMUP = "assets.extra/tf_serving_warmup_requests"
 
 
 class Signature:
-    """A signature of a loaded SavedModel.
-
-    Attributes:
-        inputs: `Input` of each name.
-        method: such as `"tensorflow/serving/predict"`.
-    """
+    """A signature of a loaded SavedModel."""
 
     def __init__(self, function: Any, method: str) -> None:
         self._function = function
@@ -33,11 +28,7 @@ class Signature:
         self._shapes = dict(zip(function.structured_outputs, shapes))
 
     def __call__(self, arrays: Arrays) -> Arrays:
-        """Runs the graph.
-
-        Raises:
-            ApiError: the graph refuses the inputs.
-        """
+        """Runs the graph."""
         try:
             tensors = {n: tf.constant(array, self._specs[n].dtype) for n, array in arrays.items()}
             return {name: output.numpy() for name, output in self._function(**tensors).items()}
@@ -58,30 +49,14 @@ class Signature:
 
     @property
     def counter(self) -> str | None:
-        """Name of the output that counts the second dimension of all `varying` outputs.
-
-        None if there is no such output, or if other dimensions vary too.
-        """
+        """Name of the output that counts the second dimension of all `varying` outputs."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None
 
 
 class Model:
-    """A loaded version.
-
-    Args:
-        directory: the SavedModel.
-        version: its number.
-
-    Attributes:
-        signatures: `Signature` of each name.
-        definitions: `SignatureDef` of each name.
-        metadata: the definitions as TensorFlow Serving writes them in JSON.
-
-    Raises:
-        Exception: whatever TensorFlow raises for files that it cannot load or run.
-    """
+    """A loaded version."""
 
     def __init__(self, directory: Path, version: int) -> None:
         self.version = version
@@ -137,11 +112,7 @@ def _input(spec):
 
 
 def load(directory: Path, version: int) -> Model:
-    """Loads a version and runs its warm-up requests.
-
-    Raises:
-        ApiError: the files cannot be loaded or run.
-    """
+    """Loads a version and runs its warm-up requests."""
     try:
         return Model(directory, version)
     except ApiError:

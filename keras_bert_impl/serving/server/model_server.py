@@ -41,14 +41,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 class ModelServer:
-    """Serves the newest version of a model.
-
-    Args:
-        folder: the versions.
-        limits: what clients can use.
-        poll_seconds: how often to look for newer versions.
-        report: called with a line about each version.
-    """
+    """Serves the newest version of a model."""
 
     def __init__(
         self,
@@ -88,17 +81,7 @@ class ModelServer:
         self.versions.load_newest()
 
     def start_grpc(self, address: str) -> int:
-        """Answers gRPC as well, until `run` returns.
-
-        Args:
-            address: such as `"127.0.0.1:8500"`; port 0 for any free one.
-
-        Returns:
-            The port.
-
-        Raises:
-            RuntimeError: the port cannot be opened.
-        """
+        """Answers gRPC as well, until `run` returns."""
         from keras_bert_impl.serving.server import grpc_service  # needs the extra `serving`
 
         server, port = grpc_service.start(
@@ -108,11 +91,7 @@ class ModelServer:
         return port
 
     def run(self, listener: socket.socket) -> bool:
-        """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called.
-
-        Returns:
-            Whether nothing runs any more: no batch, and no load of a version.
-        """
+        """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called."""
         self.versions.watch(self._poll_seconds)
         try:
             self._server.run([listener])

@@ -19,15 +19,7 @@ _GRAPH = "saved_model.pb"
 
 
 class Folder:
-    """Versions of a model: numbered SavedModels in a folder, or one SavedModel.
-
-    Args:
-        path: `models/reviews`, with `1/` and `2/`, or `models/reviews/1`.
-        name: name of the model. Default: that of the folder.
-
-    Raises:
-        InputError: the path holds no SavedModel, or the name cannot stand in a URL.
-    """
+    """Versions of a model: numbered SavedModels in a folder, or one SavedModel."""
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
         self.path = local_path(path).absolute()
@@ -70,10 +62,7 @@ class Folder:
         return sorted(found, reverse=True)
 
     def files(self, directory: Path) -> list[tuple[str, int, int]]:
-        """Returns name, size and time of the files of a SavedModel, which show that it changed.
-
-        Other files, such as notes, are left out.
-        """
+        """Returns name, size and time of the files of a SavedModel, which show that it changed."""
         entries = [directory / name for name in SAVED_MODEL_ENTRIES]
         paths = [path for entry in entries for path in (entry, *sorted(entry.rglob("*")))]
         paths = [path for path in paths if path.is_file()]
@@ -82,16 +71,7 @@ class Folder:
 
 
 class Versions:
-    """Serves the newest version of a model that can be loaded.
-
-    A newer version, or the served one with other files, is loaded beside the old one, which answers
-    until then. One that cannot be loaded is left alone until its files change.
-
-    Args:
-        folder: the versions.
-        load: function of a SavedModel and its number; raises an `ApiError` if it cannot be loaded.
-        report: called with a line about each version that is loaded or refused.
-    """
+    """Serves the newest version of a model that can be loaded."""
 
     def __init__(
         self, folder: Folder, load: Callable[[Path, int], "Model"], report: Callable[[str], None]

@@ -35,13 +35,7 @@ STATUS = {
 
 
 class ApiError(Exception):
-    """A request that is answered with an error.
-
-    Args:
-        message: one sentence for the client; cut to 1,000 characters.
-        code: a key of `STATUS`.
-        status: HTTP status. Default: that of the code.
-    """
+    """A request that is answered with an error."""
 
     def __init__(
         self, message: str, code: str = "INVALID_ARGUMENT", status: int | None = None
@@ -70,15 +64,7 @@ class PredictRequest(NamedTuple):
 
 
 def parse_request(body: bytes) -> PredictRequest:
-    """Parses the body of a `:predict` request.
-
-    Raises:
-        ApiError: not a JSON object with `instances` or `inputs`.
-
-    Example:
-        from keras_bert_impl.serving.server.wire import parse_request
-        parse_request(b'{"instances": ["a joy"]}').values  # ["a joy"]
-    """
+    """Parses the body of a `:predict` request."""
     request, signature = _parse_object(body)
     keys = request.keys() & {"instances", "inputs"}
     if len(keys) != 1:
@@ -92,11 +78,7 @@ def parse_request(body: bytes) -> PredictRequest:
 
 
 def parse_examples(body: bytes, method: str) -> str:
-    """Returns the signature of a `:classify` or `:regress` request.
-
-    Raises:
-        ApiError: not a JSON object with `examples`.
-    """
+    """Returns the signature of a `:classify` or `:regress` request."""
     request, signature = _parse_object(body)
     if not isinstance(request.get("examples"), list) or not request["examples"]:
         raise ApiError(
@@ -123,15 +105,7 @@ def _parse_object(body):
 
 
 def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: int) -> Arrays:
-    """Converts a request to the inputs of its signature.
-
-    Args:
-        inputs: the signature's inputs by name.
-        max_rows: largest first dimension.
-
-    Raises:
-        ApiError: other inputs, types or shapes than the signature's, or too many rows.
-    """
+    """Converts a request to the inputs of its signature."""
     columns = (_columns_of_rows if request.by_row else _columns)(request.values, inputs)
     for name, column in columns.items():
         if isinstance(column, list) and len(column) > max_rows:
@@ -278,11 +252,7 @@ def _type_error(value, wanted):
 
 
 def write_outputs(outputs: Arrays, by_row: bool) -> str:
-    """Returns the body of a response, in rows (`predictions`) or columns (`outputs`).
-
-    Raises:
-        ApiError: rows, but outputs without a batch or with different ones.
-    """
+    """Returns the body of a response, in rows (`predictions`) or columns (`outputs`)."""
     texts = {name: iter(_json_values(name, outputs[name])) for name in sorted(outputs)}
     if not by_row:
         columns = {n: _spread(texts[n], outputs[n].shape, 4 * (len(texts) > 1)) for n in texts}

@@ -28,14 +28,7 @@ _BAD_INPUT = 2  # exit status after an `InputError`
 def export_model(
     model: Any, filepath: str | Path, format: str, ids_only: bool, settings: dict[str, Any]
 ) -> None:
-    """Exports a `TaskModel`; see `TaskModel.export`.
-
-    Args:
-        settings: the other arguments of the format.
-
-    Raises:
-        InputError: the format is unknown or does not have these settings.
-    """
+    """Exports a `TaskModel`; see `TaskModel.export`."""
     if format != SAVED_MODEL and ids_only:
         raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
     filepath = expanded(filepath)
@@ -58,16 +51,7 @@ def export_model(
 
 
 def export_on_tensorflow(model: Any, filepath: str | Path, arguments: dict[str, Any]) -> None:
-    """Exports a `TaskModel` in another process, which has the TensorFlow backend.
-
-    Args:
-        filepath: see `TaskModel.export`.
-        arguments: the other arguments of `TaskModel.export`, as JSON can hold them.
-
-    Raises:
-        InputError: that of the other process.
-        RuntimeError: it failed otherwise.
-    """
+    """Exports a `TaskModel` in another process, which has the TensorFlow backend."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         model.save_weights(directory / _WEIGHTS)

@@ -63,19 +63,7 @@ def fit_arguments(
     callbacks: Any,
     sizes: FitSizes,
 ) -> dict[str, Any]:
-    """Returns the arguments of `keras.Model.fit`, with data sets of features.
-
-    Restarts the default optimizer of the model with a learning rate over all steps of the run.
-
-    Args:
-        model: `RawTextTrainer`, compiled.
-        x, y, sample_weight, class_weight, validation_data, shuffle, callbacks: see
-            `RawTextTrainer.fit`.
-        sizes: its other arguments.
-
-    Raises:
-        InputError: an argument is invalid.
-    """
+    """Returns the arguments of `keras.Model.fit`, with data sets of features."""
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
     data_position = _DataPosition()
@@ -133,12 +121,7 @@ def fit_arguments(
 
 
 def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks of `fit` as a list, checked before training starts.
-
-    Raises:
-        InputError: an entry is not a callback, or a callback sets the learning rate although the
-            optimizer has a schedule; some of these fail only after epochs.
-    """
+    """Returns the callbacks of `fit` as a list, checked before training starts."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     rate = learning_rate_of(getattr(optimizer, "inner_optimizer", optimizer))
@@ -160,11 +143,7 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
 
 
 def check_frozen_layers(model: Any) -> None:
-    """Raises if training would not follow a change of `trainable`, since its graph is traced.
-
-    With the default optimizer, `fit` compiles the model again. Warns like Keras if all layers are
-    frozen.
-    """
+    """Raises if training would not follow a change of `trainable`, since its graph is traced."""
     if not model.trainable_weights:
         warnings.warn("The model does not have any trainable weights.", stacklevel=4)
     if model.uses_default_optimizer:

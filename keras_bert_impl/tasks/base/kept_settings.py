@@ -16,19 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def kept_settings(config: Document, model_class: type, names: Iterable[str]) -> dict[str, Any]:
-    """Reads arguments of a task model from the directory of a saved one.
-
-    Args:
-        config: `Document` of its `config.json`.
-        model_class: class whose constructor annotates the arguments.
-        names: names of the arguments.
-
-    Returns:
-        dict, without the arguments that are not in the file.
-
-    Raises:
-        InputError: a value does not fit the annotation of its argument.
-    """
+    """Reads arguments of a task model from the directory of a saved one."""
     own = config.mapping(OWN_SETTINGS)
     kinds = _annotations(model_class)
     return {name: own.setting(name, kinds.get(name, Any), None) for name in names if name in own}
@@ -56,15 +44,7 @@ def checked_length(length: int, limit: int) -> int:
 def within_positions(
     kept: dict[str, Any], config: EncoderConfig, name: str | Path
 ) -> dict[str, Any]:
-    """Limits the `max_length` of such arguments to the encoder's number of positions.
-
-    Files of `sentence-transformers` may state more than the encoder has; the encoder's number is
-    meant.
-
-    Args:
-        kept: dict of arguments.
-        name: name of the directory in the warning.
-    """
+    """Limits the `max_length` of such arguments to the encoder's number of positions."""
     length = kept.get("max_length")
     if length is None or length <= config.max_length:
         return kept

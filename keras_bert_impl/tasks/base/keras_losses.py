@@ -147,13 +147,7 @@ class _View:
 
 
 class TaskLoss(keras.losses.Loss):
-    """Wrapper that computes a Keras loss from the logits and labels of a task model.
-
-    `loss` is as in `keras.Model.compile`.
-
-    Raises:
-        InputError: the loss is unknown or cannot be computed from these outputs.
-    """
+    """Wrapper that computes a Keras loss from the logits and labels of a task model."""
 
     def __init__(self, loss: Any, outputs: Outputs) -> None:
         loss = as_loss(loss, outputs.problem_type == MULTI)
@@ -188,10 +182,7 @@ class TaskLoss(keras.losses.Loss):
 
 
 class TaskMetric(keras.metrics.Metric):
-    """Wrapper that computes a Keras metric from the logits and labels of a task model.
-
-    `metric` is as in `keras.Model.compile`; see `TaskLoss`.
-    """
+    """Wrapper that computes a Keras metric from the logits and labels of a task model."""
 
     def __init__(self, metric: Any, outputs: Outputs) -> None:
         metric = as_metric(metric, lambda: _default_accuracy(outputs))

@@ -35,11 +35,7 @@ def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
 
 
 def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> keras.metrics.Metric:
-    """Converts anything that `compile` accepts as a metric to a `keras.metrics.Metric`.
-
-    Args:
-        accuracy: function without arguments that returns the metric called `"accuracy"`.
-    """
+    """Converts anything that `compile` accepts as a metric to a `keras.metrics.Metric`."""
     name = None
     if isinstance(metric, str):
         name = metric
@@ -112,11 +108,7 @@ def _class_of(module, function):
 
 
 def valid_name(name: str) -> str:
-    """Returns the name of a loss without characters that TensorFlow refuses, as in `<lambda>`.
-
-    TensorFlow refuses them inside Keras's name scope, which then stays open: every variable that
-    the process creates later has the wrong path.
-    """
+    """Returns the name of a loss without characters that TensorFlow refuses, as in `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "loss"
 
 

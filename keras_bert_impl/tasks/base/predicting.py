@@ -19,11 +19,7 @@ from keras_bert_impl.training.steps.compiled import compiled
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
-    """Predicts as `RawTextTrainer.predict`, whose arguments are checked before.
-
-    Args:
-        **kwargs: arguments of `keras.Model.predict`, with `verbose`.
-    """
+    """Predicts as `RawTextTrainer.predict`, whose arguments are checked before."""
     if streams.gives_batches(x):
         batches = streams.text_batches(x, steps, getattr(model, "labels", ()))
         return streams.joined(
@@ -58,12 +54,7 @@ def _predict_block(model, batch_size, texts, **kwargs):
 def predict_sorted(
     model: Any, predict_batches: Callable, rows: Any, batch_size: int, **kwargs: Any
 ) -> Any:
-    """Predicts rows in batches of similar length; returns the outputs in the order of the rows.
-
-    Args:
-        predict_batches: takes batches of `(features,)`, a list or a `tf.data.Dataset`, and the other
-            arguments; returns the joined outputs, an array or a nest of them.
-    """
+    """Predicts rows in batches of similar length; returns the outputs in the order of the rows."""
     is_one_device = model.distribute_strategy.num_replicas_in_sync == 1
     is_few = rows.num_texts <= batch_size and is_one_device and not kwargs.get("callbacks")
     batches = list_of_batches if is_few else functools.partial(sorted_batches, targets=())
@@ -79,13 +70,7 @@ def predict_list(
     verbose: int | str = "auto",
     callbacks: None | list = None,
 ) -> Any:
-    """Predicts a few batches; returns the joined outputs.
-
-    Args:
-        batches: `(features,)` of each.
-        verbose: see `keras.Model.predict`.
-        callbacks: none; predictions with callbacks are not given as a list.
-    """
+    """Predicts a few batches; returns the joined outputs."""
     progress = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
     outputs = []
     for (features,) in batches:
@@ -104,16 +89,7 @@ def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
 
 
 def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
-    """Computes the outputs of the network for one batch, of which `predict` returns the `scores`.
-
-    TensorFlow traces one graph for any shape; JAX compiles a program for each.
-
-    Args:
-        features: tensors or arrays of the network's inputs.
-
-    Returns:
-        Array, or a nest of them.
-    """
+    """Computes the outputs of the network for one batch, of which `predict` returns the `scores`."""
     if model.outputs_function is None:
         signature = keras.tree.map_structure(any_shape, features)
         model.outputs_function = compiled(
@@ -125,9 +101,6 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
     """Traces the prediction of batches once, where Keras would trace it for the first shape, and
     again at the second.
-
-    Args:
-        batch: `(features,)`, tensors or `tf.TensorSpec`s.
     """
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1

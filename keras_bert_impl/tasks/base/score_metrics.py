@@ -24,16 +24,7 @@ class ScoreMetric(CountingMetric):
 
 
 class ConfusionScore(ScoreMetric):
-    """A classification score computed from the confusion matrix.
-
-    Args:
-        name: `"f1"`, of the positive class of two; `"macro_f1"`, the mean over the classes that
-            occur; or `"matthews"`.
-        positive_class: the class of `"f1"`. Default 1.
-
-    Source for several classes: Gorodkin 2004, "Comparing two K-category assignments by a
-    K-category correlation coefficient", equation 8.
-    """
+    """A classification score computed from the confusion matrix."""
 
     def __init__(self, name: str, num_classes: int, positive_class: int = 1) -> None:
         super().__init__(name=name)
@@ -90,10 +81,7 @@ def multi_label_metrics() -> dict[str, Callable[[], Any]]:
 
 
 def _matthews(matrix):
-    """Returns the correlation of a confusion matrix, as sums of positive terms.
-
-    A count that is the difference of two larger ones would be lost to rounding.
-    """
+    """Returns the correlation of a confusion matrix, as sums of positive terms."""
     hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
     wrong = ops.diagonal(_sum_of_others(matrix))  # of those predicted as a class
     of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]

@@ -29,11 +29,7 @@ def check_backend() -> None:
 
 
 def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
-    """Checks arguments of `RawTextTrainer.compile`; `others` are by name.
-
-    Raises:
-        InputError: one is invalid; the message gives the line to write.
-    """
+    """Checks arguments of `RawTextTrainer.compile`; `others` are by name."""
     if optimizer is not None and learning_rate is not None:
         raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
     if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
@@ -77,16 +73,7 @@ def about_keras_2(value: Any) -> str:
 
 
 def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
-    """Converts a user's metrics to metrics of the network's outputs.
-
-    Args:
-        metrics: list, as in `keras.Model.compile`, or names among `named`.
-        named: the task's own scores, name -> function that creates the metric.
-        outputs_are: meaning of the network's outputs.
-
-    Raises:
-        InputError: a metric cannot be computed for the task.
-    """
+    """Converts a user's metrics to metrics of the network's outputs."""
     return [_task_metric(metric, named, outputs_are) for metric in as_list(metrics)]
 
 

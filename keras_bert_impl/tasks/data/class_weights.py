@@ -17,15 +17,8 @@ def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[i
     """Converts the weights of classes to one factor per class index.
 
     Args:
-        weights: dict of label name or class index -> number, 0 to leave a class out, 1 for missing
-            classes; a list or array with a number for each class; or `"balanced"`: texts / (classes
-            * texts of the class).
-        names: names of the classes.
         classes: int array `[texts]`, class of each text, or one-hot or soft rows; needed for
             `"balanced"`.
-
-    Raises:
-        InputError: the weights are not valid, or a class is unknown or has no texts.
     """
     if isinstance(weights, str) and weights == "balanced":
         if classes is None:
@@ -77,7 +70,6 @@ def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
             class; or one-hot or soft rows of classes, float `[..., classes]`, whose most likely
             class counts.
         sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
-        factors: one factor per class.
     """
     y = tf.convert_to_tensor(y)
     numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating else y

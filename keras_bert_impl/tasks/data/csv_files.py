@@ -23,15 +23,7 @@ def column_names(cells, header):
 def csv_header(
     path: Path, delimiter: str | None = None, needed: Sequence[str] = (), header: bool = True
 ) -> tuple[list[str], str]:
-    """Returns (column names, delimiter) of a CSV file.
-
-    Args:
-        path: file to read.
-        delimiter: None for that of a first line such as `sep=;`, else the first one that yields the
-            needed columns, else the one that yields the most columns.
-        needed: columns that the file must have.
-        header: whether the first line has the names; else they are the numbers of the columns.
-    """
+    """Returns (column names, delimiter) of a CSV file."""
     headers, errors = [], []
     for each in delimiter or _stated_delimiter(path) or _DELIMITERS:
         record = next(csv_records(path, each), None)
@@ -88,13 +80,7 @@ def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[Record]:
 
 
 def _ends_in_quotes(line, is_open, before):
-    """Returns whether a quoted cell continues after this line.
-
-    Args:
-        line: bytes.
-        is_open: whether one is open before the line.
-        before: the last byte of the delimiter.
-    """
+    """Returns whether a quoted cell continues after this line."""
     place, closed_at = line.find(b'"'), -1
     while place >= 0:
         if is_open:

@@ -325,19 +325,7 @@ def examples_of(
     skip_bad_rows: bool = False,
     unit: str = "line",
 ) -> Examples:
-    """Converts the rows of a table to `Examples`.
-
-    Args:
-        source: name of the table in error messages.
-        rows: (number, function) pairs. The function returns the row as a dict of column to str (to
-            a list for several labels), or raises `InputError`.
-        layout: columns to read.
-        skip_bad_rows: see `read_table`.
-        unit: what the numbers count.
-
-    Raises:
-        InputError: a row is invalid, with location and reason; or there are no rows.
-    """
+    """Converts the rows of a table to `Examples`."""
     ids: dict[str, int] = {}
     skipped: list[str] = []
 
@@ -375,13 +363,7 @@ def examples_of(
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Applies a function to each row and returns the valid results; shows the progress.
-
-    Args:
-        function: raises `InputError` for an invalid item.
-        items: its arguments.
-        skipped: list that these error messages are appended to; None to raise the first error.
-    """
+    """Applies a function to each row and returns the valid results; shows the progress."""
     results = []
     with Progress("reading", unit="rows", at_once=False) as progress:
         for count, item in enumerate(items, start=1):

@@ -156,11 +156,7 @@ def _name_of(task, split):
 
 
 def find_file(directory: str | Path, folder: str, name: str) -> Path:
-    """Finds a file in a folder of a directory, or in the directory itself.
-
-    Raises:
-        InputError: it is in neither.
-    """
+    """Finds a file in a folder of a directory, or in the directory itself."""
     for path in _places(directory, folder, name):
         if path.is_file():
             return path
@@ -174,13 +170,7 @@ def _places(directory, folder, name):
 def with_names(
     examples: Examples, names: dict[str, str] | None, metrics: tuple[str, ...] | None
 ) -> Examples:
-    """Replaces the values of the label column by class indices.
-
-    Args:
-        examples: as read from the file.
-        names: value in the file -> name; None for regression.
-        metrics: keys of `metrics.METRICS`.
-    """
+    """Replaces the values of the label column by class indices."""
     if names is None:
         return dataclasses.replace(examples, metrics=metrics)
     labels, label_names = examples.labels, list(dict.fromkeys(names.values()))

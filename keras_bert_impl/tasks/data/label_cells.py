@@ -21,11 +21,7 @@ _SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false":
 
 
 def parsed(cell: str) -> str | list | dict:
-    """Returns the list or dict that a cell contains, as JSON or as pandas writes it; or the cell.
-
-    Raises:
-        InputError: the cell is some other structure, which is not the name of a label.
-    """
+    """Returns the list or dict that a cell contains, as JSON or as pandas writes it; or the cell."""
     text = cell.strip()
     if not _STRUCTURE.fullmatch(text) and text not in ("[]", "{}"):
         return cell
@@ -45,11 +41,7 @@ def parsed(cell: str) -> str | list | dict:
 
 
 def names_of_set(flags: Iterable[tuple[str, Any]]) -> list[str]:
-    """Returns the names whose value is 1 or true.
-
-    Raises:
-        InputError: a value is not 0, 1, true or false.
-    """
+    """Returns the names whose value is 1 or true."""
     names = []
     for name, value in flags:
         is_set = _SET.get(str(value).strip().lower())

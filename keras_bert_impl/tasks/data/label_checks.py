@@ -16,22 +16,13 @@ _ESCAPE = re.compile(rb"\\([0-7]{3})|\\(['\"\\])")
 
 
 def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
-    """Stops `fit` or `evaluate` if a label of a batch is wrong.
-
-    Args:
-        is_right: bool, one per label or per row of labels.
-        labels: values to show for the wrong ones.
-        message: sentence that says what labels must be.
-    """
+    """Stops `fit` or `evaluate` if a label of a batch is wrong."""
     wrong = tf.boolean_mask(labels, tf.logical_not(is_right))
     tf.debugging.Assert(tf.reduce_all(is_right), [_MARK + message, wrong])
 
 
 def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
-    """Stops `fit`, `evaluate` or `predict` if an id of a batch has no embedding.
-
-    On JAX, a lookup would not fail.
-    """
+    """Stops `fit`, `evaluate` or `predict` if an id of a batch has no embedding."""
     limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
     for name, limit in limits.items():
         if limit and name in features:  # without segment embeddings, the ids are not used
@@ -57,13 +48,7 @@ def check_width(labels: tf.Tensor, width: int, what: str) -> None:
 
 
 def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
-    """Checks labels of any number type and converts them to int32 class indices.
-
-    Args:
-        labels: labels of any shape.
-        num_classes: number of classes.
-        least: smallest allowed number; `-inf` if negative numbers mean no label. Default 0.
-    """
+    """Checks labels of any number type and converts them to int32 class indices."""
     check_numbers(labels, f"class numbers from 0 to {num_classes - 1}")
     if labels.dtype.is_bool:
         labels = tf.cast(labels, tf.int32)

@@ -24,11 +24,7 @@ MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
-    """Checks the given names of the classes, or creates names for a number of classes.
-
-    Raises:
-        InputError: neither is given, they contradict each other, or two names are the same.
-    """
+    """Checks the given names of the classes, or creates names for a number of classes."""
     if labels is None:
         if num_classes is None:
             raise InputError("pass num_classes or labels (the class names).")
@@ -53,16 +49,7 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
 
 
 def check_several(names: list[str], source: str | None = None, unit: str = "texts") -> None:
-    """Checks that there is more than one class to choose from.
-
-    Args:
-        names: of the classes.
-        source: name of labeled examples, whose labels these are, for messages.
-        unit: what has a label.
-
-    Raises:
-        InputError: there is one class.
-    """
+    """Checks that there is more than one class to choose from."""
     if len(names) > 1:
         return
     if source is None:
@@ -78,16 +65,7 @@ def join_names(names: list[str]) -> str:
 
 
 def label_values(labels: Any, count: int) -> list | np.ndarray:
-    """Converts labels in any common form to a list or a numeric array.
-
-    Args:
-        labels: list, array, column of a table, `Series` or tensor.
-        count: number of texts.
-
-    Raises:
-        InputError: the number of labels differs, or one is missing; the message says for which
-            text.
-    """
+    """Converts labels in any common form to a list or a numeric array."""
     if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
         labels = np.asarray(labels)
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biuf":
@@ -102,16 +80,7 @@ def label_values(labels: Any, count: int) -> list | np.ndarray:
 
 
 def number_of(name: Any, position: int, places: dict[str, int]) -> int:
-    """Looks up the index of a label.
-
-    Args:
-        name: str or bytes; anything else is an error.
-        position: index of the text that has the label.
-        places: label -> index.
-
-    Raises:
-        InputError: the label is not in `places`; the message says which text has it.
-    """
+    """Looks up the index of a label."""
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
         wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
@@ -122,17 +91,7 @@ def number_of(name: Any, position: int, places: dict[str, int]) -> int:
 
 
 def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarray:
-    """Checks weights of texts and converts them to a float32 array.
-
-    Args:
-        weights: list, array or column of numbers.
-        count: number of texts.
-        per_token: whether a row may have one weight per token.
-
-    Raises:
-        InputError: the number of weights differs, or a weight is negative or not finite; the
-            message says for which text.
-    """
+    """Checks weights of texts and converts them to a float32 array."""
     try:
         array = np.asarray(values(weights), "float32")
     except (OverflowError, TypeError, ValueError) as error:
@@ -155,15 +114,6 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
 def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int = 1) -> np.ndarray:
     """Converts the labels of a text's words to an array: int32, negative for unlabeled words, or
     float32 one-hot rows if the labels are.
-
-    Args:
-        labels: list of label names, of numbers or of one-hot rows; or an array of these.
-        names: label names.
-        where: beginning of error messages.
-        num_dimensions: 2 for labels of several rows, else 1.
-
-    Raises:
-        InputError: `labels` has another form, or a label is not in `names`.
     """
     if not isinstance(labels, (list, tuple, np.ndarray)):
         raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
@@ -192,11 +142,6 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
 
     Args:
         rows: `[..., num_classes]`.
-        where: beginning of error messages.
-        with_zeros: whether a row may be zeros, for no label.
-
-    Raises:
-        InputError: a row is not a single 1 among zeros.
     """
     count = rows.sum(axis=-1)
     is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & ((count == 1) | (with_zeros & (count == 0)))
@@ -212,21 +157,7 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
 def with_labels(
     source: "ModelSource", arguments: dict[str, Any], last: str | None, without: str
 ) -> dict[str, Any]:
-    """Completes the arguments of a task model with class names in `transformers` format.
-
-    Names in `config.json` apply to the directory's own head, and to a new head if it has the same
-    number of classes.
-
-    Args:
-        source: model directory.
-        arguments: with `labels` or `num_classes` if they are given.
-        last: the tensor that has one number, or one row, per label; None for a directory without
-            the head.
-        without: description of such a directory, for the error message.
-
-    Raises:
-        InputError: the number of classes is not stated, or differs from the tensor's rows.
-    """
+    """Completes the arguments of a task model with class names in `transformers` format."""
     if arguments.get("labels") is not None:
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
@@ -249,15 +180,7 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Finds the index of each label in a directory's head if only the order of labels differs.
-
-    Args:
-        source: model directory.
-        labels: labels of the model that loads the head.
-
-    Returns:
-        None if the head has other labels, or the same ones in the same order.
-    """
+    """Finds the index of each label in a directory's head if only the order of labels differs."""
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
@@ -306,13 +229,7 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns the head tensors to read: none, with a warning, if the head has other classes.
-
-    Args:
-        source: model directory.
-        names: tensors, ending with one of the last layer.
-        num_classes: number of classes of the model.
-    """
+    """Returns the head tensors to read: none, with a warning, if the head has other classes."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names

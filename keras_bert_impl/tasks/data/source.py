@@ -90,14 +90,7 @@ class ExampleSource:
         return several_columns(self.label, table_columns(path, self.delimiter, not self.no_header))
 
     def check_table(self, *needed: str) -> None:
-        """Checks that the files and columns of tables are there; reads no rows.
-
-        Args:
-            *needed: columns that must be named.
-
-        Raises:
-            InputError: one is missing.
-        """
+        """Checks that the files and columns of tables are there; reads no rows."""
         from keras_bert_impl.tasks.data.examples import Layout
         from keras_bert_impl.tasks.data.tables import check_columns
 
@@ -115,13 +108,7 @@ class ExampleSource:
                 check_columns(path, layout, self.delimiter)
 
     def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
-        """Reads `Examples` from a table or from TensorFlow Datasets.
-
-        Args:
-            split: `"train"` or `"dev"`.
-            numeric: whether labels are numbers.
-            needed: columns that must be named.
-        """
+        """Reads `Examples` from a table or from TensorFlow Datasets."""
         path = self.file(split, *needed)
         if self.tfds:
             if self.negative:

@@ -17,25 +17,8 @@ _PARTS = 10  # parts of the label range; the same share of each is held out
 def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
     """Splits labeled examples into a training set and a development set.
 
-    The split is stratified: the same share of each class, or combination of several labels, is
-    held out, to within one example, and at least one example is kept. Numeric labels are stratified
-    over their range. Questions about the same context stay together.
-
-    Args:
-        examples: return value of a reader of `tasks`.
-        share: between 0 and 1.
-        seed: determines which examples are held out.
-
     Returns:
         (train, dev), each in the order of the file.
-
-    Raises:
-        InputError: `share` is not between 0 and 1, or one of the two would be empty.
-
-    Example:
-        from keras_bert_impl.tasks import read_table
-        from keras_bert_impl.tasks.data.splits import hold_out
-        train, dev = hold_out(read_table("all.csv", "text", label="label"), 0.1)
     """
     share = check("share", share, Fraction)
     is_held = np.zeros(len(examples), bool)

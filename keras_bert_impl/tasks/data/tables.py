@@ -152,11 +152,7 @@ def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -
 
 
 def table_format(path: str | Path, delimiter: str | None = None) -> str:
-    """Returns the format of a file: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`.
-
-    Raises:
-        InputError: the suffix is unknown, or the delimiter is not valid.
-    """
+    """Returns the format of a file: `"csv"`, `"tsv"`, `"jsonl"`, `"json"` or `"arrow"`."""
     suffix = suffix_of(path)
     if delimiter is not None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
@@ -192,13 +188,7 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
-    """Checks that the header of a table has the columns of a layout; reads no rows.
-
-    The rows of JSON files have names of their own, which are checked when they are read.
-
-    Raises:
-        InputError: the file is not a table, or has other columns.
-    """
+    """Checks that the header of a table has the columns of a layout; reads no rows."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         columns = csv_header(local_path(path), delimiter, layout.columns, layout.header)[0]
@@ -209,15 +199,7 @@ def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None
 
 
 def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator[tuple[int, str]]:
-    """Yields (line number, text) of a file with a text on each line; see `lines.raw_lines`.
-
-    Args:
-        path: file to read, `"-"` for standard input.
-        columns: further names that show that the first line is the header of a table.
-
-    Raises:
-        InputError: see `lines.raw_lines`; or the first two lines are those of a table.
-    """
+    """Yields (line number, text) of a file with a text on each line; see `lines.raw_lines`."""
     lines = read_lines(path)
     first = list(itertools.islice(lines, 2))
     suffix = _table_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
@@ -249,12 +231,7 @@ def _table_suffix(lines, names):
 
 
 def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None) -> Rows:
-    """Yields the rows of a file with tabs and no quoting, for `examples_of`.
-
-    Args:
-        path, layout: file and columns to read.
-        columns: names of all columns; None if the first line has them, or `layout.header` is False.
-    """
+    """Yields the rows of a file with tabs and no quoting, for `examples_of`."""
     for line, raw in raw_lines(path):
         if columns is None:
             columns = column_names(decoded(raw, path, line).split("\t"), layout.header)

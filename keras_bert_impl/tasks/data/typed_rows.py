@@ -41,11 +41,7 @@ def check_size(row: bytes) -> None:
 
 
 def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Selects the cells of a row that a `Layout` needs, as str, or a list or dict of labels.
-
-    Raises:
-        InputError: a column is missing, or a value is neither a string nor a number.
-    """
+    """Selects the cells of a row that a `Layout` needs, as str, or a list or dict of labels."""
     found: dict[str, Any] = {}
     for name in layout.columns:
         value, is_label = value_of(row, name), name in layout.label_columns
@@ -274,10 +270,7 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises `InputError` if rows are stated to be out of proportion to the file.
-
-    The metadata of single columns is not looked at: pyarrow ends the process if it is damaged.
-    """
+    """Raises `InputError` if rows are stated to be out of proportion to the file."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = max(group.total_byte_size, 8 * group.num_rows)
         if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):

@@ -42,11 +42,6 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
         x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
             of (first, second) tuples for pairs; a tuple of two lists, the first and the second
             segments; a table, see `from_columns`; or one text or one (first, second) tuple.
-        names, most: see `from_columns`.
-
-    Raises:
-        InputError: an entry is not a text; the message gives its index. Or the numbers of first and
-            second segments differ.
     """
     x = from_columns(x, names, most)
     if is_one_text(x):
@@ -65,11 +60,7 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
 
 
 def checked(texts: list) -> list:
-    """Checks that a list contains only texts or (first, second) tuples of texts; returns it.
-
-    Raises:
-        InputError: it contains something else; the message says where.
-    """
+    """Checks that a list contains only texts or (first, second) tuples of texts; returns it."""
     for position, text in enumerate(texts):
         is_pair = isinstance(text, tuple) and len(text) == 2
         for segment in text if is_pair else (text,):
@@ -109,11 +100,7 @@ def values(x: Any, pairs: bool = False) -> list:
     """Converts the values of a list, array, column or string tensor to a list.
 
     Args:
-        x: anything with a length and an order.
         pairs: whether rows of an array `[n, 2]` become tuples; else they become lists.
-
-    Raises:
-        InputError: `x` is none of these.
     """
     if isinstance(x, list):
         return x
@@ -155,22 +142,7 @@ def _rows(rows, shape, pairs):
 
 
 def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
-    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists.
-
-    A table is anything with named columns: a dict of columns, a list of dicts, a `DataFrame` of
-    pandas or polars, a `datasets.Dataset`, an Arrow table, a structured array. Anything else is
-    returned unchanged, as is a dict of features. Several columns are used only if their names are
-    names of texts, such as `"sentence1"` and `"sentence2"`; others may be names of classes.
-
-    Args:
-        x: anything.
-        names: columns that a task knows by name, such as `"question"` and `"context"`. If a table
-            has all of them, they are used, in this order.
-        most: maximum number of text columns used without being named.
-
-    Raises:
-        InputError: the table has other columns too, so the text columns must be named.
-    """
+    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists."""
     are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
     if are_rows:
         x = _columns_of(x)

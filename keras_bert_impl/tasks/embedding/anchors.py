@@ -79,7 +79,6 @@ def _ranks(vectors, texts):
 
     Args:
         vectors: float32 [texts, group, dim], unit length.
-        texts: list of tuples of str. Duplicates count as one candidate.
     """
     places = {}  # text -> (row, column) of its first occurrence
     for row, (_, *others) in enumerate(texts):

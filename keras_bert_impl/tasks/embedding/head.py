@@ -44,15 +44,9 @@ def embedding_network(
 ) -> tuple[dict[str, Any], Any, LayerMix | None]:
     """Builds the network of a `TextEmbedder`; see there for the other arguments.
 
-    Args:
-        projections: list of Keras layers, from `projection_layers`.
-
     Returns:
         (inputs, outputs, mix): dict of int32 `[batch, group, length]`, with windows
         `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
-
-    Raises:
-        InputError: an invalid argument.
     """
     poolings = poolings_of(pooling)
     if "cls" in poolings and encoder.config.causal:

@@ -78,8 +78,6 @@ def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
 def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
     """Returns the mean cross-entropy of each anchor's positive among all positives and negatives.
 
-    The logits are `scale` times the cosines of the anchor and all non-anchor texts.
-
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.
     """

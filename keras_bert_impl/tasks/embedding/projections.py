@@ -18,14 +18,7 @@ _LAYER_NORM_EPSILON = 1e-5  # default of PyTorch, and thus of `sentence-transfor
 
 
 def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Checks projections and fills in their defaults.
-
-    Args:
-        projections: list of dicts, see `TextEmbedder`, or None for none.
-
-    Raises:
-        InputError: an invalid projection.
-    """
+    """Checks projections and fills in their defaults."""
     return [_checked(projection) for projection in projections or []]
 
 
@@ -74,16 +67,7 @@ def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.La
 def set_tensors(
     layers: list[keras.layers.Layer], tensors: list[dict[str, np.ndarray]], where: Path
 ) -> None:
-    """Sets the weights of projections.
-
-    Args:
-        layers: list of built layers, from `projection_layers`.
-        tensors: list of dicts of arrays, as from `read_projections`.
-        where: `Path` of the model, for messages.
-
-    Raises:
-        InputError: the number of projections differs, or a tensor is missing or has another shape.
-    """
+    """Sets the weights of projections."""
     if len(layers) != len(tensors):
         raise InputError(
             f"{where} has {len(tensors)} projections, but the model has {len(layers)}."

@@ -91,7 +91,6 @@ def _nearest(wanted, block, k):
 
     Args:
         wanted, block: float32 [queries, dim] and [vectors, dim], unit length.
-        k: int.
     """
     k = min(k, len(block))
     columns = np.zeros((len(wanted), k), "int64")
@@ -105,10 +104,7 @@ def _nearest(wanted, block, k):
 
 
 def _highest(cosines, k):
-    """Returns int64 [queries, k]: the columns of each row's k highest values, in ascending order.
-
-    On ties, the first columns are taken.
-    """
+    """Returns int64 [queries, k]: the columns of each row's k highest values, in ascending order."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
     least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k values
@@ -120,11 +116,7 @@ def _highest(cosines, k):
 
 
 def _finite(vectors, what, start=0):
-    """Checks vectors for NaN and returns them.
-
-    Raises:
-        InputError: a vector has NaN; names its number, counted from `start`.
-    """
+    """Checks vectors for NaN and returns them."""
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
         raise InputError(f"{what} {start + wrong[0]} has NaN or infinite values.")
@@ -150,20 +142,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
 
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
-    """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it.
-
-    Args:
-        path: the `.npy` file.
-        rows: vector numbers.
-        count: total number of vectors.
-
-    Returns:
-        dict of number to `PlacedText`, with the beginning of the text.
-
-    Raises:
-        InputError: the file does not exist, a line is damaged, or there are more or fewer lines
-            than vectors.
-    """
+    """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it."""
     path = places_of(path)
     wanted, found, line = set(map(int, rows)), {}, 0
     for line, content in read_lines(path):
@@ -182,19 +161,7 @@ def check_vectors(
     """Embeds the shortest of some texts again, to check that the embedder made the vectors.
 
     Args:
-        embedder: `TextEmbedder` of the queries.
         vectors: array `[texts, dim]`, from `read_vectors`.
-        places: some of the texts, from `read_places`. Those that are stored in part are skipped, and
-            those that are longer than the model, whose vectors depend on more than the model.
-
-    Raises:
-        InputError: the text has another vector: another model made it.
-
-    Example:
-        from keras_bert_impl.tasks.embedding.search import check_vectors
-        from keras_bert_impl.tasks.embedding.vectors import PlacedText
-        vectors = embedder.encode(texts)
-        check_vectors(embedder, vectors, {0: PlacedText("texts.txt", 1, texts[0])})
     """
     whole = [row for row, place in places.items() if len(place.text) < SHOWN_CHARACTERS]
     if not whole:

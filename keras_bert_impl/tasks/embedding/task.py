@@ -51,10 +51,7 @@ class _Embedding(Task):
 
 
 class Similarity(_Embedding):
-    """Text similarity on `SimilarityExamples`.
-
-    If labels exceed [-1, 1], the range of `train` is scaled to [0, 1].
-    """
+    """Text similarity on `SimilarityExamples`."""
 
     example_class = SimilarityExamples
     losses = SCORED

@@ -12,13 +12,9 @@ def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> n
 
     Args:
         first, second: float arrays `[n, dim]` and `[m, dim]`, or `[dim]`.
-        kind: `"cosine"`, `"dot"`, or `"euclidean"` or `"manhattan"`, for negated distances.
 
     Returns:
         float32 `[n, m]`.
-
-    Raises:
-        InputError: arrays of other shapes.
     """
     first, second = np.atleast_2d(first), np.atleast_2d(second)
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
@@ -40,10 +36,7 @@ def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> n
 
 
 def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Scales vectors `[..., dim]` to unit length, as float32.
-
-    Zero vectors are unchanged; vectors with infinite values become NaN.
-    """
+    """Scales vectors `[..., dim]` to unit length, as float32."""
     vectors = np.asarray(vectors, "float32")
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):  # infinite values become NaN

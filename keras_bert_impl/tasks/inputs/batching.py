@@ -120,15 +120,7 @@ def tokenize_texts(
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
-    """Tokenizes texts once, in graph mode, block by block.
-
-    Args:
-        texts: see `user_input.as_list`.
-        max_length: longer rows are truncated, the longer segment first.
-        widths: the lengths to pad batches to, ascending. Default: any up to `max_length`.
-        pack: function of a list of texts that returns their features. Default: the tokenizer, with
-            rows of `max_length`.
-    """
+    """Tokenizes texts once, in graph mode, block by block."""
     texts = user_input.as_list(texts)
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
     chunks = [flat_rows(pack(block)) for block in blocks(texts)]
@@ -181,15 +173,7 @@ def padding(
 
 
 def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
-    """Finds the smallest of some sizes that is at least a number.
-
-    Args:
-        sizes: ascending.
-        needed: int scalar tensor, at most the last size.
-
-    Returns:
-        int32 scalar tensor.
-    """
+    """Finds the smallest of some sizes that is at least a number."""
     sizes = tf.constant(sizes, tf.int32)
     return tf.gather(sizes, tf.math.count_nonzero(sizes < tf.cast(needed, tf.int32)))
 
@@ -241,21 +225,9 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Creates a dataset of batches; each epoch is a function of (seed, epoch).
 
-    An epoch permutes the texts, splits them into windows of a quarter of its batches, 16 at most,
-    sorts each window by length, splits it into batches and shuffles the batches. Rows of a batch
-    have similar lengths, every text is seen once, and few texts meet again in the next epoch.
-
     Args:
         targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
             `tf.RaggedTensor`s [texts, (tokens)].
-        batch_size: the last batch of an epoch's permutation may be smaller.
-        shuffle: False keeps the given order.
-        first_batch: int, or an int64 variable that is read when the dataset is iterated. Index of
-            the first batch, counted over all epochs.
-        steps: number of batches. Default: those of one epoch.
-
-    Returns:
-        `tf.data.Dataset` of `(features, *targets)`, finite, since loggers iterate over it.
     """
     per_epoch = num_batches(tokenized, batch_size)
     steps = steps or per_epoch
@@ -287,14 +259,8 @@ def training_batches(
 def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
     """Holds out the last `share` of the examples, like Keras's `validation_split`.
 
-    Args:
-        examples: tuple of sequences of the same length; parts may be None.
-
     Returns:
         (the parts that are kept, the parts that are held out).
-
-    Raises:
-        InputError: one of the two would be empty.
     """
     count = len(examples[0])
     kept = int(count * (1 - share))
@@ -307,11 +273,7 @@ def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
 
 
 def window_batches(per_epoch: int) -> int:
-    """Number of batches in a window that is sorted by length.
-
-    Args:
-        per_epoch: batches of an epoch.
-    """
+    """Number of batches in a window that is sorted by length."""
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
@@ -351,7 +313,6 @@ def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -
     """Returns (features, *targets) of a batch, in eager mode and in any graph.
 
     Args:
-        tokenized, targets: see `training_batches`.
         numbers: int64 [rows]. Indices of texts; None for all.
     """
     if numbers is None:

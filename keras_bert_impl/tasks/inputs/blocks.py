@@ -13,17 +13,7 @@ MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
 def blocks(
     texts: Iterable, most_texts: int | None = None, most_characters: int | None = None
 ) -> Iterator[list]:
-    """Splits texts into blocks, in order, with one block in memory at once.
-
-    Args:
-        texts: str or bytes, objects with a `text`, or tuples and lists of these.
-        most_texts: maximum number of texts per block. Default 1,024.
-        most_characters: a block ends at the text that reaches this number of characters. Default
-            1,048,576.
-
-    Returns:
-        Iterator of lists; one empty list if there are no texts.
-    """
+    """Splits texts into blocks, in order, with one block in memory at once."""
     most_texts = most_texts or MOST_TEXTS
     most_characters = most_characters or MOST_CHARACTERS
     block: list = []
@@ -46,20 +36,7 @@ def in_blocks(
     most_characters: int | None = None,
     done: Callable[[int], Any] = lambda count: None,
 ) -> Any:
-    """Calls a function on one block of texts at a time and joins the results.
-
-    Args:
-        function: function of a list of texts, which is empty if there are none; returns a list or a
-            numpy array with one entry per text.
-        texts, most_texts, most_characters: see `blocks`.
-        done: function called with the number of texts of each block.
-
-    Returns:
-        list or numpy array.
-
-    Raises:
-        UndefinedScoresError: raised by the function; gives the index of the text in all texts.
-    """
+    """Calls a function on one block of texts at a time and joins the results."""
     results, count = [], 0
     for block in blocks(texts, most_texts, most_characters):
         try:

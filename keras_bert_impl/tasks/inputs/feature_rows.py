@@ -69,19 +69,7 @@ def complete(
     names: tuple = FEATURES,
     config: EncoderConfig | None = None,
 ) -> dict[str, Any]:
-    """Completes the features that a task's network takes; arrays or tensors, also in a graph.
-
-    Missing `segment_ids` are 0. A missing `padding_mask` is 1 where `token_ids` is not `pad_id`.
-
-    Args:
-        features: features by name.
-        names: names of the features that the network takes.
-        config: config of the encoder; None to leave the values unchecked.
-
-    Raises:
-        InputError: a name is unknown to the network, `token_ids` are missing, or ids have no
-            embedding (checked only if their values are known).
-    """
+    """Completes the features that a task's network takes; arrays or tensors, also in a graph."""
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(

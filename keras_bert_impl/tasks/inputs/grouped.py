@@ -93,10 +93,7 @@ def grouped(
     """Groups rows to `GroupedTexts`.
 
     Args:
-        rows: `TokenizedTexts` or `GroupedTexts`.
         counts: list or array of int [examples]. Number of rows of each example, at least one.
-        sizes: see `GroupedTexts`. Default: the counts that occur, or only the largest if
-            rows are padded to one length.
     """
     if sizes is None:
         sizes = np.unique(counts).tolist()
@@ -109,12 +106,7 @@ def grouped(
 def tokenize_groups(
     examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
 ) -> GroupedTexts:
-    """Tokenizes examples of several texts each, once.
-
-    Args:
-        examples: list of lists of texts.
-        tokenize: function of a list of texts to their `TokenizedTexts` or `GroupedTexts`.
-    """
+    """Tokenizes examples of several texts each, once."""
     texts = [text for example in examples for text in example]
     return grouped(tokenize(texts), [len(example) for example in examples])
 
@@ -128,7 +120,6 @@ def stack_groups(
     Args:
         features: dict of int32 [rows of all examples, ..., length].
         counts: int64 [batch]. Number of rows of each example.
-        sizes: group sizes, ascending; the smallest that holds all examples is used.
 
     Returns:
         dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:

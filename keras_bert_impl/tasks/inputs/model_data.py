@@ -41,15 +41,7 @@ def is_batched(x: Any) -> bool:
 
 
 def check_batches_alone(x: Any, **beside: Any) -> None:
-    """Checks that batches, which contain labels and weights, are the only data argument.
-
-    Args:
-        x: see `is_batched`.
-        **beside: other arguments by name; None if not given.
-
-    Raises:
-        InputError: another argument is given, which would be ignored.
-    """
+    """Checks that batches, which contain labels and weights, are the only data argument."""
     given = [name for name, value in beside.items() if value is not None]
     if not given:
         return
@@ -63,12 +55,7 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
 
 
 def check_ends(x: Any, steps: int | None, name: str) -> None:
-    """Raises `InputError` if `x` yields batches without end and `steps` does not limit them.
-
-    Args:
-        name: the argument that would; for `"validation_steps"`, any generator needs it, since the
-            first epoch would use it up.
-    """
+    """Raises `InputError` if `x` yields batches without end and `steps` does not limit them."""
     is_generator = name == "validation_steps" and user_input.is_stream(x)
     if steps is None and (is_generator or streams.is_endless(x)):
         raise InputError(f"the {type(x).__name__} may yield batches without end: pass {name}=...")
@@ -77,11 +64,7 @@ def check_ends(x: Any, steps: int | None, name: str) -> None:
 def read(
     model: Any, x: Any, shuffle: bool = False, has_begun: Callable[[], bool] = lambda: True
 ) -> Any:
-    """Reads tables to texts and batch streams to a dataset of features; else returns `x`.
-
-    Args:
-        shuffle, has_begun: see `streams.features_of_batches`.
-    """
+    """Reads tables to texts and batch streams to a dataset of features; else returns `x`."""
     if not streams.gives_batches(x):
         return user_input.from_columns(x, model.text_columns, model.most_columns)
 
@@ -141,14 +124,7 @@ def validation_data(
     steps: int | None = None,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
-    """Converts a user's validation data to a dataset of features and labels.
-
-    Args:
-        data: texts or features with labels, or batches.
-        batch_size: texts per batch.
-        steps: for texts and features, the number of batches to keep. Default: all.
-        has_begun: see `streams.features_of_batches`.
-    """
+    """Converts a user's validation data to a dataset of features and labels."""
     if streams.gives_batches(data):
         data = read(model, data, has_begun=has_begun)
     if isinstance(data, tf.data.Dataset):
@@ -174,12 +150,7 @@ def _validation_parts(model, data):
 def evaluation_data(
     model: Any, examples: Any, batch_size: int, steps: int | None = None
 ) -> tf.data.Dataset:
-    """Returns the data set to evaluate examples from `examples_of`, sorted by length.
-
-    Args:
-        batch_size: the most texts of a batch.
-        steps: number of whole batches to keep. Default: all.
-    """
+    """Returns the data set to evaluate examples from `examples_of`, sorted by length."""
     examples = [first_batches(part, batch_size, steps) for part in examples]
     # A loss that compares the examples of a batch depends on their number.
     any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
@@ -196,11 +167,7 @@ def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
 
 
 def are_symbolic_texts(model: Any, inputs: Any) -> bool:
-    """Whether `inputs` are string tensors in a TensorFlow graph.
-
-    Raises:
-        InputError: the model cannot tokenize them there.
-    """
+    """Whether `inputs` are string tensors in a TensorFlow graph."""
     parts = tf.nest.flatten(inputs)
     is_input = any(isinstance(part, keras.KerasTensor) and part.dtype == "string" for part in parts)
     if not is_input and (tf.executing_eagerly() or not all(map(_is_string_tensor, parts))):
@@ -239,10 +206,6 @@ def encode_dataset(
     Args:
         dataset: dataset of batches `(x, labels)` or `(x, labels, sample_weight)`, where x is a
             string tensor `[batch]`, a tuple of two, or a dict of features.
-        with_labels: whether to keep the labels. Default True.
-
-    Raises:
-        InputError: the batches have another form.
     """
     x, y, _ = _parts_of_batch(dataset.element_spec)
     with_labels = with_labels and (model.needs_labels or y is not None)
@@ -268,11 +231,7 @@ def encode_dataset(
 
 
 def _parts_of_batch(spec):
-    """Splits a batch spec into (x, y or None, sample_weight or None).
-
-    Raises:
-        InputError: the batch has other parts; the message gives the line that converts it.
-    """
+    """Splits a batch spec into (x, y or None, sample_weight or None)."""
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(
             f"a data set must yield (texts, labels) or (texts, labels, sample_weight). Received: "

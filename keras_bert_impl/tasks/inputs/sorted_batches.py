@@ -21,11 +21,7 @@ def sorted_batches(
     """Creates batches of all texts, shortest first, which need hardly any padding.
 
     Args:
-        tokenized: `TokenizedTexts`, or other rows with the same methods.
         targets: tuple of arrays [texts, ...], may be empty.
-        batch_size: the most texts of a batch.
-        any_shape: whether a batch ends before a text that would lengthen the others by too much;
-            see `batching.takes_any_shape`.
 
     Returns:
         (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
@@ -41,10 +37,7 @@ def sorted_batches(
 def list_of_batches(
     tokenized: Any, batch_size: int, any_shape: bool = False
 ) -> tuple[list[tuple], np.ndarray]:
-    """Same as `sorted_batches` without targets, as a list.
-
-    For few texts this takes less time than to set up a dataset, a tenth of a second.
-    """
+    """Same as `sorted_batches` without targets, as a list."""
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     return [batch_of(tokenized, (), tf.constant(batch)) for batch in batches], order
 

@@ -30,16 +30,7 @@ def _is_loader(x):
 
 
 def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
-    """Yields the texts of each batch of `x`; labels are ignored.
-
-    Args:
-        x: see `gives_batches`.
-        steps: number of batches; None for all.
-        labels: allowed label names.
-
-    Raises:
-        InputError: `x` yields single texts instead of batches; the message says what to give.
-    """
+    """Yields the texts of each batch of `x`; labels are ignored."""
     labels = set(labels)
     for batch in itertools.islice(_epoch(x), steps):
         texts, second, _ = _parts(batch)
@@ -53,11 +44,7 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 
 
 def joined(parts: Iterable) -> Any:
-    """Joins the return values of `predict` for each batch to one array or list.
-
-    Raises:
-        InputError: there are no batches.
-    """
+    """Joins the return values of `predict` for each batch to one array or list."""
     parts = list(parts)
     if not parts:
         raise InputError("there are no batches to predict.")
@@ -72,24 +59,7 @@ def features_of_batches(
     shuffle: bool = False,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
-    """Creates a `tf.data.Dataset` of features, labels and weights for the model's network.
-
-    A batch of a generator is `(texts, labels)` or `(texts, labels, sample_weight)`, in any of the
-    forms that `fit` takes. A `PyDataset` or `DataLoader` restarts in each epoch; the `workers` of a
-    `PyDataset` are not used, and a `DataLoader` shuffles by itself.
-
-    Args:
-        encode: function of (x, y, sample_weight) of a batch to (features, targets ...).
-        inputs: dict of the network's symbolic inputs.
-        x: see `gives_batches`.
-        seed: determines, with the epoch, the order of the batches of a `PyDataset`.
-        shuffle: whether to reshuffle these batches in each epoch.
-        has_begun: whether training has begun. Before, as for a logger that iterates over the data,
-            only the first batch of a generator is yielded, and none is lost for training.
-
-    Raises:
-        InputError: there are no batches, or one of them is not valid; the message says which.
-    """
+    """Creates a `tf.data.Dataset` of features, labels and weights for the model's network."""
     epochs = itertools.count()
     if user_input.is_stream(x):
         first = next(x, None)

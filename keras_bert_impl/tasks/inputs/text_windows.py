@@ -18,14 +18,7 @@ from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack
 
 
 def one_kind(texts: list | tuple | tf.Tensor) -> Any:
-    """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two.
-
-    Args:
-        texts: list of str and (first, second) tuples; or an already converted value.
-
-    Raises:
-        InputError: the batch mixes single texts and pairs.
-    """
+    """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two."""
     if isinstance(texts, tuple) or tf.is_tensor(texts):
         return texts
     is_pair = {isinstance(text, tuple) for text in texts}
@@ -45,15 +38,6 @@ def pack_head_and_tail(
     long_part: str = "second",
 ) -> dict[str, tf.Tensor]:
     """Packs texts into rows; leaves out the middle of texts that are too long.
-
-    For a pair, the other text is truncated to half of the row, and the long one gets the rest.
-
-    Args:
-        texts: see `one_kind`.
-        length: tokens of a row.
-        head_tokens: number of tokens kept from the beginning; the others are from the end. Default:
-            128 of 510, or the same share.
-        long_part: see `pack_windows`.
 
     Returns:
         dict of int32 [texts, length], as returned by a `Tokenizer`; in eager mode and in any graph.
@@ -86,9 +70,6 @@ def other_length(tokenizer: Tokenizer, length: int) -> int:
 @dataclasses.dataclass(frozen=True)
 class DocumentWindows:
     """Splits texts into windows that start `stride` tokens apart.
-
-    For a pair, windows slide over one text; the other is in each window, truncated to half of the
-    row.
 
     Attributes:
         max_length: maximum tokens of a window.

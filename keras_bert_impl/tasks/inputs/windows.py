@@ -24,8 +24,6 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 class TokenizedWindows(TokenizedTexts):
     """`TokenizedTexts` whose rows are windows, in the order of the texts.
 
-    The fields are numpy arrays; positions are those of `token_ids`.
-
     Attributes:
         texts: int64 [rows]. Index of the text of each window.
         tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
@@ -65,16 +63,7 @@ def tokenize_windows(
     first_length: int = 64,
     widths: list[int] | None = None,
 ) -> TokenizedWindows:
-    """Tokenizes texts once, in graph mode, block by block.
-
-    Args:
-        texts: list of str, or of (first, second) tuples, all of one kind; windows slide over the
-            second.
-        max_length: maximum tokens of a window.
-        stride: tokens from the start of one window to the start of the next.
-        first_length: the first text of a pair is truncated to this number of tokens. Default 64.
-        widths: list of int; see `tokenize_texts`.
-    """
+    """Tokenizes texts once, in graph mode, block by block."""
     rows, windows, start = [], [], 0
     for block in blocks(texts):
         made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)

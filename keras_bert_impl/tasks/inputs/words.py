@@ -33,25 +33,14 @@ class Words(NamedTuple):
 def find_words(text: str) -> Words:
     """Splits a text into words at white space; punctuation characters and ideographs are words.
 
-    Punctuation is every ASCII character that is not a letter, digit or control character, and
-    Unicode's category P.
-
     Source: the basic tokenizer in the published code of BERT.
-
-    Example:
-        from keras_bert_impl.tasks.inputs.words import find_words
-        find_words("isn't").ends  # [3, 4, 5]
     """
     spans = [match.span() for match in word_pattern().finditer(text)]
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
 
 
 def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
-    """Finds the words that contain a letter and are a single token of a vocabulary.
-
-    Returns:
-        dict of id to word, in the order of the vocabulary.
-    """
+    """Finds the words that contain a letter and are a single token of a vocabulary."""
     written = {}
     for number, token in enumerate(tokenizer.vocabulary):
         word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
@@ -76,15 +65,7 @@ def join_words(words: list[str]) -> Words:
 
 
 def as_words(texts: Any) -> list[Words]:
-    """Converts a batch of texts to `Words`.
-
-    Args:
-        texts: list, array or column of str, which are split into words, of lists of words, or of
-            `Words`; a table with one column of those; or one text.
-
-    Raises:
-        InputError: an entry is none of these; the message says which text.
-    """
+    """Converts a batch of texts to `Words`."""
     texts = from_columns(texts, ("tokens",), most=1)
     if isinstance(texts, (str, bytes)):
         texts = [texts]
@@ -118,10 +99,6 @@ def _decoded(text):
 class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
-    A token belongs to the word that contains its last character: a token of SentencePiece may begin
-    with the space before it. A word in which no token ends shares the token that contains the
-    word's last character, such as the apostrophe of `'t`.
-
     Attributes:
         words: int64 [tokens]. Index of the word in all words; -1 if the token belongs to no word.
         firsts: int64 [words]. First token of the word, or the shared one; -1 if there is neither.
@@ -141,11 +118,7 @@ class TokenAlignment:
 
 
 def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
-    """Aligns the tokens of texts with their words.
-
-    Args:
-        tokenized: `TokenizedWindows` of their texts.
-    """
+    """Aligns the tokens of texts with their words."""
     # Texts are laid out one after the other, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])
     word_splits = _splits([len(sentence.starts) for sentence in sentences])

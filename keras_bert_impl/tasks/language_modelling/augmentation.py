@@ -120,9 +120,7 @@ def _copy(words, candidates, rate, draw):
     """Returns the text of `Words` with some words replaced.
 
     Args:
-        words: `Words`.
         candidates: string array [words, top_k]; a row of empty strings for a word that is kept.
-        rate, draw: probability, and `np.random.Generator`.
     """
     is_drawn = draw.random(len(words.starts)) < rate
     which = draw.integers(candidates.shape[1], size=len(words.starts))
@@ -199,7 +197,6 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
         token_ids: int array [tokens].
         words_of_tokens: int64 [tokens], word of each token.
         words: int64 [words], sorted, words of several tokens.
-        ids: int array, candidate tokens.
     """
     table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])

@@ -13,11 +13,7 @@ EVALUATION = 1 << 62  # number of the first batch of an evaluation; training nev
 
 
 class RowMasks:
-    """In-graph masking of text features; deterministic in the seed and the batch number.
-
-    Args:
-        max_length: length of the longest row.
-    """
+    """In-graph masking of text features; deterministic in the seed and the batch number."""
 
     def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer
@@ -28,15 +24,7 @@ class RowMasks:
     def of_batches(
         self, dataset: tf.data.Dataset, seed: int, first: int | tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Masks the batches of a `tf.data.Dataset` of features, or (features, weights).
-
-        Args:
-            first: int, or an int64 variable that is read when iteration starts. Number of the first
-                batch. None for different masks in each iteration.
-
-        Returns:
-            `tf.data.Dataset` of (features, labels) or (features, labels, weights).
-        """
+        """Masks the batches of a `tf.data.Dataset` of features, or (features, weights)."""
         if first is None:
             numbers = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True)
         else:
@@ -64,7 +52,6 @@ class RowMasks:
 
         Args:
             features: dict of int32 `[batch, length]`.
-            number: int64 scalar, batch number.
         """
         ids = features["token_ids"]
         width = tf.shape(ids)[1]

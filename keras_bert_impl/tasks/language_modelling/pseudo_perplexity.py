@@ -66,11 +66,7 @@ def _log_likelihoods(model, features, targets):
 
 
 def _count_tokens(model, texts):
-    """Returns the number of tokens, int64 [texts], without special tokens.
-
-    Raises:
-        InputError: a text longer than the model allows.
-    """
+    """Returns the number of tokens, int64 [texts], without special tokens."""
     limit = model.encoder.config.max_length
     counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)
     for position in np.flatnonzero(counts + 2 > limit):

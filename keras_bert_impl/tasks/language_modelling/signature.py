@@ -13,16 +13,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 class FillingSignatures(Signatures):
-    """Signatures for the most likely tokens of each mask in a text.
-
-    Outputs: `num_masks`, int32 `[batch]`, the masks within the model's length; and, padded to the
-    largest number in a text, most likely first, `tokens`, string `[batch, masks, top_k]`, as they
-    stand in the vocabulary, `token_ids`, int32, and `scores`, float32, of the same shape.
-
-    Args:
-        model, encoder, tokenizer, max_length: see `Signatures`; the model is a `MaskedLM`.
-        top_k: number of tokens per mask.
-    """
+    """Signatures for the most likely tokens of each mask in a text."""
 
     def __init__(
         self, model: Any, encoder: Encoder, tokenizer: Tokenizer, max_length: int, top_k: int

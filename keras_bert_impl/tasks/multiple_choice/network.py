@@ -7,10 +7,7 @@ from keras_bert_impl.serving.network.networks import Network
 
 
 class MultipleChoiceNetwork(Network):
-    """Outputs `logits` `[batch, choices]`.
-
-    Inputs are `[batch, choices, length]`, or `[batch, choices, windows, length]` with windows.
-    """
+    """Outputs `logits` `[batch, choices]`."""
 
     @property
     def groups(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -9,13 +9,7 @@ from keras_bert_impl.serving.signatures import FEATURES, Signatures
 
 
 class ChoiceSignatures(Signatures):
-    """Signatures for the most likely ending of a prompt.
-
-    `endings` is string `[batch, choices]`; shorter examples are padded with empty strings. Outputs:
-    `choice`, int32 `[batch]`, number of the most likely ending, -1 if there is none; `score`,
-    float32 `[batch]`, its probability; and `scores`, float32 `[batch, choices]`, all probabilities,
-    0 for empty strings.
-    """
+    """Signatures for the most likely ending of a prompt."""
 
     strings = {"prompt": 1, "endings": 2}
     answers_whole_rows = True

@@ -27,8 +27,6 @@ def candidate_spans(
         tokens: int32 [rows, length]. The number of each position's token in its context; -1
             elsewhere, where no answer ends.
         can_start: bool [rows, length]. Where an answer may start.
-        num_best: number of starts, and of ends, that are combined.
-        max_answer_length: tokens of the longest span.
 
     Returns:
         dict: `is_span`, bool [rows, best, best], of pairs of a start and an end; their tokens
@@ -90,16 +88,8 @@ def ranked_spans(
 ) -> Spans:
     """Ranks the spans of each context whose texts differ.
 
-    White space around a span does not belong to it; a span of nothing else is left out.
-
     Args:
-        candidates: from `candidate_spans`.
         texts_of_rows: int64 [rows], the context of each window.
-        token_starts, token_ends: int32 ragged [contexts, (tokens)], in characters.
-        num_best: spans of a context.
-
-    Returns:
-        `Spans`, those of a context together, best first; of equal ones the earlier window's.
     """
     spans = _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts)
     spans = spans.at(tf.argsort(spans.scores, direction="DESCENDING", stable=True))
@@ -153,9 +143,7 @@ def lowest_nulls(
     """Returns the logits of `[CLS]`, in the window of each text where their sum is lowest.
 
     Args:
-        candidates: from `candidate_spans`.
         texts_of_rows: int64 [rows]. The text of each window.
-        num_texts: every text has a window.
 
     Returns:
         float64 [num_texts, 2].
@@ -179,8 +167,6 @@ def answer_table(
     """Returns the answers of each context, padded with 0 and "" to one number.
 
     Args:
-        spans: `Spans`, ranked.
-        num_best: answers of a context.
         nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer: "" is then
             among the answers, after equal ones; if it is not among the best, after them.
 

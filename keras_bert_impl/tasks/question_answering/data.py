@@ -266,14 +266,7 @@ def _answer(answer, context):
 
 
 def check_answer(text: str, start: int, context: str) -> None:
-    """Checks that an answer is at its stated position.
-
-    Args:
-        start: character of the context at which it should start.
-
-    Raises:
-        InputError: it is not; names the nearest occurrence, if any.
-    """
+    """Checks that an answer is at its stated position."""
     if start >= 0 and text and context.startswith(text, start):
         return
     begin = max(start, 0)

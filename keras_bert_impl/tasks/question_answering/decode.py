@@ -54,17 +54,6 @@ def n_best_answers(
 
     Args:
         logits: float32 array [rows, 2, length], of starts and of ends.
-        windows: `TokenizedWindows` of (question, context) pairs, in `rows` windows.
-        num_best: answers of a question; and starts, and ends, tried in a window.
-        max_answer_length: tokens of the longest answer.
-        with_null: whether "" is always among the answers.
-
-    Returns:
-        list of lists of up to `num_best` `Answer`s with different texts, best first; at least one
-        for each question, "" if need be. If no answer is not among the best, it follows them.
-
-    Raises:
-        UndefinedScoresError: a logit is NaN or infinite.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
     """
@@ -166,10 +155,7 @@ def null_odds(answers: list[Answer]) -> float:
 
 
 def best_text(answers: list[Answer], null_threshold: float | None = None) -> str:
-    """Returns the text of the best answer to one question.
-
-    It is "" if `null_odds` exceeds the threshold, or if there is no answer with a text.
-    """
+    """Returns the text of the best answer to one question."""
     if null_threshold is not None and null_odds(answers) > null_threshold:
         return ""
     return next((answer.text for answer in answers if answer.text), "")

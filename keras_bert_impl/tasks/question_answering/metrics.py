@@ -19,22 +19,12 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Normalizes an answer for comparison.
-
-    Lower-cases, removes ASCII punctuation and English articles, and collapses white space.
-    """
+    """Normalizes an answer for comparison."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> dict[str, float]:
     """Computes the SQuAD 1.1 scores in percent: each question's best over its answers, averaged.
-
-    Args:
-        predictions: dict of id to text. Questions without a prediction count as wrong.
-
-    Returns:
-        dict: `exact_match`, the share of predictions equal to an answer after normalization; and
-        `f1`, of the words that prediction and answer share.
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
@@ -58,19 +48,6 @@ def squad_v2_scores(
     null_threshold: float = 1.0,
 ) -> dict[str, float]:
     """Computes the SQuAD 2.0 scores in percent; the only answer to an impossible question is "".
-
-    Args:
-        predictions: dict of id to text, "" for no answer.
-        null_odds: dict of id to float, the preference for no answer; or None.
-        null_threshold: if the odds exceed it, "" is scored instead of the prediction.
-
-    Returns:
-        dict: `exact`, `f1`, `total`; the same for the questions with (`HasAns_`) and without
-        (`NoAns_`) an answer, if there are any; with `null_odds` also `best_exact`, `best_f1` and
-        their thresholds `best_exact_thresh`, `best_f1_thresh`.
-
-    Raises:
-        InputError: a question without a prediction or odds, or with NaN odds.
 
     Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
     """
@@ -107,17 +84,7 @@ def best_null_threshold(
     null_odds: dict[str, float],
     metric: str = "f1",
 ) -> float:
-    """Returns the null-odds threshold with the highest score; above it, there is no answer.
-
-    Unlike `best_f1_thresh`, the threshold always reproduces the score it was chosen for: questions
-    with equal odds are kept together, and if never answering is best, it is below all odds.
-
-    Args:
-        examples: `QuestionExamples` of SQuAD 2.0.
-        predictions: dict of id to text, the best non-null answer.
-        null_odds: dict of id to float.
-        metric: `"f1"` or `"exact"`.
-    """
+    """Returns the null-odds threshold with the highest score; above it, there is no answer."""
     _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)
     if_null = np.array([not answers for answers in examples.answers])
@@ -128,16 +95,7 @@ def best_null_threshold(
 
 
 def _totals_by_threshold(examples, gains, null_odds):
-    """Returns (totals, thresholds), float64 [questions + 1].
-
-    Each total is the sum of scores if the questions with odds up to the threshold are answered:
-    first none, then one more each time.
-
-    Args:
-        examples: `QuestionExamples`.
-        gains: list of float, score gained by answering each question.
-        null_odds: dict of id to float.
-    """
+    """Returns (totals, thresholds), float64 [questions + 1]."""
     gains = dict(zip(examples.ids, gains))
     names = [name for name in sorted(null_odds, key=null_odds.get) if name in gains]
     none_answered = sum(not answers for answers in examples.answers)

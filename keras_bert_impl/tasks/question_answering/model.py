@@ -309,7 +309,6 @@ def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
     """Returns the answer's first and last token in each window.
 
     Args:
-        windows: `TokenizedWindows` of (question, context) pairs.
         characters: int64 [questions, 2], start and end in the context; -1 for no answer.
 
     Returns:

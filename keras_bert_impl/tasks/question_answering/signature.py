@@ -17,17 +17,7 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class AnswerSignatures(Signatures):
-    """Signatures for answers to questions about contexts; long contexts are split into windows.
-
-    Outputs: `answer`, string `[batch]`, the best answer, empty for none; `start` and `end`, int32
-    `[batch]`, its character offsets in the context; and `score`, float32 `[batch]`. If the model
-    has a null threshold, also `null_score`, float32 `[batch]`: the null score minus that of the
-    best text, which is compared with the threshold. The n-best answers, best first, same as
-    `predict`: `num_answers`, int32 `[batch]`; and, padded to a fixed number, `answers`, string
-    `[batch, answers]`, `starts` and `ends`, int32, and `scores`, float32, of the same shape.
-
-    `ids` returns `start_logits` and `end_logits`, float32 `[batch, length]`.
-    """
+    """Signatures for answers to questions about contexts; long contexts are split into windows."""
 
     strings = {"question": 1, "context": 1}
 
@@ -93,9 +83,7 @@ def _outputs(table, nulls, null_threshold):
     """Returns the outputs of the signature: those of `answer_table`, and the chosen answer.
 
     Args:
-        table: from `answer_table`.
         nulls: float64 [batch, 2], from `lowest_nulls`; None if there always is an answer.
-        null_threshold: float or None.
     """
     totals = table["start_logits"] + table["end_logits"]
     is_answer = tf.sequence_mask(table["num_answers"], totals.shape[1])

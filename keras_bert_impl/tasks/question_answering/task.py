@@ -20,11 +20,7 @@ from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefin
 
 
 class QuestionAnswering(Task):
-    """Extractive question answering on `QuestionExamples`.
-
-    If questions may have no answer, the null threshold is searched on `dev` and saved with the
-    model.
-    """
+    """Extractive question answering on `QuestionExamples`."""
 
     name = TASK_NAME
     model_classes = (QuestionAnswerer,)

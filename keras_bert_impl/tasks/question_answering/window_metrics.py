@@ -9,11 +9,7 @@ from keras_bert_impl.tasks.scores.counting import count, defined_weights
 
 
 class ExactMatch(ScoreMetric):
-    """Share of rows whose predicted start and end both match the label.
-
-    A row is a window of a context; of several answers only the first counts. For the official exact
-    match of whole questions see `keras_bert_impl.evaluate`.
-    """
+    """Share of rows whose predicted start and end both match the label."""
 
     def __init__(self, name: str = "exact_match") -> None:
         super().__init__(name=name)

@@ -71,18 +71,7 @@ class DataSummary:
 
 
 def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) -> DataSummary:
-    """Counts labels, measures texts in tokens and looks for what may spoil a run.
-
-    Args:
-        model: the task model, for its tokenizer and its `max_length`.
-        train, dev: examples of the same type.
-
-    Example:
-        from keras_bert_impl.tasks import Examples
-        from keras_bert_impl.tasks.runs.data_summary import summarize
-        examples = Examples(["a joy", "a bore"], ["good", "bad"])
-        summarize(classifier, examples, examples).in_both  # 2
-    """
+    """Counts labels, measures texts in tokens and looks for what may spoil a run."""
     labels, of_train = train.label_counts()
     _, of_dev = dev.label_counts()
     lengths = _lengths(model, train)

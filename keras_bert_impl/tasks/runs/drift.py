@@ -27,15 +27,7 @@ class Sample:
 
 
 def sample_of(model: Any, texts: Iterable) -> Sample:
-    """Predicts texts, a block at a time, and returns what `compare_samples` takes.
-
-    Args:
-        model: a task model.
-        texts: what `keras-bert predict` reads: strings, or pairs of them.
-
-    Raises:
-        InputError: there are no texts.
-    """
+    """Predicts texts, a block at a time, and returns what `compare_samples` takes."""
     task, sample = task_of_model(model), Sample()
     for block in filter(None, blocks(texts)):
         for name, values in _of_texts(model.tokenizer, block).items():
@@ -51,12 +43,7 @@ def sample_of(model: Any, texts: Iterable) -> Sample:
 
 
 def compare_samples(reference: Sample, served: Sample) -> dict[str, Comparison]:
-    """Compares each quantity that both samples have.
-
-    Example:
-        from keras_bert_impl.tasks.runs.drift import Sample, compare_samples
-        compare_samples(Sample({"tokens": [5, 6]}), Sample({"tokens": [5, 6]}))["tokens"].psi  # 0.0
-    """
+    """Compares each quantity that both samples have."""
     compared = {
         name: compare_numbers(values, served.numbers[name])
         for name, values in reference.numbers.items()

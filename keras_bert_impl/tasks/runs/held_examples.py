@@ -12,17 +12,7 @@ from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 
 def as_examples(data: Any, name: str) -> LabeledExamples:
-    """Converts the data arguments of `finetune` to labeled examples.
-
-    Args:
-        data: examples, which are returned unchanged; or a tuple (texts, labels). Texts are a list
-            of str, of (first, second) tuples or of lists of words. Labels are names or class
-            indices; lists of names, for several labels per text or for words; or floats.
-        name: name of the data in messages.
-
-    Raises:
-        InputError: texts and labels differ in number, or `data` has another form.
-    """
+    """Converts the data arguments of `finetune` to labeled examples."""
     if not isinstance(data, tuple):
         if not isinstance(data, LabeledExamples):
             raise InputError(
@@ -59,10 +49,7 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
-    """Names the classes by their numbers if the first set, the training set, has no names.
-
-    The other sets keep their numbers if the training set has names.
-    """
+    """Names the classes by their numbers if the first set, the training set, has no names."""
     if not _has_numbers(sets[0]):
         return sets
     return tuple(_named(one) if _has_numbers(one) else one for one in sets)
@@ -84,14 +71,7 @@ def _named(examples):
 def read_options(
     train: LabeledExamples, dev: LabeledExamples, task: str | None
 ) -> dict[str, Any] | None:
-    """Returns the options with which `keras-bert` reads the examples of a run again.
-
-    Args:
-        task: name of the task, unless the examples name theirs, as those of GLUE.
-
-    Returns:
-        Fields of `ExampleSource`, and `task`, `dev_split`, `seed`; None if `dev` is not from a file.
-    """
+    """Returns the options with which `keras-bert` reads the examples of a run again."""
     if dev.read_with is None:
         return None
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}

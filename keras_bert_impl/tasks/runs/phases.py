@@ -28,11 +28,7 @@ class Phase(NamedTuple):
 def phases_of(
     settings: FinetuneSettings, model: TaskModel, teacher: TaskModel | None = None
 ) -> list[Phase]:
-    """Returns the phases of a run: one, or two with `distillation=tinybert`.
-
-    Raises:
-        InputError: teacher and model do not match, or the model does not support the objective.
-    """
+    """Returns the phases of a run: one, or two with `distillation=tinybert`."""
     if teacher is None:
         objective = None if settings.r_drop is None else RDrop(model, settings.r_drop)
         return [Phase(0, settings.epochs, objective)]

@@ -33,15 +33,7 @@ _CLASH = "predicted_"
 def read_rows(
     path: str | Path, layout: Layout, delimiter: str | None = None
 ) -> Iterator[tuple[str | tuple[str, ...], Row]]:
-    """Yields the text or pair of each row of a table, and the row with all of its columns.
-
-    Args:
-        path, delimiter: see `read_table`.
-        layout: the columns of the texts, which may be empty, and whether there is a header.
-
-    Raises:
-        InputError: see `read_table`; raised while iterating.
-    """
+    """Yields the text or pair of each row of a table, and the row with all of its columns."""
     table = _open(path, layout, delimiter)
     for number, read in table.rows:
         try:
@@ -63,12 +55,7 @@ def _open(path, layout, delimiter):
 
 
 def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
-    """Counts the rows of a file that can be read twice, for the time left; None for others.
-
-    Args:
-        path, delimiter: see `read_table`.
-        layout: None for a file with a text on each line.
-    """
+    """Counts the rows of a file that can be read twice, for the time left; None for others."""
     if not local_path(path).is_file():  # a pipe
         return None
     if layout is None:
@@ -85,11 +72,7 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
 
 
 def joined(row: Row, answer: Row) -> Row:
-    """Returns a row of the input with the columns of its answer.
-
-    Raises:
-        InputError: the input has a column and its `predicted_` form.
-    """
+    """Returns a row of the input with the columns of its answer."""
     names = {name: f"{_CLASH}{name}" if name in row else name for name in answer}
     taken = [name for name in names.values() if name in row]
     if taken:
@@ -107,23 +90,7 @@ def joined(row: Row, answer: Row) -> Row:
 def table_writer(
     path: str | Path, like: str | Path | None = None
 ) -> Iterator[Callable[[Iterable[Predicted]], None]]:
-    """Yields a function that appends predictions to a table, which appears if the block succeeds.
-
-    The first ones determine the columns of a `.csv`, `.tsv` or `.parquet` file. Lists and dicts are
-    JSON text in these; tabs and line ends in cells of a `.tsv` file become spaces.
-
-    Args:
-        path: its suffix is the format: `.csv`, `.tsv`, `.jsonl` or `.parquet`.
-        like: the input. The columns of a Parquet file keep their types in another.
-
-    Raises:
-        InputError: another suffix, the disk is full; or a later row has other columns or types.
-
-    Example:
-        from keras_bert_impl.tasks.runs.prediction_table import table_writer
-        with table_writer("predictions.csv") as write:
-            write([({"id": 1}, {"label": "good"}, ["good"])])
-    """
+    """Yields a function that appends predictions to a table, which appears if the block succeeds."""
     path = local_path(path)
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":

@@ -223,11 +223,7 @@ def load_embedder(
 def task_with(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> tuple[Task, dict[str, Any]]:
-    """Returns the task of a run and the task-specific settings that are set.
-
-    Raises:
-        InputError: see `task_of`; or a setting of another task is set.
-    """
+    """Returns the task of a run and the task-specific settings that are set."""
     task = task_of(train, dev)
     values = {name: getattr(settings, name) for name in FinetuneSettings.of_tasks}
     # The default of a dataclass field is also an attribute of the class.
@@ -275,13 +271,7 @@ def _show(verbose, *lines):
 
 
 def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, verbose, **of_fit):
-    """Trains the remaining epochs of each phase and leaves the weights to save in the model.
-
-    Args:
-        best: `BestEpoch` of the scored phase, or None.
-        train, dev: (x, y) each, for `fit`.
-        callbacks, **of_fit: arguments of `fit`.
-    """
+    """Trains the remaining epochs of each phase and leaves the weights to save in the model."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     end = phases[-1].end
     step_of = functools.partial(operator.mul, steps)

@@ -122,15 +122,7 @@ def name_of(chosen: dict[str, Any]) -> str:
 def combinations(
     grid: dict[str, list], settings: dict[str, Any]
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
-    """Returns the runs of a set: path in the set -> (its settings of the grid, all its settings).
-
-    Args:
-        grid: see `finetune_set`; an empty grid has one combination.
-        settings: the other settings.
-
-    Raises:
-        InputError: a setting or its values are not valid.
-    """
+    """Returns the runs of a set: path in the set -> (its settings of the grid, all its settings)."""
     known = {field.name for field in dataclasses.fields(FinetuneSettings)}
     for key, values in grid.items():
         if key not in known:

@@ -17,11 +17,7 @@ from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_c
 def best_epoch(
     settings: FinetuneSettings, task: Task, model: TaskModel, dev: LabeledExamples, start: int
 ) -> BestEpoch | None:
-    """Returns the `BestEpoch` of a run by the first of the scores on `dev`; None without `keep_best`.
-
-    Args:
-        start: number of epochs before the first one that is scored.
-    """
+    """Returns the `BestEpoch` of a run by the first of the scores on `dev`; None without `keep_best`."""
     if not settings.keep_best:
         return None
 
@@ -36,10 +32,7 @@ def best_epoch(
 
 
 def _score_of_chief(score, model):
-    """Creates a function that scores a model on the chief and returns its score on all workers.
-
-    Workers whose scores differed in the last digit could stop at different epochs.
-    """
+    """Creates a function that scores a model on the chief and returns its score on all workers."""
     # Built outside the strategy, in which the chief cannot predict while the others wait.
     alone = type(model).from_config(model.get_config()) if is_chief() else None
 
@@ -54,14 +47,7 @@ def _score_of_chief(score, model):
 
 
 def read_scores(metrics: Path, start: int, finished: int, steps: int) -> list[float]:
-    """Reads the scores of epochs `start` to `finished` from `metrics.jsonl`.
-
-    Args:
-        steps: number of steps of an epoch.
-
-    Raises:
-        InputError: some are missing.
-    """
+    """Reads the scores of epochs `start` to `finished` from `metrics.jsonl`."""
     scores = [line[KEY] for line in read_metrics(metrics, finished * steps) if KEY in line]
     if len(scores) != finished - start:
         raise InputError(

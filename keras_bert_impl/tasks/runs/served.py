@@ -17,19 +17,7 @@ def load_model(
     dtype: str | None = None,
     base: str | Path | None = None,
 ) -> TaskModel | Encoder:
-    """Loads the model of a run directory, a model directory or a name, for export.
-
-    Args:
-        name_or_path: directory or name.
-        use: `"encoder"`, `"embedder"` or `"masked-lm"`: the kind of model to load. Default: the
-            task that it was fine-tuned for.
-        dtype: Keras dtype policy. Default: float32 for `"encoder"` and `"masked-lm"`, else that of
-            the run.
-        base: see `load_tuned`.
-
-    Raises:
-        InputError: the model does not exist.
-    """
+    """Loads the model of a run directory, a model directory or a name, for export."""
     if use is None:
         return load_tuned(name_or_path, dtype, base)
     if use == "embedder":

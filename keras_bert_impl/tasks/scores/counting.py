@@ -7,11 +7,7 @@ from keras import ops
 
 
 class CountingMetric(keras.metrics.Metric):
-    """Base class of metrics that accumulate counts.
-
-    A float32 sum alone stops counting at 2^24. Integers hold no weights, and JAX and TPUs have no
-    float64, so each count is a float32 sum and what its rounding left out.
-    """
+    """Base class of metrics that accumulate counts."""
 
     def count_variable(self, name: str, shape: tuple[int, ...] = ()) -> tuple[Any, Any]:
         """Creates a count; see `add_count` and `count`."""
@@ -42,8 +38,6 @@ def count(variables: tuple[Any, Any]) -> Any:
 def defined_weights(outputs: Any, weights: Any = None) -> Any:
     """Returns the weights `[...]` of rows of outputs, NaN for those with a NaN among the outputs.
 
-    An argmax takes NaN for class 0, and no comparison with NaN is true.
-
     Args:
         outputs: float `[..., classes]`.
         weights: `[...]`; None for 1 each. Rows of weight 0 may be undefined.
@@ -56,10 +50,7 @@ def defined_weights(outputs: Any, weights: Any = None) -> Any:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Accuracy(CountingMetric):
-    """Fraction of rows whose label is the class with the highest output; NaN if one is undefined.
-
-    Labels are class indices `[...]`, or one-hot or soft rows `[..., classes]`.
-    """
+    """Fraction of rows whose label is the class with the highest output; NaN if one is undefined."""
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)

@@ -15,12 +15,7 @@ EQUAL_COSINES = 1e-6
 
 
 class UndefinedScoresError(InputError):
-    """Raised if a model's scores are NaN, so that they cannot decide anything.
-
-    Args:
-        what: term for an example, such as `"text"`.
-        number: index of the example.
-    """
+    """Raised if a model's scores are NaN, so that they cannot decide anything."""
 
     def __init__(self, what: str, number: int):
         super().__init__(
@@ -36,10 +31,6 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
 
     Args:
         scores: float `[examples, ...]`, or a list of arrays `[...]`, one per example.
-        what: term for an example in the message.
-
-    Raises:
-        UndefinedScoresError: a score is NaN; names the first such example.
     """
     if isinstance(scores, np.ndarray) and not np.isnan(scores).any():
         return

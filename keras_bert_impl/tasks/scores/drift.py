@@ -31,29 +31,14 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """`"same"`, `"shifted"` or `"shifted far"`.
-
-        A shift is large, by its index, and unlikely to be chance, by its p-value: in small samples
-        the index is large by chance, and in large ones every difference is significant.
-        """
+        """`"same"`, `"shifted"` or `"shifted far"`."""
         if self.psi < _SMALL or self.p_value >= _SIGNIFICANT:
             return "same"
         return "shifted far" if self.psi >= _LARGE else "shifted"
 
 
 def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comparison:
-    """Compares numbers, such as lengths or scores.
-
-    Args:
-        reference, served: finite numbers, at least one each.
-
-    Raises:
-        ValueError: there are none, or one is not finite.
-
-    Example:
-        from keras_bert_impl.tasks.scores.drift import compare_numbers
-        compare_numbers(range(100), range(50, 150)).verdict  # "shifted far"
-    """
+    """Compares numbers, such as lengths or scores."""
     one, other = (np.sort(np.asarray(values, "float64")) for values in (reference, served))
     if not (one.size and other.size and np.isfinite(one).all() and np.isfinite(other).all()):
         raise ValueError("expected finite numbers, at least one each.")
@@ -65,18 +50,7 @@ def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comp
 
 
 def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparison:
-    """Compares how often each class occurs.
-
-    Args:
-        reference, served: names, at least one each.
-
-    Raises:
-        ValueError: there are none.
-
-    Example:
-        from keras_bert_impl.tasks.scores.drift import compare_classes
-        compare_classes(["good", "bad"] * 50, ["bad"] * 100).verdict  # "shifted far"
-    """
+    """Compares how often each class occurs."""
     if not (len(reference) and len(served)):
         raise ValueError("expected names, at least one each.")
     one, other = Counter(reference), Counter(served)

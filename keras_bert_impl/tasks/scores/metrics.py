@@ -101,10 +101,6 @@ def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, f
 
     Args:
         labels, predictions: 0 and 1 `[examples, labels]`.
-
-    Returns:
-        `micro_f1` over all entries; `macro_f1`, the mean of the labels' F1 scores; and `accuracy`,
-        the fraction of examples whose labels are all correct.
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     scores = {

@@ -14,8 +14,6 @@ from keras_bert_impl.tokenizers.unicode.places import places_of
 class Units(NamedTuple):
     """Runs of consecutive words that share a token and thus a prediction.
 
-    A word without a token forms its own unit.
-
     Attributes:
         firsts: int32 [units], first word of each unit.
         of_words: int32 [words], unit of each word.
@@ -43,10 +41,6 @@ def scores_of_words(
 
     Args:
         scores: float32 [tokens, num_labels].
-        tokens: assignment of tokens to words.
-        aggregation: `"first"`, `"mean"` or `"max"` over the tokens of a word: the scores of the
-            first, their mean, or the scores of the token with the highest.
-        unknown: the label of words without tokens.
 
     Returns:
         float32 [words, num_labels].
@@ -85,9 +79,7 @@ def over_sequences(
         function: takes emissions, float32 [batch, length, num_labels], and a mask, float32
             [batch, length]; returns a tensor [batch, length, ...].
         scores: float32 [words, num_labels].
-        units: units of the words.
         texts: int64 [words], text of each word.
-        num_texts: int64.
         unknown: [...], result for words without a token.
 
     Returns:
@@ -125,11 +117,7 @@ class Entities(NamedTuple):
 
 
 class LabelParts:
-    """Lookup tables of the prefix and entity type of each label.
-
-    Args:
-        labels: label names that mark entities; see `read_labels`.
-    """
+    """Lookup tables of the prefix and entity type of each label."""
 
     def __init__(self, labels: list[str]):
         parts = read_labels(labels).parts
@@ -146,7 +134,6 @@ class LabelParts:
         """Returns the entities that word labels mark; same rules as `spans.spans_of`.
 
         Args:
-            words, units: words of all texts.
             labels: int32 [words].
             probabilities: float32 [words, num_labels].
         """

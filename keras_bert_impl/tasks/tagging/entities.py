@@ -39,11 +39,8 @@ def find_entities(
     """Returns the entities of each text, in order; see `decode.LabelParts`.
 
     Args:
-        sentences: the words of each text.
-        answers: the scores of each text.
         numbers: int [words] of each text, the label of each word.
         probabilities: float32 [words, num_labels] of each text.
-        labels: the label names.
     """
     if not sentences:
         return []

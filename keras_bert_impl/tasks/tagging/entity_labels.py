@@ -53,24 +53,7 @@ class EntityLabels:
 
 
 def read_labels(labels: Iterable[str], scheme: str | None = None) -> EntityLabels | None:
-    """Parses a set of entity labels.
-
-    Supported, with `"O"` or `"o"` for no entity: IOB, BIOES, BILOU, BMES and BMEWO prefixes before
-    or after the type, with a hyphen or an underscore, in upper or lower case; bare prefixes; and,
-    with an `"O"`, bare types, where consecutive equal ones form one entity. `"X"`, `"[CLS]"`,
-    `"[SEP]"` and `"[PAD]"` mark no entity. All labels of a set must use the same notation.
-
-    Args:
-        labels: all labels that may occur.
-        scheme: a key of `LETTERS`, if it is known; other notations are then tried last.
-
-    Returns:
-        None if the labels do not mark entities, such as parts of speech.
-
-    Example:
-        from keras_bert_impl.tasks.tagging.entity_labels import read_labels
-        read_labels(["O", "L-PER"]).parts  # {"O": ("O", ""), "L-PER": ("E", "PER")}
-    """
+    """Parses a set of entity labels."""
     return _read(frozenset(labels), LETTERS.get(scheme or "", ""))
 
 
@@ -114,10 +97,7 @@ def _begins_or_goes_on(label):
 
 
 def misfits(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that do not follow the notation of the other entity labels, sorted.
-
-    Empty if all labels mark entities, or none do, or there is no `"O"`.
-    """
+    """Returns the labels that do not follow the notation of the other entity labels, sorted."""
     labels = set(labels)
     if read_labels(labels) is not None or not labels & set(OUTSIDE):
         return []
@@ -132,10 +112,7 @@ def means_none(label: str) -> bool:
 
 
 def outside_candidates(labels: Iterable[str]) -> list[str]:
-    """Returns the labels that may mark words outside of entities, sorted.
-
-    Empty if there is an `"O"`, or the other labels do not begin entities, as `"B-PER"` does.
-    """
+    """Returns the labels that may mark words outside of entities, sorted."""
     labels = set(labels)
     if labels & set(OUTSIDE):
         return []

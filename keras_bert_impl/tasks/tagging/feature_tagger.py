@@ -288,11 +288,7 @@ class FeatureTagger(WordTagger):
 
 
 def layer_numbers(features: str | int, num_layers: int) -> list[int]:
-    """Returns which hidden states of the encoder `features` selects; see `FeatureTagger`.
-
-    Raises:
-        InputError: unknown features or layer.
-    """
+    """Returns which hidden states of the encoder `features` selects; see `FeatureTagger`."""
 
     every = list(range(num_layers + 1))
     named = {"last_four": every[-4:], "mix": every, "mix_last_four": every[-4:]}

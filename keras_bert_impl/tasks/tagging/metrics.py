@@ -14,14 +14,7 @@ from keras_bert_impl.tasks.tagging.spans import spans_of
 
 
 class EntityF1(ScoreMetric):
-    """F1 of entities; an entity counts as found if its words and type match.
-
-    See `spans.spans_of` for what counts as an entity. Entities are counted by row, that is by
-    window: one that crosses the border of two windows counts as two.
-
-    Args:
-        labels: class names.
-    """
+    """F1 of entities; an entity counts as found if its words and type match."""
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
         super().__init__(name=name)

@@ -19,21 +19,7 @@ from keras_bert_impl.tokenizers.windows import Windows, pack_windows
 
 
 class TaggerSignatures(Signatures):
-    """Signatures for entities and word labels of texts; words are split in the graph.
-
-    If the labels mark entities, `serving_default` returns the entities of each text in order, same
-    as `entities`; offsets are in characters:
-
-    - `num_entities`, int32 `[batch]`; and, padded to the largest number in a text, `types` and
-      `texts`, string `[batch, entities]`, `starts` and `ends`, int32, and `scores`, float32, of the
-      same shape.
-
-    `words`, and `serving_default` if the labels do not mark entities, returns
-
-    - `num_words`, int32 `[batch]`; and, padded likewise, `labels`, string `[batch, words]`,
-      `label_ids`, `starts` and `ends`, int32, and `scores`, float32 `[batch, words, num_labels]`,
-      same as `predict`.
-    """
+    """Signatures for entities and word labels of texts; words are split in the graph."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -133,7 +119,6 @@ class TaggerSignatures(Signatures):
         """Runs the network on tokens, each in the window where it has the most context.
 
         Args:
-            windows: windows of all texts.
             needed: bool [tokens], which tokens of all texts to return.
 
         Returns:

@@ -25,17 +25,7 @@ class Span(NamedTuple):
 
 
 def detect_scheme(labels: Iterable[str]) -> str | None:
-    """Detects the scheme of a set of labels.
-
-    Returns:
-        `"BIOES"`, `"BILOU"`, `"BMES"` or `"BMEWO"` if letters specific to it occur; `"IO"` if
-        labels are bare types; `"IOB1"` if a type has an I but no B; else `"IOB2"`. None if labels
-        do not mark entities, such as parts of speech, or are all `"O"`.
-
-    Example:
-        from keras_bert_impl.tasks.tagging.spans import detect_scheme
-        detect_scheme(["O", "B-PER", "I-PER"])  # "IOB2"
-    """
+    """Detects the scheme of a set of labels."""
     found = read_labels(labels)
     if found is None:
         return None
@@ -55,24 +45,7 @@ def spans_of(
 ) -> list[Span]:
     """Returns the entities that the labels of a sentence mark, in order.
 
-    Without a scheme, decoding is lenient: every label except `"O"` belongs to an entity, and an
-    entity ends before a B or S, after an E or S, and where the type changes. With a scheme, only
-    sequences that it allows are entities.
-
-    Args:
-        labels: label of each word.
-        scheme: one of `SCHEMES`, or None.
-        parts: from `read_labels` for all labels that may occur. Default: that of `labels`.
-
-    Raises:
-        InputError: a label that marks no entity or is not in the scheme; an unknown scheme.
-
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
-
-    Example:
-        from keras_bert_impl.tasks.tagging.spans import Span, spans_of
-        spans_of(["I-PER", "I-PER", "O"])  # [Span("PER", 0, 2)]
-        spans_of(["I-PER", "I-PER", "O"], scheme="IOB2")  # []
     """
     _check_scheme(scheme, None)
     parts = _parts_of(labels, scheme, parts)
@@ -92,20 +65,7 @@ def spans_of(
 
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
-    """Returns the labels of a sentence that mark the given entities.
-
-    Args:
-        spans: entities that do not overlap.
-        length: number of words in the sentence.
-        scheme: one of `SCHEMES`.
-
-    Raises:
-        InputError: entities overlap or exceed the sentence; an unknown scheme.
-
-    Example:
-        from keras_bert_impl.tasks.tagging.spans import Span, labels_of
-        labels_of([Span("PER", 0, 2)], 3, "BIOES")  # ["B-PER", "E-PER", "O"]
-    """
+    """Returns the labels of a sentence that mark the given entities."""
     _check_scheme(scheme)
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
@@ -128,12 +88,7 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[
 
 
 def convert_labels(labels: list[str], scheme: str) -> list[str]:
-    """Converts the labels of a sentence to one of `SCHEMES`; entities of invalid sequences are kept.
-
-    Example:
-        from keras_bert_impl.tasks.tagging.spans import convert_labels
-        convert_labels(["I-PER", "I-PER", "O"], "IOB2")  # ["B-PER", "I-PER", "O"]
-    """
+    """Converts the labels of a sentence to one of `SCHEMES`; entities of invalid sequences are kept."""
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
@@ -143,21 +98,7 @@ def entity_scores(
     scheme: str | None = None,
     labels: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Computes precision, recall and F1 of entities, matched by words and type.
-
-    Args:
-        gold, predicted: labels of each sentence, of equal lengths.
-        scheme: see `spans_of`.
-        labels: further labels that may occur, to detect the notation.
-
-    Returns:
-        `precision`, `recall`, `f1` over all entities; `macro_precision`, `macro_recall`,
-        `macro_f1`, the means over the types; and `types`, a dict of type to a dict of `precision`,
-        `recall`, `f1` and `support`, the number of gold entities. Undefined ratios are 0.
-
-    Raises:
-        InputError: sentences differ in number or length; an invalid label, see `spans_of`.
-    """
+    """Computes precision, recall and F1 of entities, matched by words and type."""
     counts: list[Counter] = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
     every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)

@@ -39,9 +39,6 @@ def token_targets(
     Args:
         labels: int [words] of each text, negative for words without a label.
         weights: float32 [texts].
-        sentences: words of each text.
-        tokenized: windows of the texts.
-        all_tokens: whether to label all subword tokens of a word, or only the first.
 
     Returns:
         (labels int32, weights float32) [positions]; 0 where there is no label.
@@ -69,12 +66,8 @@ def ragged_targets(
     """Returns the targets of rows, in the form of `labels`: class indices or one-hot rows.
 
     Args:
-        labels: from `encode_labels`.
         numbers, weights: int32, float32 [tokens]; weight 0 for those without a label.
         splits: int64 [rows + 1].
-
-    Returns:
-        `tf.RaggedTensor`s of labels and weights, [rows, (tokens), ...].
     """
     targets: Any = numbers
     if any(np.ndim(row) == 2 for row in labels):
@@ -93,9 +86,6 @@ def word_scores(
 
     Args:
         outputs: float32 [rows, length, num_labels].
-        sentences: words of each text.
-        tokenized: windows of the texts.
-        aggregation, unknown: see `decode.scores_of_words`.
     """
     alignment = align_tokens(sentences, tokenized)
     rows, columns = tokenized.columns()
@@ -118,8 +108,6 @@ def over_sequences(
     """Applies a function to the sequence of each text; see `decode.over_sequences`.
 
     Args:
-        function: see `decode.over_sequences`.
-        answers: scores of each text.
         unknown: [...], the result for words without a token.
 
     Returns:
@@ -145,10 +133,7 @@ def over_sequences(
 
 
 def in_few_shapes(function: Callable) -> Callable:
-    """Wraps a function that is compiled for each shape, see `over_sequences`, to pad its arguments.
-
-    Numbers and lengths of sequences are padded to powers of two.
-    """
+    """Wraps a function that is compiled for each shape, see `over_sequences`, to pad its arguments."""
 
     def padded(emissions, mask):
         sizes = mask.shape

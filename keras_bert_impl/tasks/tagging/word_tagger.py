@@ -226,11 +226,7 @@ class WordTagger(TokenLabels, TaskModel):
         return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
-        """Returns the label numbers, a list of int arrays [words].
-
-        Raises:
-            UndefinedScoresError: a score is NaN.
-        """
+        """Returns the label numbers, a list of int arrays [words]."""
         check_scores([answer.scores for answer in answers])
         if not self.crf:
             return [answer.scores.argmax(axis=-1) for answer in answers]

@@ -23,12 +23,7 @@ _PROBABILITIES = "labels must be probabilities that add up to 1."
 
 
 class TextLabels:
-    """Encodes the labels of a `TextClassifier`.
-
-    Args:
-        labels: class names.
-        problem_type: one of `PROBLEM_TYPES`.
-    """
+    """Encodes the labels of a `TextClassifier`."""
 
     def __init__(self, labels: list[str], problem_type: str) -> None:
         self.labels = labels
@@ -51,11 +46,7 @@ class TextLabels:
         return list(class_weights(class_weight, self.labels, labels).values())
 
     def encode(self, labels: Any, count: int, allow_soft: bool = False) -> np.ndarray:
-        """See `RawTextTrainer.encode_labels`.
-
-        Args:
-            allow_soft: whether the loss takes probabilities of the classes as labels.
-        """
+        """See `RawTextTrainer.encode_labels`."""
         labels = label_values(self._named_columns(labels, count), count)
         if self.problem_type == SINGLE:
             return self._class_numbers(labels, allow_soft)

@@ -8,15 +8,7 @@ from keras_bert_impl.serving.signatures import Signatures
 
 
 class ClassSignatures(Signatures):
-    """Signatures for the labels or values of texts or text pairs.
-
-    Outputs: `scores`, float32 `[batch, num_classes]`, same as `predict`; and
-
-    - for a single label: `label`, string `[batch]`, `label_id`, int32 `[batch]`, and `score`,
-      float32 `[batch]`, the score of that label;
-    - for several labels: `labels`, string `[batch, num_classes]`: the name where the score is at
-      least 0.5, else the empty string.
-    """
+    """Signatures for the labels or values of texts or text pairs."""
 
     answers_whole_rows = True
 
@@ -50,10 +42,7 @@ class ClassSignatures(Signatures):
 
 
 class NextSentenceSignatures(Signatures):
-    """Signatures for the probability that the second text of a pair follows the first.
-
-    Output: `score`, float32 `[batch]`.
-    """
+    """Signatures for the probability that the second text of a pair follows the first."""
 
     strings = {"first": 1, "second": 1}
     answers_whole_rows = True

@@ -140,11 +140,7 @@ def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
 def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.ndarray) -> None:
     """Writes one line per text: its index, the predicted label and the score of every class.
 
-    Multiple labels are separated by commas, and names that contain a comma are quoted. Regression
-    has no label column.
-
     Args:
-        path: the `.tsv` file.
         scores: float32 `[texts, num_classes]`, from `predict`.
     """
     if classifier.problem_type == REGRESSION:

@@ -17,11 +17,7 @@ TOKEN_POOLING_TENSORS = optional(
 
 
 def check_pooling(pooling: str | None) -> None:
-    """Checks the name of a token pooling.
-
-    Raises:
-        InputError: unknown pooling; lists the valid ones.
-    """
+    """Checks the name of a token pooling."""
     if pooling is not None and pooling not in list(POOLINGS):
         raise InputError(
             f"pooling must be one of {', '.join(POOLINGS)}, or None for the published one. "
@@ -33,7 +29,6 @@ def pooled_tokens(encoder: Encoder, pooling: str, features: dict[str, Any]) -> A
     """Returns the pooled vector of each sequence, `[rows, hidden]`.
 
     Args:
-        pooling: already checked by `check_pooling`.
         features: dict of symbolic int32 tensors `[rows, length]`.
     """
     states = encoder(features)["sequence_output"]  # [rows, length, hidden]

@@ -26,16 +26,6 @@ _STEP = _PART - _SHARED
 class BytePairMerger:
     """Splits words into tokens by byte-pair encoding of their bytes.
 
-    In each round, every word merges all occurrences of its best-ranked pair, as the sequential
-    algorithm does, until no neighbors can be merged. Long words are merged in overlapping parts, so
-    that the number of rounds does not grow with their length. Merges on one side of a boundary that
-    no merge crosses do not depend on the other side. Hence, where two parts have a token in common,
-    the tokens of the one up to it and of the other from it on are those of the whole.
-
-    Args:
-        byte_ids: The token id of each byte; a byte of a negative id is dropped.
-        merges: (left id, right id, merged id), best first.
-
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units",
     section 3.2; over bytes: Radford et al. 2019, section 2.2.
     """
@@ -94,8 +84,6 @@ class BytePairMerger:
 
     def _in_parts(self, ids, starts, ends):
         """Merges the symbols of words; returns (ids, start), both int32 [tokens].
-
-        Parts without a common token are joined and merged again, each time with more neighbors.
 
         Args:
             ids: int32 [symbols].
@@ -186,7 +174,6 @@ def _meeting_places(size, begins, ends, part, start):
     """Returns where the first token begins that each part shares with the previous one, or -1.
 
     Args:
-        size: The number of symbols.
         begins, ends: int32 [parts], in order; a part overlaps at most its two neighbors.
         part, start: int32 [tokens], of the tokens of all parts, in order.
     """

@@ -53,14 +53,7 @@ def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `ByteLevelBPETokenizer` from a model directory.
-
-    Args:
-        directory: has `tokenizer.json`, or `vocab.json` and `merges.txt`.
-
-    Raises:
-        InputError: If a file is missing or damaged, or requires an unsupported feature.
-    """
+    """Reads the arguments of `ByteLevelBPETokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
     if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
@@ -93,13 +86,7 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `ByteLevelBPETokenizer` to files.
-
-    These include vocab.json and merges.txt if they can express a RoBERTa tokenizer's settings.
-
-    Args:
-        entries: Further entries of tokenizer_config.json.
-    """
+    """Writes the arguments of `ByteLevelBPETokenizer` to files."""
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
     named = _settings(special)
     ids = last_ids(settings["vocabulary"])

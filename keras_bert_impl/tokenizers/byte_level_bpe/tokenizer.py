@@ -142,10 +142,7 @@ class ByteLevelBPETokenizer(Tokenizer):
 
     @functools.cached_property
     def _num_spaces(self):
-        """int32 arrays [vocabulary] of leading and trailing spaces, as written there.
-
-        Spaces as such are only in added tokens, whose offsets already exclude them.
-        """
+        """int32 arrays [vocabulary] of leading and trailing spaces, as written there."""
         space = byte_characters()[ord(" ")]
         leading = [len(token) - len(token.lstrip(space)) for token in self.vocabulary]
         trailing = [len(token) - len(token.rstrip(space)) for token in self.vocabulary]

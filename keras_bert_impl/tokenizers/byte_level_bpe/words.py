@@ -74,23 +74,7 @@ class ByteLevelWords:
 
 
 class ByteLevelSplitter:
-    """Splits texts into words, with added tokens matched first.
-
-    Args:
-        num_special: How many of the first tokens are the tokenizer's own. These are matched
-            first, whether normalized or not.
-        normalize: Whether texts are normalized to composed characters (NFC).
-        trim_offsets: Whether tokens' offsets exclude the white space they include.
-        add_prefix_space: Whether a space is inserted at the start of a text, and of each part
-            between added tokens, that has none.
-
-    Example:
-        from keras_bert_impl.tokenizers.added_tokens import AddedToken
-        from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
-        tokens = [AddedToken("<mask>", lstrip=True)]
-        words = ByteLevelSplitter(tokens, 1)(tf.constant(["it's <mask>"]))
-        words.strings  # ["it", "'s", " <mask>"]
-    """
+    """Splits texts into words, with added tokens matched first."""
 
     def __init__(
         self,

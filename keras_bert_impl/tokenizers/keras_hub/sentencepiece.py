@@ -20,17 +20,7 @@ _SPACES = "\t\n\v\f\r\x85\u1680\u2028\u2029"  # white space that NFKD does not c
 
 
 def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
-    """Creates the SentencePiece model with which KerasHub reproduces a tokenizer's ids.
-
-    ALBERT's folding (quotes, NFKD, marks, lowercase) becomes part of the character map, and the
-    pieces that ALBERT avoids are marked as unused. Special tokens are control symbols, as in the
-    published models: written in a text, they are ordinary characters.
-
-    Scores that float32 cannot represent are rounded, with a warning.
-
-    Raises:
-        InputError: If the vocabulary does not have the layout of a SentencePiece model.
-    """
+    """Creates the SentencePiece model with which KerasHub reproduces a tokenizer's ids."""
     # Imported here since only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 

@@ -33,24 +33,7 @@ _CLASSES = {  # architecture of an encoder -> KerasHub's tokenizer class and our
 
 
 def to_keras_hub(tokenizer: Tokenizer, architecture: str) -> Any:
-    """Converts a tokenizer to KerasHub's class with the same vocabulary.
-
-    docs/models.md lists where its ids differ from ours. KerasHub treats added tokens in a text as
-    ordinary text; its SentencePiece tokenizer treats special tokens so too.
-
-    Args:
-        architecture: The encoder's architecture, such as `"albert"`.
-
-    Returns:
-        A tokenizer of `keras_hub.models`.
-
-    Raises:
-        InputError: If KerasHub has no tokenizer of this kind for the architecture.
-
-    Example:
-        >>> from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub
-        >>> to_keras_hub(tokenizer, "bert").save_to_preset("preset")
-    """
+    """Converts a tokenizer to KerasHub's class with the same vocabulary."""
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
     if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
         raise InputError(f"a {_describe(tokenizer)} cannot be converted to KerasHub's {name}.")
@@ -93,11 +76,7 @@ def _arguments(tokenizer):
 
 
 def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
-    """Adds to a preset the settings that only our tokenizer needs to load it unchanged.
-
-    Args:
-        directory: A preset with the tokenizer from `to_keras_hub`.
-    """
+    """Adds to a preset the settings that only our tokenizer needs to load it unchanged."""
     config = tokenizer.get_config()
     (kind,) = [name for name, cls in _KINDS.items() if type(tokenizer) is cls]
     notes = {name: config[name] for name in NOTES[kind]}

@@ -74,17 +74,7 @@ class Characters(NamedTuple):
 
 
 class TokenFinder(AddedTokens):
-    """Finds FlauBERT's special and added tokens as `transformers` does in Python.
-
-    A token with `single_word` matches only between spaces and text ends. The number of a token is
-    the code point that represents it.
-
-    Args:
-        tokens: special tokens first.
-
-    Attributes:
-        by_code: dict of the code point of each token to its content.
-    """
+    """Finds FlauBERT's special and added tokens as `transformers` does in Python."""
 
     def __init__(self, tokens: list[AddedToken]) -> None:
         count = len(SPECIAL_TOKENS)
@@ -150,12 +140,7 @@ def _with_tokens_as_one(texts, find):
 
 
 def _align(before, after, table):
-    """Returns the first and last original character of each normalized character.
-
-    A group is a character and those that may join it. Normalization changes each group separately.
-    If a group keeps its length, its characters correspond in order; otherwise each character
-    represents the whole group.
-    """
+    """Returns the first and last original character of each normalized character."""
     group_before, group_after = _groups(before, table), _groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
     # The groups are equal as long as TensorFlow and our table know the same characters.

@@ -32,15 +32,7 @@ _NAMES = {
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `MosesBPETokenizer` from a model directory.
-
-    Args:
-        directory: has `vocab.json`, `merges.txt` and, unless the text keeps its case,
-            `tokenizer_config.json`.
-
-    Raises:
-        InputError: If a file is missing or damaged, or requires an unsupported feature.
-    """
+    """Reads the arguments of `MosesBPETokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     lowercase = _read_config(directory / "tokenizer_config.json")
     vocabulary = tokens_by_id(directory / "vocab.json", read_json(directory / "vocab.json"))
@@ -55,11 +47,7 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `MosesBPETokenizer` to files.
-
-    Args:
-        entries: Further entries of tokenizer_config.json.
-    """
+    """Writes the arguments of `MosesBPETokenizer` to files."""
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     config = {

@@ -43,16 +43,7 @@ _FULL_STOPS = "。．"
 
 
 class PunctuationNormalizer:
-    """Normalizes the punctuation of texts.
-
-    Example:
-        from keras_bert_impl.tokenizers.moses.characters import SPECIAL, TokenFinder
-        from keras_bert_impl.tokenizers.moses.punctuation import PunctuationNormalizer
-        from keras_bert_impl.tokenizers.moses.table import MosesTable
-        find = TokenFinder(SPECIAL)
-        characters, _ = PunctuationNormalizer(MosesTable(), True, find)(tf.constant(["L’HOMME"]))
-        characters.codes  # of "l'homme", between two codes of our own
-    """
+    """Normalizes the punctuation of texts."""
 
     def __init__(self, table: MosesTable, lowercase: bool, find: TokenFinder) -> None:
         self._table = table
@@ -86,10 +77,7 @@ class PunctuationNormalizer:
         return _expanded(characters.having(characters.places(_GRAVE), _APOSTROPHE))
 
     def _apostrophes_and_spaces(self, characters):
-        """Turns apostrophe pairs into quotes and handles no-break spaces.
-
-        No-break spaces inside quotes are deleted; those between digits become commas.
-        """
+        """Turns apostrophe pairs into quotes and handles no-break spaces."""
         # Moses puts spaces around a quote of two apostrophes, so no rule joins it to others.
         characters = _paired(characters, _APOSTROPHE, SPACED_QUOTE)
         late = characters.places(*map(ord, _LATE_APOSTROPHES))

@@ -24,12 +24,7 @@ _FILE = Path(__file__).with_name("table.npz")
 
 
 class MosesTable(CodePointTable):
-    """Looks up the flags of code points in the graph.
-
-    Example:
-        from keras_bert_impl.tokenizers.moses.table import MosesTable, SPACE
-        MosesTable().lookup(tf.constant([0x20]))  # [SPACE]
-    """
+    """Looks up the flags of code points in the graph."""
 
     def __init__(self) -> None:
         with np.load(_FILE, allow_pickle=False) as stored:

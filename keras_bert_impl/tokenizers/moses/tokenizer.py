@@ -106,12 +106,6 @@ class MosesBPETokenizer(Tokenizer):
 class _CharacterPairMerger(BytePairMerger):
     """Splits words into tokens by byte-pair encoding of their characters.
 
-    Args:
-        ids: The id of each token.
-        merges: (left, right) pairs, best first.
-        unk_id: The id of a token missing from the vocabulary.
-        tokens: The tokens that code points represent.
-
     Source: Sennrich et al. 2016, section 3.2, with an end-of-word mark on the last character.
     """
 

@@ -86,16 +86,7 @@ class MosesWords:
 
 
 class MosesSplitter:
-    """Splits texts into words, with FlauBERT's special tokens and added tokens matched first.
-
-    Args:
-        find: Default: finds the special tokens only.
-
-    Example:
-        from keras_bert_impl.tokenizers.moses.words import MosesSplitter
-        words = MosesSplitter(lowercase=False)(tf.constant(["L'homme, M. Dupont."]))
-        words.strings()  # ["L'", "homme", ",", "M.", "Dupont", "."]
-    """
+    """Splits texts into words, with FlauBERT's special tokens and added tokens matched first."""
 
     def __init__(self, lowercase: bool, find: TokenFinder | None = None) -> None:
         self._table = MosesTable()

@@ -31,17 +31,7 @@ _MAX_NODES = 1 << 15  # of a trie to this depth; that of nmt_nfkc has 8,568
 
 
 def read_map(encoded: str) -> dict[str, str]:
-    """Reads the replacements of characters and short sequences from a model's compiled map.
-
-    Args:
-        encoded: base64 of `precompiled_charsmap`, as in `tokenizer.json`; may be empty.
-
-    Returns:
-        The replacements of sequences of at most 5 bytes.
-
-    Raises:
-        InputError: If the map is damaged.
-    """
+    """Reads the replacements of characters and short sequences from a model's compiled map."""
     try:
         data = base64.b64decode(encoded, validate=True)
         return _keys_of(data) if data else {}
@@ -78,18 +68,7 @@ def _keys_of(data):
 
 
 class CharacterTable:
-    """Replacements of single characters, independent of context.
-
-    Args:
-        changes: The replacement of each character.
-        others: Further rows for `put_in`, after those of `changes`.
-
-    Example:
-        from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterTable
-        table = CharacterTable({"A": "a", "½": "1/2"})
-        characters, row = table.replace(tf.constant([0x41, 0xBD]))
-        table.put_in(characters, row)[0]  # [0x61, 0x31, 0x2F, 0x32]
-    """
+    """Replacements of single characters, independent of context."""
 
     def __init__(self, changes: dict[str, str], others: Sequence[str] = ()) -> None:
         entries = np.zeros(CODE_POINTS, np.int32)
@@ -151,12 +130,7 @@ class CharacterTable:
 
 
 class CharacterMap:
-    """A model's normalization by the replacements from `read_map`.
-
-    Example:
-        from keras_bert_impl.tokenizers.sentencepiece.character_map import CharacterMap
-        CharacterMap({"e\\u0301": "\\xe9"})(tf.constant([0x65, 0x301]))  # [0xE9], [0]
-    """
+    """A model's normalization by the replacements from `read_map`."""
 
     def __init__(self, changes: dict[str, str]) -> None:
         single = {key: text for key, text in changes.items() if len(key) == 1}

@@ -37,17 +37,7 @@ AVOIDED = 100.0  # subtracted from the score of a piece that ALBERT does not use
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` from a model directory.
-
-    Args:
-        directory: has `tokenizer.json`, `spiece.model` or `sentencepiece.bpe.model`, and
-            `tokenizer_config.json` or `config.json`, which name the family. Without them, the
-            layout of tokenizer.json or the file name determines it: `spiece.model` is ALBERT's,
-            the other one XLM-RoBERTa's.
-
-    Raises:
-        InputError: If a file is missing or damaged, or requires an unsupported feature.
-    """
+    """Reads the arguments of `SentencePieceTokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
     if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
@@ -98,11 +88,7 @@ def read(directory: str | Path) -> dict[str, Any]:
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `SentencePieceTokenizer` to tokenizer.json and its side files.
-
-    Args:
-        entries: Further entries of tokenizer_config.json.
-    """
+    """Writes the arguments of `SentencePieceTokenizer` to tokenizer.json and its side files."""
     facts = FAMILIES[settings["family"]]
     named, segment = _named(facts), settings["segment_of_second"]
     added = as_added_tokens(settings["added_tokens"])
@@ -230,9 +216,6 @@ def read_model(path: Path) -> tuple[list[str], list[float], str]:
     Returns:
         (pieces, scores, character_map). The character map is base64 of the compiled one, which may
         be empty.
-
-    Raises:
-        InputError: If the file is not a SentencePiece model, is damaged, or of an unsupported kind.
     """
     # Imported here since only these models need protobuf.
     from google.protobuf.message import DecodeError

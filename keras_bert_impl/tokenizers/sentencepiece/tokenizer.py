@@ -138,10 +138,7 @@ class SentencePieceTokenizer(Tokenizer):
         return subwords_of_unique(words, self._subwords_of, self._token_ids)
 
     def _subwords_of(self, words):
-        """Returns the ids, starts and ends of the tokens of string [words].
-
-        All are ragged [words, (tokens)], in characters; the first character of a word is its mark.
-        """
+        """Returns the ids, starts and ends of the tokens of string [words]."""
         characters, bounds = utf8.decode(words)  # with a newline after each
         # The newline of a word provides the position of the next one's mark.
         characters = before(characters, ord("\n"))

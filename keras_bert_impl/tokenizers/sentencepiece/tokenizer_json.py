@@ -19,11 +19,7 @@ _FOLDS = [
 
 
 def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
-    """Creates the `tokenizers.Tokenizer`, without its added tokens.
-
-    Args:
-        settings: The arguments of `SentencePieceTokenizer`.
-    """
+    """Creates the `tokenizers.Tokenizer`, without its added tokens."""
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -51,17 +47,7 @@ def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
 
 
 def read_whole(path: Path, family: str | None) -> dict[str, Any]:
-    """Reads a tokenizer.json; checks that it is equivalent to ours.
-
-    Args:
-        family: None: determined from the start of the vocabulary.
-
-    Returns:
-        The arguments of `SentencePieceTokenizer`, without added tokens.
-
-    Raises:
-        InputError: If it is damaged or requires an unsupported feature.
-    """
+    """Reads a tokenizer.json; checks that it is equivalent to ours."""
     whole = read_json(path)
     model = model_of(whole)
     check_settings(path, model, {"type": ("Unigram",)}, "model.")

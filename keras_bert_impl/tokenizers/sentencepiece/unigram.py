@@ -15,19 +15,6 @@ _MAX_CHARACTERS = 128  # per piece; published ones have 16
 class UnigramModel:
     """Splits words into the pieces with the highest total score.
 
-    A character that is not a piece can be an unknown piece, which scores 10 less than the worst
-    piece; adjacent unknown pieces become one. On ties, the longer last piece wins, at every
-    character. Sums use 64 bits so that they are exact: with 32 bits, as in SentencePiece, rounding
-    decides whether 888 is 8 88 or 88 8.
-
-    Args:
-        vocabulary: pieces, with `▁` for a space.
-        scores: log probabilities.
-        unk_id: the id of the unknown piece.
-
-    Raises:
-        InputError: If a piece is too long.
-
     Source: Kudo 2018 (arXiv:1804.10959), section 3.2; Viterbi 1967.
     """
 
@@ -107,11 +94,7 @@ class UnigramModel:
 class _Segments:
     """Word parts that no piece extends across, for the best segmentation of all of them at once.
 
-    The tables of pieces that end in a character order their rows differently from the characters:
-    the first characters of all segments, then the second ones, and so on, longest segments first.
-
     Args:
-        num_characters: int32.
         first, size: int32 [matches], the positions of pieces.
 
     Attributes:

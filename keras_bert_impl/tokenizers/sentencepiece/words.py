@@ -64,10 +64,7 @@ class MarkedWords:
     def characters_of(
         self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts spans in words, ragged [words, (pieces)], to code points of all texts.
-
-        Position 0 of a word is its mark.
-        """
+        """Converts spans in words, ragged [words, (pieces)], to code points of all texts."""
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word)
         # A mark that is not in the text takes the position of the character after it.
@@ -78,15 +75,7 @@ class MarkedWords:
 
 
 class MarkedWordSplitter:
-    """Normalizes texts and splits them into words.
-
-    Args:
-        changes: The model's own normalization, by sequence of characters.
-        folds: Whether to prepare the text as ALBERT does: join two quotes into one ",
-            decompose compatibility forms, remove marks, lowercase.
-        prepend_scheme: The words without a mark that get one: "always", "first" (the word at
-            the start of a text) or "never".
-    """
+    """Normalizes texts and splits them into words."""
 
     def __init__(
         self,

@@ -20,9 +20,6 @@ def normalize(texts: tf.Tensor) -> tf.Tensor:
 def origins(texts: tf.Tensor) -> tf.Tensor:
     """Maps the characters of `normalize(texts)` to the original characters.
 
-    A composed character maps to the first of its original characters. The other characters of such
-    a sequence map to one original each, counted from its end, as in `tokenizers`.
-
     Args:
         texts: string tensor [texts].
 

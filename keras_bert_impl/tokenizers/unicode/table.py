@@ -93,12 +93,7 @@ def read_folding() -> dict[str, str]:
 
 
 class CodePointTable:
-    """An entry for each code point, looked up in the graph.
-
-    Args:
-        index, blocks: Same as the result of `in_blocks`.
-        beyond: The entry of codes beyond Unicode.
-    """
+    """An entry for each code point, looked up in the graph."""
 
     def __init__(self, index: np.ndarray, blocks: np.ndarray, beyond: int = 0) -> None:
         self._index = np.append(index, len(blocks)).astype(np.int32)
@@ -131,25 +126,12 @@ def word_table() -> CodePointTable:
 
 @functools.cache
 def grapheme_table() -> CodePointTable:
-    """Returns how each code point joins its neighbors: PLAIN, JOINS, PREPENDS or CONTROL.
-
-    Codes beyond Unicode are CONTROL: nothing joins them.
-    """
+    """Returns how each code point joins its neighbors: PLAIN, JOINS, PREPENDS or CONTROL."""
     return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
 
 
 class UnicodeTable(CodePointTable):
-    """The table for one setting of BERT's normalizer.
-
-    Args:
-        strip_accents: Default: same as `lowercase`.
-        split_on_cjk: Whether each Chinese character is a word.
-
-    Example:
-        from keras_bert_impl.tokenizers.unicode.table import UnicodeTable, value_of
-        table = UnicodeTable(lowercase=True)
-        value_of(table.lookup(tf.constant([0x41])))  # [0x61]
-    """
+    """The table for one setting of BERT's normalizer."""
 
     def __init__(
         self, lowercase: bool, strip_accents: bool | None = None, split_on_cjk: bool = True

@@ -60,11 +60,7 @@ _CAPITALS = 0.05  # minimum share of tokens with letters that have capitals in a
 
 
 def read(directory: str | Path) -> dict[str, Any]:
-    """Reads the arguments of `WordPieceTokenizer` from vocab.txt, tokenizer.json and other files.
-
-    Raises:
-        InputError: If a file is missing or damaged, or requires an unsupported feature.
-    """
+    """Reads the arguments of `WordPieceTokenizer` from vocab.txt, tokenizer.json and other files."""
     directory = tokenizer_directory(directory)
     settings: dict[str, Any] = {}
     vocabulary = None
@@ -123,13 +119,7 @@ def _lowercase_of(directory, vocabulary):
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """Reads a vocabulary file: UTF-8, one token per line, the first has id 0.
-
-    A byte order mark, blank lines at the end and trailing blanks of lines are ignored.
-
-    Raises:
-        InputError: If the file is not text or is empty.
-    """
+    """Reads a vocabulary file: UTF-8, one token per line, the first has id 0."""
     text = read_text(local_path(path)).removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not lines:
@@ -138,11 +128,7 @@ def read_vocabulary(path: str | Path) -> list[str]:
 
 
 def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> None:
-    """Raises InputError if a vocabulary is empty or does not have a special token.
-
-    Args:
-        where: The directory it came from, for the message.
-    """
+    """Raises InputError if a vocabulary is empty or does not have a special token."""
     if not vocabulary:
         raise InputError(f"{where} is empty; a vocabulary has a token on each line.")
     for line, token in enumerate(vocabulary, 1):
@@ -154,11 +140,7 @@ def check_vocabulary(vocabulary: list[str], where: Any = "the vocabulary") -> No
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
-    """Writes the arguments of `WordPieceTokenizer` to files, the vocabulary to vocab.txt too.
-
-    Args:
-        entries: Further entries of tokenizer_config.json.
-    """
+    """Writes the arguments of `WordPieceTokenizer` to files, the vocabulary to vocab.txt too."""
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
     lines = settings["vocabulary"]
@@ -208,10 +190,7 @@ def _whole(lines, settings, added, ids):
 
 
 def _read_config(path, settings):
-    """Merges the settings of tokenizer_config.json and tokenizer.json; checks all others.
-
-    With a generic class, tokenizer.json takes precedence; with others, tokenizer_config.json.
-    """
+    """Merges the settings of tokenizer_config.json and tokenizer.json; checks all others."""
     config = added_files.read_if_there(path)
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
@@ -275,10 +254,7 @@ def _read_whole(path):
 
 
 def _without_lowercase(normalizer):
-    """Returns the BertNormalizer of what sentence-transformers writes for `do_lower_case`.
-
-    That is a Lowercase before it, which changes nothing if BertNormalizer lowercases, too.
-    """
+    """Returns the BertNormalizer of what sentence-transformers writes for `do_lower_case`."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
         if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):

@@ -155,11 +155,6 @@ class WordPieceTokenizer(Tokenizer):
 def _reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary in the form that the graph needs, and the ids of its entries.
 
-    Args:
-        vocabulary: list of str.
-        num_words: How many of its first entries words are split into. The others are only added.
-        tokens: list of str, the tokens that are matched in texts, special tokens first.
-
     Returns:
         (written, ids): list of str, in which special tokens, empty tokens, all but the last of
         duplicate tokens and those that are only added are replaced by words that no text contains;

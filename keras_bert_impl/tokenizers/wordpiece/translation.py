@@ -19,16 +19,7 @@ _SPECIAL_TOKEN = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
 
 
 class Translation(dict):
-    """`WordSplitter` as a translation table, for texts that need no look beyond one character.
-
-    A dict of code points to their replacements, looked up in the table on first use.
-
-    Example:
-        from keras_bert_impl.tokenizers.unicode.table import UnicodeTable
-        from keras_bert_impl.tokenizers.wordpiece.translation import TEXT_END, Translation
-        Translation(UnicodeTable(True))(["Déjà vu!", "a"])
-        # ["deja", "vu", "!", TEXT_END, "a", TEXT_END]
-    """
+    """`WordSplitter` as a translation table, for texts that need no look beyond one character."""
 
     def __init__(self, table: UnicodeTable) -> None:
         super().__init__({ord("\n"): f" {TEXT_END} "})
@@ -37,12 +28,7 @@ class Translation(dict):
         self._marks: list[str] = []
 
     def __call__(self, texts: list[str]) -> list[str] | None:
-        """Splits texts without newlines into words.
-
-        Returns:
-            The words of all texts with `TEXT_END` after each text; None if the texts contain
-            special tokens or marks that may need canonical ordering.
-        """
+        """Splits texts without newlines into words."""
         text = "\n".join([*texts, ""])
         if _SPECIAL_TOKEN.search(text):
             return None

@@ -81,10 +81,7 @@ class Words:
 
 
 def word_of_token(number: int) -> str:
-    """Returns the word that represents token `number` of a `WordSplitter`.
-
-    A token of a single character becomes the first half of the word.
-    """
+    """Returns the word that represents token `number` of a `WordSplitter`."""
     return 2 * chr(_FIRST_TOKEN + number)
 
 
@@ -94,23 +91,7 @@ def unreachable_word(number: int) -> str:
 
 
 class WordSplitter:
-    """Splits texts into words as BERT does: clean, normalize, split at spaces and punctuation.
-
-    Follows BertNormalizer and BertPreTokenizer of `tokenizers`, with added tokens matched first.
-
-    Args:
-        strip_accents: Default: same as `lowercase`.
-        split_on_cjk: Whether each Chinese character is a word.
-        tokens: The tokens to match. Default: BERT's special tokens.
-
-    Attributes:
-        written: dict of the content of each token to normalize to its normalized form.
-
-    Example:
-        from keras_bert_impl.tokenizers.wordpiece.words import WordSplitter
-        words = WordSplitter(lowercase=True)(tf.constant(["Déjà vu!"]))
-        words.strings()  # ["deja", "vu", "!"]
-    """
+    """Splits texts into words as BERT does: clean, normalize, split at spaces and punctuation."""
 
     def __init__(
         self,

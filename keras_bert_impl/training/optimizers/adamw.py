@@ -161,11 +161,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         pass  # `update_step` applies the decay
 
     def _scalars(self, learning_rate, variable, index):
-        """Returns the scalars of a variable's step, as a namespace.
-
-        With them, Adam's `m / (sqrt(v) + epsilon)` with corrected moments equals
-        `correction * m / (sqrt(v) + epsilon)` with the stored moments.
-        """
+        """Returns the scalars of a variable's step, as a namespace."""
         # Computed for all variables at once; otherwise BERT's graph has thousands of operations.
         key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
@@ -331,14 +327,6 @@ def default_optimizer(
     rates: Sequence[tuple[str, float]] = (),
 ) -> AdamW:
     """Creates AdamW for fine-tuning: linear warmup, linear decay to 0, global norm clipping.
-
-    Args:
-        total_steps: Optimizer steps of the run. None uses a `RunSchedule`, whose number of steps is
-            set when the run starts.
-        learning_rate: Peak learning rate.
-        warmup: Fraction of the steps used for warmup.
-        clip_norm: Maximum global gradient norm.
-        rates: learning-rate factors by variable path; see `AdamW`.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

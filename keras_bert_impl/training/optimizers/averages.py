@@ -9,11 +9,7 @@ from keras_bert_impl.keras_internals import averages_of, has_value, index_of
 
 
 class EvaluatesAverages(keras.callbacks.Callback):
-    """Evaluates with the optimizer's moving averages (`use_ema`) during `fit`.
-
-    Afterwards the weights are restored bit for bit. `keras.callbacks.SwapEMAWeights` restores
-    rounded weights.
-    """
+    """Evaluates with the optimizer's moving averages (`use_ema`) during `fit`."""
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
@@ -32,11 +28,7 @@ def use_averages(model: keras.Model) -> None:
 def overwrite_with_averages(
     optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]
 ) -> None:
-    """Sets variables to their moving averages in an optimizer.
-
-    Keras's own method pairs variables and averages by position. It mixes them up if some variables
-    that the optimizer was built with are no longer trainable.
-    """
+    """Sets variables to their moving averages in an optimizer."""
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]
         # On JAX, an error in `fit` may have left no values; and without the copy, both would share

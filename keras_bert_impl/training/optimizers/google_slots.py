@@ -22,34 +22,7 @@ def load_adam_slots(
     names: Iterable[TensorName],
     prefix: str = "bert",
 ) -> list[str]:
-    """Sets an optimizer's moments and steps to those in a TensorFlow 1 checkpoint.
-
-    To continue exactly as google-research/bert would, disable bias correction:
-    `AdamW(..., epsilon=1e-6, weight_decay=0.01, bias_correction=False)`.
-
-    Args:
-        model: built, with the weights of the checkpoint.
-        optimizer: Built for the model's trainable variables if not yet built.
-        tensors: `GoogleTensors` from `open_google_checkpoint`.
-        names: those that the weights were loaded with.
-        prefix: Prefix of the encoder's tensor names in the checkpoint.
-
-    Returns:
-        Paths of trainable variables without moments in the checkpoint. Their moments
-        are left unchanged, and their bias correction starts at step 0.
-
-    Raises:
-        InputError: the checkpoint has no moments or no step, or moments have the wrong shape.
-
-    Example:
-        from keras_bert_impl.interop import encoder_tensors
-        from keras_bert_impl.interop.google import open_google_checkpoint
-        from keras_bert_impl.training.optimizers.google_slots import load_adam_slots
-        config, tensors = open_google_checkpoint("path/to/model.ckpt-1000")
-        encoder = Encoder.from_pretrained("path/to/model.ckpt-1000")
-        optimizer = AdamW(1e-4, bias_correction=False)
-        load_adam_slots(encoder, optimizer, tensors, encoder_tensors(encoder.config))
-    """
+    """Sets an optimizer's moments and steps to those in a TensorFlow 1 checkpoint."""
     optimizer.build(model.trainable_variables)
     by_variable = {name.variable: name for name in names}
     step, found, without = tensors.global_step, [], []

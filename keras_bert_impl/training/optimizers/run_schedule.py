@@ -11,19 +11,7 @@ from keras_bert_impl.keras_internals import learning_rate_of
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Learning-rate schedule of `LinearWarmupDecay` whose length is set when a run starts.
-
-    The number of steps is a variable, so that one traced step serves runs of any length.
-
-    Args:
-        warmup: Fraction of the steps used for warmup.
-        total_steps: Optimizer steps, until `begin` sets another number.
-
-    Example:
-        from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
-        schedule = RunSchedule(3e-5)
-        schedule.begin(total_steps=1000)
-    """
+    """Learning-rate schedule of `LinearWarmupDecay` whose length is set when a run starts."""
 
     def __init__(
         self, peak_learning_rate: float, warmup: float = 0.1, total_steps: int = 1
@@ -62,13 +50,7 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def restart(optimizer: keras.optimizers.Optimizer, total_steps: int) -> None:
-    """Resets an optimizer with a `RunSchedule` to its state before the first step.
-
-    Args:
-        optimizer: `MomentOptimizer`, or a `keras.optimizers.LossScaleOptimizer` around one, whose
-            loss scale is kept.
-        total_steps: Optimizer steps of the new run.
-    """
+    """Resets an optimizer with a `RunSchedule` to its state before the first step."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     for variable in optimizer.variables:
         variable.assign(ops.zeros(variable.shape, variable.dtype))

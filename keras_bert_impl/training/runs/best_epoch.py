@@ -12,19 +12,7 @@ KEY = "dev_score"  # in `metrics.jsonl`
 
 
 class BestEpoch(keras.callbacks.Callback):
-    """Scores the model after every epoch and stops training when the score no longer improves.
-
-    Put it before the callbacks that write, so that they find the score in the logs. An epoch's
-    score is then in `metrics.jsonl` before its checkpoint is saved, and a resumed run knows the
-    scores of all its saved epochs.
-
-    Args:
-        score: higher is better; NaN is worse than any number.
-        patience: Number of consecutive epochs without a better score after which training stops.
-            None never stops.
-        scores: Scores of the finished epochs; also an attribute, with those added since.
-        start: Number of epochs in the run before the first one that is scored.
-    """
+    """Scores the model after every epoch and stops training when the score no longer improves."""
 
     def __init__(
         self,

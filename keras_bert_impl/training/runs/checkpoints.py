@@ -23,32 +23,7 @@ _ARE_COPIES = keras.backend.backend() != "tensorflow"
 
 
 class RunCheckpoint(keras.callbacks.Callback):
-    """Saves and restores weights, optimizer, step, seed and data position of a run.
-
-    A run defines its Keras epochs as report intervals of a fixed number of batches, so the number
-    of finished epochs is the position in the data, and the number in the file's name. A process
-    killed while saving leaves the earlier checkpoints intact. The state does not depend on the
-    number of replicas. With several workers only the chief's directory is kept; all workers must be
-    able to read it. Other files in the directory are left alone.
-
-    Args:
-        model: built and compiled.
-        directory: for example `<run>/checkpoints`.
-        seed: the run's seed. It is saved, and compared on resume.
-        more: further variables that belong to the state of the run.
-        max_to_keep: at least 2, so that a damaged file costs an epoch, not the run.
-        best: its best epoch is also kept.
-        num_epochs: total number of epochs of the run; checkpoints beyond it are ignored.
-
-    Raises:
-        InputError: the model is not built and compiled, or `max_to_keep` is less than 2; from
-            `restore`, if no checkpoint can be read or it has another model or seed.
-
-    Example:
-        from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
-        checkpoint = RunCheckpoint(model, "run/checkpoints")
-        model.fit(data, epochs=10, initial_epoch=checkpoint.restore(), callbacks=[checkpoint])
-    """
+    """Saves and restores weights, optimizer, step, seed and data position of a run."""
 
     def __init__(
         self,
@@ -80,11 +55,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
-        """Restores the newest readable checkpoint. Without any checkpoint, changes nothing.
-
-        Returns:
-            Number of finished epochs, the `initial_epoch` for `fit`; 0 for a new run.
-        """
+        """Restores the newest readable checkpoint. Without any checkpoint, changes nothing."""
         paths = _newest_first(self._directory, self._num_epochs)
         seed = int(self._seed.numpy())
         for path in paths:
@@ -123,11 +94,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self.save(epoch + 1)
 
     def save(self, epochs: int) -> None:
-        """Saves the state after `epochs` epochs. When it returns, all workers can read it.
-
-        Raises:
-            InputError: the disk is full. Earlier checkpoints are kept.
-        """
+        """Saves the state after `epochs` epochs. When it returns, all workers can read it."""
         self._epochs.assign(epochs)
         if _ARE_COPIES:
             for copy, variable in zip(self._saved, self._variables, strict=True):

@@ -14,19 +14,6 @@ _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 def encoder_flops(config: EncoderConfig, length: int) -> int:
     """Counts the floating-point operations of an encoder's forward pass per token.
 
-    Only matrix products count, with 2 operations for a multiplication and its addition: the four
-    projections of attention, its scores and weighted sums over `length` keys (or those in a
-    window), the two or three dense layers of the feed-forward network, and the projection from
-    embeddings of another width. Embedding lookups, normalization, softmax, activations and the
-    pooler do not count. In a Longformer, the second projections of keys and values count too, but
-    not the attention of global tokens, which are few.
-
-    Args:
-        length: Tokens per row.
-
-    Returns:
-        For BERT-base, a row of 128 tokens takes 22.4e9 operations, one of 512 tokens 96.6e9.
-
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
     hidden, inner = config.hidden_dim, config.intermediate_dim
@@ -50,20 +37,7 @@ def vocabulary_flops(config: EncoderConfig) -> int:
 
 @functools.lru_cache
 def matmul_peak(dtype: str = "float32") -> float:
-    """Measures the peak rate of large square matrix products on the first device.
-
-    Times products for 0.4 seconds, doubling the size until one takes 20 ms.
-
-    Args:
-        dtype: Compute dtype of the model.
-
-    Returns:
-        Highest measured number of floating-point operations per second.
-
-    Example:
-        from keras_bert_impl.training.runs.flops import matmul_peak
-        matmul_peak("bfloat16") / 1e12  # teraflops
-    """
+    """Measures the peak rate of large square matrix products on the first device."""
     ones, multiply = _of_backend(dtype)
     size, best, spent = 512, 0.0, 0.0
     matrix = ones(size)

@@ -13,19 +13,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class EndsOnSigterm(keras.callbacks.Callback):
-    """Ends `fit` after the Keras epoch in which this or another worker received SIGTERM.
-
-    Put it after the callback that saves. The signal handler is active inside a `with` block in the
-    main thread. A second SIGTERM ends the process at once.
-
-    Attributes:
-        has_ended: whether SIGTERM ended `fit`.
-
-    Example:
-        from keras_bert_impl.training.runs.preemption import EndsOnSigterm
-        with EndsOnSigterm() as preemption:
-            model.fit(data, epochs=10, callbacks=[checkpoint, preemption])
-    """
+    """Ends `fit` after the Keras epoch in which this or another worker received SIGTERM."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,25 +22,7 @@ _NO_SCORES = {
 
 
 class TrainingProgress(keras.callbacks.Callback):
-    """Prints a line for each report of a run on stderr, below them a bar if it is a terminal.
-
-    A line has the loss, the loss on held-out data, the score, the learning rate, the rate and the
-    time left, as far as there are such numbers; `metrics.jsonl` has all. The callback replaces the
-    output of Keras, so `fit` is called with `verbose=0`. Put it after `MetricsLog`, and call `fit`
-    inside a `with` block; several calls of `fit` share one bar.
-
-    Args:
-        total: number of reports of the run, which are its Keras epochs.
-        step_of: function from a number of finished reports to the number of steps.
-        done: reports that were finished before.
-        unit: what a report is called, `"report"` or `"epoch"`.
-        verbose: as in Keras: 0 shows nothing, 1 a bar and lines, 2 lines. `"auto"` is 1.
-
-    Example:
-        from keras_bert_impl.training.runs.progress import TrainingProgress
-        with TrainingProgress(3, step_of=lambda epochs: 2 * epochs, unit="epoch") as progress:
-            model.fit(texts, labels, epochs=3, callbacks=[progress], verbose=0)
-    """
+    """Prints a line for each report of a run on stderr, below them a bar if it is a terminal."""
 
     def __init__(
         self,
@@ -83,11 +65,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
 
 def numbers(logs: dict[str, Any]) -> list[str]:
-    """Returns at most six numbers of a report, each with its name.
-
-    Args:
-        logs: metrics of a report by name, as `MetricsLog` completes them.
-    """
+    """Returns at most six numbers of a report, each with its name."""
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:

@@ -21,32 +21,6 @@ _LOG = logging.getLogger(__name__)
 class MetricsLog(keras.callbacks.Callback):
     """Reports the metrics of every Keras epoch, which in a run is an interval between reports.
 
-    A report is a line of `metrics.jsonl` and points for TensorBoard under `tensorboard/`. It is
-    also added to Keras's logs, which `fit` returns and later callbacks get. It contains `step` (optimizer steps
-    done), `seconds` (of this process) and every metric by name (prefixed with `val_` for held-out
-    data). For the interval, without evaluation, it also contains:
-
-    - `learning_rate`: at the end of the interval;
-    - `tokens_per_second`: real tokens, not padding, based on the mean row of the records;
-    - `examples_per_second`: instead, if `examples_per_step` is known;
-    - `model_flops_utilization`: model FLOPs per second as a fraction of `peak_flops`; the forward
-      pass plus twice that for the backward pass, for real tokens, without recomputation;
-    - `input_wait`: fraction of the time that the step waited for data;
-    - `seconds_left`: estimated from the mean speed of this process; less if the time budget ends
-      first.
-
-    Args:
-        initial_step: Steps done before this process. Lines of later steps are dropped; earlier
-            lines are kept.
-        peak_flops: Floating-point operations per second of all devices together; see `matmul_peak`.
-        budget: `TimeBudget` or None.
-
-    Attributes:
-        steps_per_epoch: May change between calls of `fit`.
-        tokens_per_step: Real tokens in a global batch.
-        examples_per_step: Examples in a global batch.
-        flops_per_token: FLOPs per token of the forward pass.
-
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """
 
@@ -144,12 +118,7 @@ def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
 
 
 class EventFile:
-    """A new TensorBoard event file of scalars. Writing it does not need TensorBoard.
-
-    Args:
-        directory: Created if needed.
-        initial_step: TensorBoard ignores points after this step in the directory's other files.
-    """
+    """A new TensorBoard event file of scalars. Writing it does not need TensorBoard."""
 
     def __init__(self, directory: Path, initial_step: int = 0) -> None:
         import tensorflow as tf

@@ -25,23 +25,7 @@ _NAMES = {"train": "train texts", "dev": "dev texts"}
 
 
 class RunDirectory:
-    """The output directory of a run. With several workers, the chief checks and writes it.
-
-    Args:
-        path: Created if needed.
-        settings: dataclass instance with all resolved settings of the run.
-        resume: Whether to continue a run in the directory. False raises if there is one.
-        may_change: names of settings that may change when a run is resumed.
-        made_of: dict of str to dict, or None. For each input of the run, such as `"train"`, what
-            identifies its content. Its `source`, the location, may change on resume.
-
-    Attributes:
-        model, checkpoints, metrics, tensorboard, scores: `Path`s inside the directory.
-
-    Raises:
-        InputError: the directory contains a run with other or unknown settings or data, or any run
-            if `resume` is False, or another process is using it.
-    """
+    """The output directory of a run. With several workers, the chief checks and writes it."""
 
     def __init__(
         self,
@@ -96,10 +80,7 @@ class RunDirectory:
                 temporary.write_text(content, encoding="utf-8")
 
     def _has_begun(self):
-        """Returns whether the run has written any output that depends on its settings.
-
-        A run that was rejected or failed before its first checkpoint does not count.
-        """
+        """Returns whether the run has written any output that depends on its settings."""
         for path in (self.model, self.metrics, self.scores):
             files = [path] if path.is_file() else path.rglob("*")
             for file in files:
@@ -159,11 +140,7 @@ class RunDirectory:
 
 
 def remove_checkpoints(path: str | Path) -> None:
-    """Removes the checkpoints of a finished run; if interrupted, the next call does the rest.
-
-    Args:
-        path: the run directory, which holds its model and scores.
-    """
+    """Removes the checkpoints of a finished run; if interrupted, the next call does the rest."""
     for file in _checkpoint_files(path):
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file, ignore_errors=True)  # of a save that was killed

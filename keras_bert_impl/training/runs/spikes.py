@@ -17,21 +17,7 @@ class Spike(Exception):
 
 
 class SpikeGuard(keras.callbacks.Callback):
-    """Raises `Spike` at the end of a Keras epoch that had a loss spike, before the epoch is saved.
-
-    Put it before the callbacks that save and report, and add its `variables` to the checkpoints, so
-    that a resumed run detects the same spikes as an uninterrupted one. Compile the model with
-    `watch_steps=True`.
-
-    Args:
-        factor: A step is a spike if its loss is above `factor` times the mean of the epoch before
-            and more than 1 above that mean, or if its loss or gradient is not finite. The first
-            epoch has no mean before it, so there only non-finite values count.
-        step_of: function from the number of finished Keras epochs to the steps of the run.
-
-    Attributes:
-        skipped_rows: Number of rows skipped in the records that are being read.
-    """
+    """Raises `Spike` at the end of a Keras epoch that had a loss spike, before the epoch is saved."""
 
     def __init__(self, factor: float, step_of: Callable[[int], int]) -> None:
         super().__init__()
@@ -59,13 +45,7 @@ class SpikeGuard(keras.callbacks.Callback):
         self._last_loss.assign(float(logs["loss"]))
 
     def skip(self, spike: Spike, rows: int) -> int:
-        """Skips the rows of an epoch with a spike; returns the number of rows skipped so far.
-
-        Set `skipped_rows` to the result after the run has been restored to an earlier checkpoint.
-
-        Raises:
-            InputError: this is the tenth spike in a row.
-        """
+        """Skips the rows of an epoch with a spike; returns the number of rows skipped so far."""
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(

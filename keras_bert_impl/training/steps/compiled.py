@@ -7,16 +7,7 @@ import keras
 
 
 def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable:
-    """Compiles a function of a batch; it uses the weights that the model has when it is called.
-
-    Args:
-        function: function of tensors, which calls `model` or its layers.
-        signature: list of nests of `tf.TensorSpec`, one for each argument. TensorFlow makes one
-            graph for it. JAX compiles once for each shape that occurs.
-
-    Returns:
-        Function of nests of tensors or arrays that returns the nest of arrays of `function`.
-    """
+    """Compiles a function of a batch; it uses the weights that the model has when it is called."""
     if keras.backend.backend() == "jax":
         import jax
 

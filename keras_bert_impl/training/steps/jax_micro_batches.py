@@ -14,10 +14,7 @@ def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
     """Calls `sums = add(sums, rows, index)` for each micro-batch, and returns the last sums.
 
     Args:
-        add: its result has the shapes of `sums`.
         batch: nest of arrays `[batch, ...]`.
-        count: number of micro-batches. They are equal in size, or else differ by one row; then the
-            program contains `add` once for each of them, and those without rows are left out.
     """
     num_rows = jax.tree.leaves(batch)[0].shape[0]
     if count > 1 and num_rows % count == 0:

@@ -9,13 +9,7 @@ import numpy as np
 
 
 def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
-    """Returns for each output whether it is a constant of zeros, whatever the arguments are.
-
-    The gradient with respect to an array that a function does not use is such a constant.
-
-    Args:
-        function: function of nests of arrays that returns a nest of arrays.
-    """
+    """Returns for each output whether it is a constant of zeros, whatever the arguments are."""
     program = jax.make_jaxpr(function)(*arguments)
     variables: set[Any] = set(program.jaxpr.invars)
     made_by: dict[Any, Any] = {}  # output -> its step

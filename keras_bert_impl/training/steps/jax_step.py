@@ -32,10 +32,7 @@ def num_replicas() -> int:
 
 @builds_from_spec
 class JaxStep(_Mixin):
-    """Replaces Keras's steps; see `ReplicatedTrainer` for its guarantees.
-
-    Dropout is drawn for the global batch, so it is the same on any number of devices.
-    """
+    """Replaces Keras's steps; see `ReplicatedTrainer` for its guarantees."""
 
     step_watch = None  # no waits for data are measured: on JAX they overlap with the steps
     distribute_strategy = JaxDevices()
@@ -65,10 +62,7 @@ class JaxStep(_Mixin):
 
     @property
     def non_trainable_variables(self) -> list[keras.Variable]:
-        """Keras's list plus the variables that the objective only reads, such as a teacher's.
-
-        They are inputs of the compiled step; otherwise it would contain their values as constants.
-        """
+        """Keras's list plus the variables that the objective only reads, such as a teacher's."""
         variables = super().non_trainable_variables
         read = getattr(self._objective, "read_variables", ())
         return [*variables, *read]
@@ -103,12 +97,6 @@ class JaxStep(_Mixin):
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs one optimizer step.
-
-        Args:
-            state: lists of the values of the trainable, non-trainable, optimizer and metrics
-                variables.
-            data: the global batch: `x`, `(x, y)` or `(x, y, sample_weight)`; or what
-                `padded_for_devices` made of it.
 
         Returns:
             (dict of metric results, new state).
@@ -181,10 +169,7 @@ class JaxStep(_Mixin):
         return loss, gradients, *state
 
     def _are_connected(self, *arguments):
-        """Returns for each trainable variable whether the loss depends on it.
-
-        The gradient of others is None, as on TensorFlow: they have no weight decay either.
-        """
+        """Returns for each trainable variable whether the loss depends on it."""
         key = [id(variable) for variable in self.trainable_variables]
         if self._connected is None or self._connected[0] != key:
             gradients = jax.grad(lambda *given: self._share_and_state(*given)[0])
@@ -193,10 +178,7 @@ class JaxStep(_Mixin):
         return self._connected[1]
 
     def _updated(self, trainable, others, of_optimizer, gradients):
-        """Returns the values of trainable and optimizer variables after an update.
-
-        Unlike `stateless_apply`, for any part of the variables that the optimizer was built with.
-        """
+        """Returns the values of trainable and optimizer variables after an update."""
         own, optimizer = self.trainable_variables, self.optimizer
         variables = [*own, *self.non_trainable_variables, *optimizer.variables]
         with _values(variables, [*trainable, *others, *of_optimizer]) as scope:

@@ -33,21 +33,14 @@ def first_leaf(batch: Any) -> tf.Tensor:
 def unless_empty(
     batch: Any, parts: int, compute: Callable[[], Any], nothing: Callable[[], Any]
 ) -> Any:
-    """Returns `compute()`, or `nothing()` if this part of a short last batch has no examples.
-
-    A mean over no examples is NaN, and so are its gradients.
-    """
+    """Returns `compute()`, or `nothing()` if this part of a short last batch has no examples."""
     if parts == 1 or first_leaf(batch).shape[0]:
         return compute()
     return tf.cond(num_rows(batch) > 0, compute, nothing)
 
 
 def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
-    """Returns the rows of micro-batch `index` of `count`.
-
-    If `exact`, all have equal size, as XLA requires; otherwise the last ones may be shorter or
-    empty.
-    """
+    """Returns the rows of micro-batch `index` of `count`."""
     if count == 1:
         return batch
     # In eager mode every shape is known, but other batches may have another shape.

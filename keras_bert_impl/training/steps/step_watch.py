@@ -8,13 +8,7 @@ import tensorflow as tf
 
 
 class StepWatch:
-    """Per-step statistics since `reset`, kept on the devices so that no step waits for them.
-
-    The time spent waiting for data covers all steps and is not reset, because an evaluation also
-    resets the statistics of an epoch.
-
-    Create it inside the `strategy.scope()` of the model.
-    """
+    """Per-step statistics since `reset`, kept on the devices so that no step waits for them."""
 
     def __init__(self) -> None:
         self._norm = keras.metrics.Mean(name="gradient_norm")
@@ -28,16 +22,7 @@ class StepWatch:
     def update(
         self, loss: tf.Tensor, gradients: list[tf.Tensor | None], loss_scale: tf.Tensor | None
     ) -> None:
-        """Records a step, on each replica.
-
-        Args:
-            loss: float32 scalar. Loss of the global batch.
-            gradients: list of float32 tensors, summed over the replicas, or None for variables
-                without a gradient.
-            loss_scale: float32 scalar, the factor by which the gradients are scaled. None without
-                loss scaling. With loss scaling, a step whose gradients overflow is skipped, which
-                is not an error.
-        """
+        """Records a step, on each replica."""
         norm = tf.linalg.global_norm([g for g in gradients if g is not None])
         is_fine = tf.math.is_finite(loss)
         has_norm = tf.math.is_finite(norm)
@@ -52,12 +37,7 @@ class StepWatch:
         self._highest.assign(tf.maximum(self._highest.value, loss))
 
     def timed(self, get_next: Callable[[], tuple[Any, list[tf.Tensor]]]) -> Any:
-        """Calls `get_next` in a graph, adds its time to the waits and returns its element.
-
-        Args:
-            get_next: function that takes an element from an iterator and returns (the element, list
-                of tensors that are available once the element is).
-        """
+        """Calls `get_next` in a graph, adds its time to the waits and returns its element."""
         begin = tf.timestamp()
         with tf.control_dependencies([begin]):
             element, tensors = get_next()
@@ -67,12 +47,7 @@ class StepWatch:
         return element
 
     def results(self) -> dict[str, tf.Tensor]:
-        """Returns the statistics since `reset`.
-
-        Returns:
-            dict of scalars: `gradient_norm`, the mean over steps with a finite norm;
-            `highest_loss`, infinite if a loss or, without loss scaling, a gradient was not finite.
-        """
+        """Returns the statistics since `reset`."""
         highest = keras.ops.convert_to_tensor(self._highest)
         return {"gradient_norm": self._norm.result(), "highest_loss": highest}
 

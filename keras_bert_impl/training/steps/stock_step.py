@@ -9,11 +9,7 @@ def num_replicas() -> int:
 
 
 class StockStep:
-    """Accepts the same `compile` arguments as on TensorFlow.
-
-    Accumulation, `remat` and objectives are not supported and raise. `watch_steps` has no effect,
-    nor has `dropout_seed`, because Keras's step passes no step number to the layers.
-    """
+    """Accepts the same `compile` arguments as on TensorFlow."""
 
     step_watch = None
 

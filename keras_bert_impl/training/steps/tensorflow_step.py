@@ -42,11 +42,7 @@ _Mixin: Any = object  # the methods use attributes of the `keras.Model` that fol
 
 
 class _StepsLeft:
-    """Counts down the steps of an epoch, so that no execution runs into the next epoch.
-
-    Args:
-        steps: steps per epoch; None if the data ends with the epoch.
-    """
+    """Counts down the steps of an epoch, so that no execution runs into the next epoch."""
 
     def __init__(self, steps: int | None) -> None:
         self._steps = self._left = steps
@@ -199,10 +195,7 @@ class TensorFlowStep(_Mixin):
         return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
 
     def _accumulate(self, batch, totals, seed):
-        """Computes this replica's share of the loss and its float32 gradients.
-
-        The gradient of a variable that is not connected to the loss is None.
-        """
+        """Computes this replica's share of the loss and its float32 gradients."""
         variables, count = self.trainable_variables, self._accumulation_steps
         unconnected = set()
 
@@ -250,11 +243,7 @@ class TensorFlowStep(_Mixin):
         return loss, [None if g is None else _dense_float32(g) for g in gradients]
 
     def _function_of_steps(self, step, results, left, watch=None):
-        """Builds a function that runs `steps_per_execution` steps on an iterator.
-
-        The function returns `results()`. `left` names the attribute with the epoch's `_StepsLeft`;
-        if fewer steps are left, it runs only those.
-        """
+        """Builds a function that runs `steps_per_execution` steps on an iterator."""
         strategy = self.distribute_strategy
         wait_for = watch.timed if watch is not None else _untimed
 
@@ -323,11 +312,7 @@ def _check_scope(model):
 
 
 def _take_over_reduction(optimizer, strategy):
-    """Makes `train_step` sum gradients over replicas, not the optimizer.
-
-    Also replaces the optimizer's use of moving averages, which Keras pairs with variables by
-    position.
-    """
+    """Makes `train_step` sum gradients over replicas, not the optimizer."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if inner.gradient_accumulation_steps:
         raise InputError(

@@ -46,10 +46,7 @@ class _StepOptions(NamedTuple):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class OwnModel:
-    """Marks the `compile` arguments of a `ReplicatedTrainer`, which Keras's own models do not take.
-
-    `keras.models.clone_model` makes a model of Keras's class, and would compile it with them.
-    """
+    """Marks the `compile` arguments of a `ReplicatedTrainer`, which Keras's own models do not take."""
 
     def get_config(self) -> dict[str, Any]:
         return {}
@@ -332,9 +329,6 @@ def num_examples(*parts: Any) -> Any:
 
     Args:
         *parts: any nested structures of tensors `[batch, ...]`; the first one that is given counts.
-
-    Raises:
-        InputError: all are None.
     """
     given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
     if not given:

@@ -17,9 +17,6 @@ _BATCH, _ROWS = "batch", "rows"
 def padded_for_devices(data: Any) -> Any:
     """Adds rows to the batches of a `tf.data.Dataset` so that each device gets as many as another.
 
-    Args:
-        data: anything that `keras.Model.fit` takes as `x`.
-
     Returns:
         Data set of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`, in
         which `rows` has no values but the number of rows as its shape, where a program for XLA can

@@ -52,16 +52,7 @@ def tagged_examples(
     unit: str = "line",
     read_with: dict[str, Any] | None = None,
 ) -> TaggedExamples:
-    """Reads sentences and checks their labels.
-
-    Args:
-        source: file name for messages.
-        read: converts one of `sentences` to rows; raises `InputError`. A sentence without rows is
-            left out.
-        labels, outside, skip_bad_rows: see `read_tags`.
-        unit: what the lines of rows count, `"line"` or `"row"`.
-        read_with: the options of a file, see `LabeledExamples`; None for data in memory.
-    """
+    """Reads sentences and checks their labels."""
     common = {"labels": labels, "outside": outside, "skip_bad_rows": skip_bad_rows}
     skipped: list[str] | None = [] if skip_bad_rows else None
     found = [rows for rows in usable(read, sentences, skipped) if rows]
@@ -125,11 +116,7 @@ def _with_outside(row, stand_ins):
 
 
 def _check_labels(source, unit, labels, others, rows):
-    """Returns the rows of a sentence unchanged.
-
-    Raises:
-        InputError: a label is empty or among `others`.
-    """
+    """Returns the rows of a sentence unchanged."""
     for row in rows:
         where = f"{source}, {unit} {row.line}"
         if row.label is not None and len(row.label.split()) > _MOST_WORDS_OF_A_LABEL:

@@ -83,13 +83,7 @@ def are_entities(words: Any, tags: Any) -> bool:
 def labels_of_text(
     text: Any, words: Any, tags: Any, alignment: Alignment, where: str
 ) -> tuple[list[str], list[str]]:
-    """Returns the words of an annotated text and their labels.
-
-    Args:
-        text: the text; None if entities are given by the numbers of their first and last word.
-        words: the text; or its words, as str or as dicts with `start` and `end`.
-        tags: see `entities_of`.
-    """
+    """Returns the words of an annotated text and their labels."""
     found = [] if is_missing(tags) else entities_of(tags)
     if text is None:
         return split_text(words), _labels_by_word(len(words), found, alignment, where)
@@ -130,10 +124,7 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
 def of_label_studio(
     row: dict[str, Any], text: str | None, alignment: Alignment
 ) -> dict[str, Any] | None:
-    """Returns a task of Label Studio as a row with `text` and `entities`; other rows unchanged.
-
-    None if the task has no annotation that was completed. Of several, the first is used.
-    """
+    """Returns a task of Label Studio as a row with `text` and `entities`; other rows unchanged."""
     data, annotations = row.get("data"), row.get("annotations", row.get("completions"))
     if not isinstance(data, dict) or not isinstance(annotations, list):
         return row

@@ -31,20 +31,7 @@ _WEBANNO = (
 
 
 def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = False) -> str:
-    """Returns the form of a file of labeled words.
-
-    Args:
-        path: may be compressed.
-        delimiter: given by the user; the file is then a table.
-        has_numbers: whether the user gave the numbers of its columns.
-
-    Returns:
-        `COLUMNS` (a word and its label on each line), `CONLLU`, `TABLE`, `JSON_ROWS` or
-        `ARROW_ROWS`.
-
-    Raises:
-        InputError: the file is in none of these forms; the message says what it is.
-    """
+    """Returns the form of a file of labeled words."""
     suffix = suffix_of(path)
     if suffix == ".spacy":
         raise InputError(f"{path} {_DOCBIN}")

@@ -37,17 +37,7 @@ def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
 def chosen_name(
     names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
 ) -> str:
-    """Returns the column that was asked for, or else one with a known name.
-
-    Args:
-        names: all columns.
-        asked: name given by the user, or None.
-        known: see `find_name`.
-        what, option: such as `"words"` and `"text"`, for messages.
-
-    Raises:
-        InputError: there is no such column.
-    """
+    """Returns the column that was asked for, or else one with a known name."""
     if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
         asked = names[int(asked)]  # of a table without a header
     if asked is not None and asked not in names and "." not in asked:

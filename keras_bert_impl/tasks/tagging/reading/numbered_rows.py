@@ -34,12 +34,7 @@ class Rows(NamedTuple):
 
 
 def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
-    """Opens a file in one of the forms of `form_of`.
-
-    Args:
-        delimiter: see `read_tags`.
-        has_header: whether the first line of a table names its columns; else they have numbers.
-    """
+    """Opens a file in one of the forms of `form_of`."""
     if form == ARROW_ROWS:
         metadata = typed_rows.arrow_schema(path).metadata or {}
         information = parse_json(metadata.get(b"huggingface", b"{}"), path)

@@ -76,20 +76,7 @@ class Alignment:
 def labels_of_entities(
     words: Words, entities: Iterable[Marked], alignment: Alignment, where: str
 ) -> list[str]:
-    """Returns the IOB2 labels of words.
-
-    An entity that begins or ends inside a word is extended to the whole word. Of entities that
-    overlap, the longest is used. Both are recorded in `alignment`.
-
-    Args:
-        words: a text and its words.
-        entities: in any order.
-        alignment: of the file.
-        where: such as `"line 3"`.
-
-    Raises:
-        InputError: offsets are not within the text, or not those of the entity's text.
-    """
+    """Returns the IOB2 labels of words."""
     spans: list[Span] = []
     is_taken = np.zeros(len(words.starts), bool)
     found = {_with_offsets_in(words.text, entity)[:3] for entity in entities}
@@ -152,9 +139,6 @@ def entities_of(value: Any) -> list[Marked]:
     Args:
         value: list of [start, end, type] or of dicts such as {"start": 0, "end": 5, "label": "X"};
             or a dict of type to a list of [start, end] or to {text: [[start, last], ...]}.
-
-    Raises:
-        InputError: the value has another form.
     """
     if isinstance(value, dict):
         if isinstance(value.get("entities"), list):
