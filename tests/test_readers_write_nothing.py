@@ -79,7 +79,7 @@ def world(tmp_path_factory):
     train, dev = (write_table(root / f"{seed}.tsv", seed) for seed in (0, 1))
     base = save_base(stranger / "base", initializer_range=0.02)  # as KerasHub
     columns = ["--text", "text", "--label", "label", "--train", train, "--dev", dev]
-    small = ["epochs=1", "max_length=16", "batch_size=8"]
+    small = ["--epochs=1", "--max-length=16", "--batch-size=8"]
     run("finetune", "--model", base, *columns, "--out", stranger / "run", *small)
     lora = Adapter("lora", size=2)
     finetune_lora(base, root, stranger / "lora", lora)
@@ -108,9 +108,9 @@ def commands(world):
     table, text = world / "1.tsv", world / "corpus.txt"
     columns = ["--text", "text", "--label", "label"]
     examples_of = [*columns, "--train", world / "0.tsv", "--dev", table]
-    small = ["epochs=1", "max_length=16", "batch_size=8"]
+    small = ["--epochs=1", "--max-length=16", "--batch-size=8"]
     port = str(free_ports(1)[0])
-    steps = ["--total-steps", "2", "--batch-size", "8", "report_every=1"]
+    steps = ["--total-steps", "2", "--batch-size", "8", "--report-every=1"]
     return [
         ["predict", "--model", given / "run", "--input", table, "--text", "text", "--out", out / "p.csv"],
         ["evaluate", "--model", given / "run", "--dev", table, *columns, "--out", out / "scores"],
@@ -128,7 +128,7 @@ def commands(world):
         ["student", "--teacher", given / "base", "--layers", "1", "--out", out / "student"],
         ["finetune", "--model", given / "base", *examples_of, "--out", out / "run", *small],
         ["pretrain", given / "records", "--out", out / "pretrained", "--model", given / "base", *steps],
-        ["adapt", text, "--model", given / "base", "--out", out / "adapted", "adapt_steps=2", "adapt_batch_size=8"],
+        ["adapt", text, "--model", given / "base", "--out", out / "adapted", "--adapt-steps=2", "--adapt-batch-size=8"],
         ["prepare", text, "--tokenizer", given / "base", "--length", "32", "--workers", "1", "--out", out / "records"],
         ["serve", given / "export", "--name", "export", "--port", port],
     ]  # fmt: skip

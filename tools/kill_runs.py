@@ -40,7 +40,13 @@ SHAPE = {
     "intermediate_size": 32,
     "max_position_embeddings": 32,
 }
-SETTINGS = ("batch_size=8", "report_every=5", "evaluate_every=50", "learning_rate=1e-3", "ema=0.9")
+SETTINGS = (
+    "--batch-size=8",
+    "--report-every=5",
+    "--evaluate-every=50",
+    "--learning-rate=1e-3",
+    "--ema=0.9",
+)
 OF_TIME = {
     "seconds",
     "tokens_per_second",
@@ -121,8 +127,8 @@ class Run:
             out / "records",
             "--out",
             path,
-            f"model={out / 'config.json'}",
-            f"total_steps={options.steps}",
+            f"--model={out / 'config.json'}",
+            f"--total-steps={options.steps}",
             *SETTINGS,
         )
         # Forks processes from one that has imported TensorFlow but not used it.

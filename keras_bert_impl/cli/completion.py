@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.kinds import Kind
-from keras_bert_impl.cli.settings import SettingAction
 
 EXAMPLE = (
     "  keras-bert completion bash > \\\n"
@@ -34,7 +33,6 @@ _SCRIPT = """\
     local IFS=$'\\n'  # a file's name may have spaces; the words of compgen -W are split as usual
     # PREFIX is where the compgen of zsh finds the beginning of a file's name.
     COMPREPLY=($(IFS=$' \\t\\n'; PREFIX="$current"; compgen $files -P "$before" -W "$words" -- "$current"))
-    if [[ ${{COMPREPLY[0]}} == *= ]]; then compopt -o nospace +o filenames 2>/dev/null; fi
 }}
 complete -o filenames -F _keras_bert keras-bert
 """
@@ -62,14 +60,12 @@ def script(shell: str) -> str:
     for command in COMMANDS:
         _, parser = load(command)
         names = [name for action in parser._actions for name in action.option_strings]
-        keys = [action.dest for action in parser._actions if isinstance(action, SettingAction)]
         words, files = _offered(next((a for a in parser._actions if not a.option_strings), None))
-        line = " ".join([words, *names, *(f"{key}=" for key in keys)]).strip()
+        line = " ".join([words, *names]).strip()
         options.setdefault((line, files), []).append(command)
         for action in parser._actions:
             if action.option_strings and action.nargs != 0:
-                written = [*action.option_strings, *{action.dest}.intersection(keys)]
-                lines = [f'"{command} {name}"' for name in written]
+                lines = [f'"{command} {name}"' for name in action.option_strings]
                 values.setdefault(_offered(action), []).extend(lines)
     return _SCRIPT.format(
         start=_START[shell],

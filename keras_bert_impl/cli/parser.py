@@ -30,6 +30,13 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
             text += "; default: %(default)s"
         return text
 
+    def _format_action_invocation(self, action):
+        """Leaves out the `--no-KEY` of a switch, which the title of its group explains."""
+        names = action.option_strings
+        if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
+            return names[0]
+        return super()._format_action_invocation(action)
+
 
 class CommandParser(argparse.ArgumentParser):
     """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
@@ -74,8 +81,11 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises an `InputError`, with the nearest name of an unknown option."""
         unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
+        pair = re.match(r"unrecognized arguments: (\w+)=(.+)", message)
         if unknown:
             message = f"there is no option --{unknown[1]}; {self._hint(unknown[1])}"
+        elif pair:
+            message = f"write --{pair[1].replace('_', '-')} {pair[2]}, not {pair[1]}={pair[2]}"
         message = message.removeprefix("argument ")
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
 

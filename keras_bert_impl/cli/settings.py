@@ -1,4 +1,4 @@
-"""Typed settings of a command, from defaults, recipes and `key=value` overrides."""
+"""Typed settings of a command, from defaults, recipes and options."""
 
 import argparse
 import contextlib
@@ -26,11 +26,11 @@ def add_settings(
     recipes: Recipes | None = None,
     main: Sequence[str] = (),
 ) -> None:
-    """Adds `--recipe NAME|FILE.yaml`, and every setting as `--key value` and `key=value`."""
+    """Adds `--recipe NAME|FILE.yaml`, and every setting as `--key value`."""
     groups = groups_of(settings_class)
     known = {setting.name: setting for settings in groups.values() for setting in settings}
-    parser.set_defaults(options=[])
-    group = parser.add_argument_group("settings, also written key=value")
+    parser.set_defaults(options={})
+    group = parser.add_argument_group("settings (--no-KEY turns a switch off)")
     for name in main:
         _add_option(group, known[name])
     named = "name that `keras-bert recipes` lists, or " if recipes else ""
@@ -45,7 +45,6 @@ def add_settings(
         for setting in settings:
             if setting.name not in main:
                 _add_option(group, setting)
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=argparse.SUPPRESS)
 
 
 def _add_option(group, setting):
@@ -56,11 +55,12 @@ def _add_option(group, setting):
     text = f"{sentence}{rule}"
     if is_rare or not setting.is_switch:
         text += f"; default: {setting.shown_default}"
+    name = setting.name.replace("_", "-")
     with contextlib.suppress(argparse.ArgumentError):
         group.add_argument(
-            f"--{setting.name.replace('_', '-')}",
+            *[f"--{name}", f"--no-{name}"][: 1 + setting.is_switch],
             dest=setting.name,
-            action=SettingAction,
+            action=_SettingAction,
             nargs=0 if setting.is_switch else None,
             type=OF_SETTINGS.get(setting.name),
             metavar=setting.metavar,
@@ -76,8 +76,8 @@ def _choices(setting):
     return names if setting.metavar == "NAME" else None
 
 
-class SettingAction(argparse.Action):
-    """Stores `--key value` as the override `key=value`."""
+class _SettingAction(argparse.Action):
+    """Stores the text of `--key value` in `options`, a dict."""
 
     def __call__(
         self,
@@ -86,42 +86,38 @@ class SettingAction(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        value = "true" if self.nargs == 0 else values
-        namespace.options = [*namespace.options, f"{self.dest}={value}"]
-
-
-def overrides_of(arguments: argparse.Namespace) -> list[str]:
-    """Returns the settings given on the command line, as `key=value` strings."""
-    return [*arguments.overrides, *arguments.options]
+        if self.nargs == 0:
+            values = "false" if str(option_string).startswith("--no-") else "true"
+        before = namespace.options.get(self.dest, values)
+        if before != values:
+            raise InputError(f"{self.option_strings[0]} is given twice: {before} and {values}.")
+        namespace.options = namespace.options | {self.dest: values}
 
 
 def resolve_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> Any:
-    """Resolves the settings of a command: defaults, then the recipe, then `key=value` overrides."""
+    """Resolves the settings of a command: defaults, then the recipe, then the options."""
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
         if field.name not in values and default_of(field) is dataclasses.MISSING:
-            raise InputError(f"the setting {field.name!r} is missing; write {field.name}=value.")
+            option = f"--{field.name.replace('_', '-')}"
+            raise InputError(f"the setting {field.name!r} is missing; write {option} VALUE.")
     return settings_class(**values)
 
 
 def given_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> dict[str, Any]:
-    """Returns the settings given by the recipe and the overrides."""
+    """Returns the settings given by the recipe and the options."""
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
     hints = settings_hints(settings_class)
-    seen: dict[str, str] = {}
-    for override in overrides_of(arguments):
-        key, equals, text = override.partition("=")
-        if not equals:
-            raise InputError(f"{override!r} is not an override; write key=value.")
-        if seen.setdefault(key, override) != override:
-            raise InputError(f"{key} is given twice: {seen[key]} and {override}.")
-        value = _parsed(text, override, hints.get(key, str))
+    for key, text in arguments.options.items():
+        value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
+        if not fits(value, hints[key]) and fits(text, hints[key]):
+            value = text  # such as `4` for a name
         values[key] = _checked(settings_class, key, value, "command line")
     return values
 
@@ -139,12 +135,6 @@ def read_grid(path: str, settings_class: type) -> dict[str, list]:
         key: [_checked(settings_class, key, value, path) for value in values]
         for key, values in grid.items()
     }
-
-
-def _parsed(text, override, annotation):
-    """Parses a value as YAML, unless only its text fits, such as `4` for a name."""
-    value = parse_yaml(text, override)
-    return text if not fits(value, annotation) and fits(text, annotation) else value
 
 
 def _read_yaml(name):

@@ -137,16 +137,16 @@ def test_help_imports_no_tensorflow():
             "--strategy: there is no 'mirored'; did you mean 'mirrored'?",
         ),
         (
-            ["finetune", "--out=x", "--model=m", "lr=1"],
-            "command line: there is no setting 'lr'; write learning_rate=5e-5.",
+            ["finetune", "--out=x", "--model=m", "epochs=1"],
+            "write --epochs 1",
         ),
         (
             ["finetune", "--out=x", "--model=m", "--epochs", "few"],
             "command line: epochs must be a positive integer",
         ),
         (
-            ["finetune", "--out=x", "epochs=3", "--epochs", "4"],
-            "epochs is given twice: epochs=3 and epochs=4",
+            ["finetune", "--out=x", "--epochs=3", "--epochs", "4"],
+            "--epochs is given twice: 3 and 4",
         ),
         (["fill-mask", "DIR"], 'there is no text: write keras-bert fill-mask DIR "a [MASK] text".'),
     ],
@@ -158,8 +158,10 @@ def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
     assert err.startswith(f"keras-bert: {message}")
 
 
-def test_settings_may_stand_between_options(capsys):
-    assert cli.main(["finetune", "seed=1", "--model", "base", "batch_size=0", "--out", "run"]) == 2
+def test_settings_may_stand_anywhere(capsys):
+    assert (
+        cli.main(["finetune", "--seed=1", "--model", "base", "--batch-size=0", "--out", "run"]) == 2
+    )
     assert "batch_size must be a positive integer, got 0." in capsys.readouterr().err
 
 

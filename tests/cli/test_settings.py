@@ -1,6 +1,5 @@
-"""Typed settings from recipes and overrides."""
+"""Typed settings from recipes and options."""
 
-import argparse
 import dataclasses
 import typing
 
@@ -8,6 +7,7 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli import settings
+from keras_bert_impl.cli.parser import CommandParser
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.run_directory import to_yaml
 
@@ -26,34 +26,43 @@ RECIPES = {"tiny": {"batch_size": 4, "learning_rate": 1}}
 
 
 def resolve(*arguments, settings_class=Settings):
-    parser = argparse.ArgumentParser()
+    parser = CommandParser(prog="keras-bert")
     settings.add_settings(parser, settings_class, RECIPES)
     return settings.resolve_settings(parser.parse_args(arguments), settings_class, RECIPES)
 
 
-def test_defaults_recipe_overrides_in_this_order(tmp_path):
+def test_defaults_recipe_options_in_this_order(tmp_path):
     assert resolve() == Settings()
     assert resolve("--recipe", "tiny") == Settings(batch_size=4, learning_rate=1.0)
-    assert resolve("--recipe", "tiny", "batch_size=8").batch_size == 8
+    assert resolve("--recipe", "tiny", "--batch-size=8").batch_size == 8
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("strategy: mirrored\nlearning_rate: 1e-5\nlengths: [16, 32]\n")
-    assert resolve("--recipe", str(recipe), "warmup_steps=10", "jit_compile=true") == Settings(
+    assert resolve("--recipe", str(recipe), "--warmup-steps=10", "--jit-compile") == Settings(
         32, 1e-5, "mirrored", True, 10, (16, 32)
     )
 
 
-def test_options_equal_overrides():
+def test_options():
     given = ["--batch-size", "8", "--learning-rate=5e-5", "--jit-compile", "--lengths", "[8, 16]"]
-    overrides = ["batch_size=8", "learning_rate=5e-5", "jit_compile=true", "lengths=[8, 16]"]
-    assert resolve(*given) == resolve(*overrides) != resolve()
-    assert resolve("--recipe", "tiny", "--batch-size", "8", "warmup_steps=3").warmup_steps == 3
-    for twice in (["batch_size=8", "--batch-size", "9"], ["batch_size=8", "batch_size=9"]):
-        with pytest.raises(InputError, match="batch_size is given twice: batch_size=8 and"):
-            resolve(*twice)
+    assert resolve(*given) == Settings(8, 5e-5, jit_compile=True, lengths=(8, 16))
+    assert resolve("--recipe", "tiny", "--batch-size", "8", "--warmup-steps", "3").warmup_steps == 3
+    with pytest.raises(InputError, match="--batch-size is given twice: 8 and 9"):
+        resolve("--batch-size", "8", "--batch-size", "9")
+    with pytest.raises(InputError, match=r"write --batch-size 8, not batch_size=8 "):
+        resolve("batch_size=8")
+
+
+def test_a_switch_overrides_a_recipe_both_ways(tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("jit_compile: true")
+    assert resolve("--recipe", str(recipe)).jit_compile is True
+    assert resolve("--recipe", str(recipe), "--no-jit-compile").jit_compile is False
+    with pytest.raises(InputError, match="--jit-compile is given twice: true and false"):
+        resolve("--jit-compile", "--no-jit-compile")
 
 
 def test_keeps_an_option_of_the_command_with_the_name_of_a_setting():
-    parser = argparse.ArgumentParser()
+    parser = CommandParser(prog="keras-bert")
     parser.add_argument("--strategy", default="own")
     settings.add_settings(parser, Settings)
     arguments = parser.parse_args(["--strategy", "mirrored"])
@@ -62,30 +71,30 @@ def test_keeps_an_option_of_the_command_with_the_name_of_a_setting():
 
 
 def test_values_have_the_types_of_the_fields():
-    settings = resolve("learning_rate=3", "strategy=4", "warmup_steps=null", "lengths=[8]")
+    settings = resolve("--learning-rate=3", "--strategy=4", "--warmup-steps=null", "--lengths=[8]")
     assert settings == Settings(learning_rate=3.0, strategy="4", lengths=(8,))
     assert isinstance(settings.learning_rate, float)
 
 
 @pytest.mark.parametrize(
-    "override, message",
+    "option, message",
     [
-        ("batchsize=4", "command line: there is no setting 'batchsize'; did you mean 'batch_size'"),
-        ("zzz=4", "there is no setting 'zzz'; there is batch_size, learning_rate"),
-        ("batch_size=4.5", "batch_size must be an integer, got 4.5"),
-        ("batch_size=true", "batch_size must be an integer, got True"),
-        ("learning_rate=fast", "learning_rate must be a number, got 'fast'"),
-        ("jit_compile=1", "jit_compile must be True or False, got 1"),
-        ("warmup_steps=few", "warmup_steps must be an integer or None"),
-        ("lengths=[8, many]", "lengths must be a list of values, each an integer"),
-        ("strategy=[a", "not valid YAML"),
-        ("batch_size", "'batch_size' is not an override; write key=value"),
-        ("batch_size=", "batch_size must be an integer, got None"),
+        ("--batchsize=4", "there is no option --batchsize; did you mean --batch-size"),
+        ("--zzz=4", "there is no option --zzz; "),
+        ("--batch-size=4.5", "batch_size must be an integer, got 4.5"),
+        ("--batch-size=true", "batch_size must be an integer, got True"),
+        ("--learning-rate=fast", "learning_rate must be a number, got 'fast'"),
+        ("--jit-compile=1", "ignored explicit argument '1'"),
+        ("--warmup-steps=few", "warmup_steps must be an integer or None"),
+        ("--lengths=[8, many]", "lengths must be a list of values, each an integer"),
+        ("--strategy=[a", "not valid YAML"),
+        ("batch_size", "unrecognized arguments: batch_size"),
+        ("--batch-size=", "batch_size must be an integer, got None"),
     ],
 )
-def test_bad_overrides(override, message):
+def test_bad_options(option, message):
     with pytest.raises(InputError) as error:
-        resolve(override)
+        resolve(option)
     assert message in str(error.value)
 
 
@@ -120,8 +129,8 @@ def test_a_required_setting():
     class Needed:
         data: str
 
-    assert resolve("data=folder", settings_class=Needed).data == "folder"
-    with pytest.raises(InputError, match="'data' is missing; write data=value"):
+    assert resolve("--data=folder", settings_class=Needed).data == "folder"
+    with pytest.raises(InputError, match="'data' is missing; write --data VALUE"):
         resolve(settings_class=Needed)
 
 
@@ -139,5 +148,5 @@ def test_only_fields_are_settings():
     class WithAConstant(Settings):
         constant: typing.ClassVar[int] = 1
 
-    with pytest.raises(InputError, match="there is no setting 'constant'"):
-        resolve("constant=2", settings_class=WithAConstant)
+    with pytest.raises(InputError, match="there is no option --constant"):
+        resolve("--constant=2", settings_class=WithAConstant)

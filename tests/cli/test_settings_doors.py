@@ -48,6 +48,13 @@ def given(settings_class, *words):
     return cli_settings.given_settings(arguments, settings_class)
 
 
+def from_option(settings_class, name, text):
+    """Returns the value of `--name text`, of any name and text."""
+    arguments = parser_of(settings_class).parse_args([])
+    arguments.options = {name: text}
+    return cli_settings.given_settings(arguments, settings_class)[name]
+
+
 @pytest.mark.parametrize("settings_class", [FinetuneSettings, PretrainSettings])
 def test_each_door_gives_the_same_answer(settings_class, tmp_path):
     generator = random.Random(0)
@@ -62,7 +69,7 @@ def test_each_door_gives_the_same_answer(settings_class, tmp_path):
         assert answer(lambda: document.setting(name, hints[name])) == expected
         assert answer(lambda: given(settings_class, "--recipe", str(recipe))[name]) == expected
         text = json.dumps(value)
-        said = answer(lambda: given(settings_class, f"{name}={text}")[name])
+        said = answer(lambda: from_option(settings_class, name, text))
         # On the command line, where all is text, a number may be a name.
         assert said in (expected, text, (text,)), (name, value)
         accepted += not str(expected).startswith("must be")
@@ -72,10 +79,10 @@ def test_each_door_gives_the_same_answer(settings_class, tmp_path):
 @pytest.mark.parametrize(
     ("written", "name", "value"),
     [
-        ("objectives=masked_lm", "objectives", ("masked_lm",)),
-        ("lora_projections=query", "lora_projections", ("query",)),
-        ("learning_rate=1e-4", "learning_rate", 1e-4),
-        ("seed=7", "seed", 7),
+        ("--objectives=masked_lm", "objectives", ("masked_lm",)),
+        ("--lora-projections=query", "lora_projections", ("query",)),
+        ("--learning-rate=1e-4", "learning_rate", 1e-4),
+        ("--seed=7", "seed", 7),
     ],
 )
 def test_a_single_value_is_a_list_of_one(written, name, value):

@@ -111,8 +111,8 @@ def test_help_all_lists_every_setting(command, capsys):
     assert missing == []
 
 
-@pytest.mark.parametrize("written", [["--epochs", "3"], ["--epochs=3"], ["epochs=3"]])
-def test_a_setting_is_written_in_three_ways(written):
+@pytest.mark.parametrize("written", [["--epochs", "3"], ["--epochs=3"]])
+def test_a_setting_is_an_option(written):
     module, parser = cli.load("finetune")
     parsed = cli.parse(parser, ["--model", "bert-base-uncased", "--out", "run", *written])
     assert settings.given_settings(parsed, module._Settings) == {"epochs": 3}

@@ -42,12 +42,12 @@ def finetune(base, folder):
         (folder / f"{name}.csv").write_text("\n".join(["text,label", *part]) + "\n")
     arguments = ["finetune", "--model", base, "--text", "text", "--label", "label"]
     arguments += ["--train", folder / "train.csv", "--dev", folder / "dev.csv"]
-    return arguments + ["batch_size=8", "max_length=16", "dropout=0"]
+    return arguments + ["--batch-size=8", "--max-length=16", "--dropout=0"]
 
 
 @pytest.mark.slow
 def test_finetune(base, tmp_path):
-    arguments = [*finetune(base, tmp_path), "epochs=2", "learning_rate=1e-3"]
+    arguments = [*finetune(base, tmp_path), "--epochs=2", "--learning-rate=1e-3"]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
     run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
@@ -61,7 +61,7 @@ def test_finetune(base, tmp_path):
 
 @pytest.mark.slow
 def test_names_a_killed_worker_and_resumes_the_run(base, tmp_path):
-    arguments = [*finetune(base, tmp_path), "epochs=6", "--out", tmp_path / "run"]
+    arguments = [*finetune(base, tmp_path), "--epochs=6", "--out", tmp_path / "run"]
     workers = start_workers(*COMMAND, *arguments)
     try:
         while not [*(tmp_path / "run").rglob("ckpt-1.index")]:
@@ -82,7 +82,7 @@ def test_names_a_killed_worker_and_resumes_the_run(base, tmp_path):
 @pytest.mark.slow
 def test_devices_of_the_cpu(base, tmp_path):
     """Two logical CPU devices reproduce the run on one."""
-    arguments = [*finetune(base, tmp_path), "epochs=2", "learning_rate=1e-3"]
+    arguments = [*finetune(base, tmp_path), "--epochs=2", "--learning-rate=1e-3"]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
     output_of(start_python(*COMMAND, *arguments, "--out", two, "--cpu-devices", 2))
@@ -96,7 +96,7 @@ def test_devices_of_the_cpu(base, tmp_path):
 def test_the_best_epoch(base, tmp_path):
     """Both workers stop when the chief's scores say so, and restore the best weights."""
     # A learning rate so high that the score does not improve in every epoch.
-    settings = ["epochs=8", "learning_rate=3e-2", "patience=2", "seed=4"]
+    settings = ["--epochs=8", "--learning-rate=3e-2", "--patience=2", "--seed=4"]
     arguments = [*finetune(base, tmp_path), *settings]
     one, two = tmp_path / "one", tmp_path / "two"
     output_of(start_python(*COMMAND, *arguments, "--out", one))
@@ -123,9 +123,9 @@ def test_pretrain(base, tmp_path):
     records = tmp_path / "records"
     prepare(tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1)
     one, two = tmp_path / "one", tmp_path / "two"
-    arguments = ["pretrain", records, f"model={base}", "total_steps=6", "report_every=2"]
+    arguments = ["pretrain", records, f"--model={base}", "--total-steps=6", "--report-every=2"]
     # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
-    arguments += ["batch_size=8", "learning_rate=1e-2", "dropout=0", "epsilon=1e-3"]
+    arguments += ["--batch-size=8", "--learning-rate=1e-2", "--dropout=0", "--epsilon=1e-3"]
     output_of(start_python(*COMMAND, *arguments, "--out", one))
     run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
     assert files(two) == files(one)
@@ -143,9 +143,9 @@ def test_sigterm_to_one_worker_ends_both_where_they_are_saved(base, tmp_path):
     prepare(
         tmp_path / "corpus.txt", records, tokenizer(), length=32, objective="mlm", num_workers=1
     )
-    arguments = ["pretrain", records, f"model={base}", "batch_size=8", "--out", run]
-    arguments += ["report_every=5", "on_spike=skip"]
-    workers = start_workers(*COMMAND, *arguments, "total_steps=100000")
+    arguments = ["pretrain", records, f"--model={base}", "--batch-size=8", "--out", run]
+    arguments += ["--report-every=5", "--on-spike=skip"]
+    workers = start_workers(*COMMAND, *arguments, "--total-steps=100000")
     try:
         while not (run / "checkpoints" / "ckpt-2.index").exists():
             assert workers[0].poll() is workers[1].poll() is None, workers[0].stdout.read()[-3000:]

@@ -116,7 +116,7 @@ def test_commands(home):
     save_base(home / "base")
     (home / "t.csv").write_text("text,label\n" + "good film,x\nbad film,y\n" * 4)
     data = ["--train=~/t.csv", "--dev=~/t.csv", "--text=text", "--label=label"]
-    settings = ["epochs=1", "max_length=16", "model=~/base"]
+    settings = ["--epochs=1", "--max-length=16", "--model=~/base"]
     assert main(["finetune", *data, "--out=~/run", *settings]) == 0
     table = ["--input=~/t.csv", "--text=text"]
     assert main(["predict", "--model=~/run", *table, "--out=~/p.csv"]) == 0

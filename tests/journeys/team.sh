@@ -3,7 +3,7 @@ keras-bert vocab corpus --out tokenizer --size 2000
 # => a vocabulary
 keras-bert prepare corpus --tokenizer tokenizer --out records --length 64 --objective mlm --held-out 0.1
 # => records
-keras-bert pretrain records --out trial model=bert_uncased_L-2_H-128_A-2 total_steps=60 report_every=20 batch_size=16 learning_rate=1e-3
+keras-bert pretrain records --out trial --model bert_uncased_L-2_H-128_A-2 --total-steps 60 --report-every 20 --batch-size 16 --learning-rate 1e-3
 cat trial/scores.json
 # => a pre-trained model and its scores on held-out documents
 keras-bert fill-mask trial/model "the [MASK] of the model" --top 3

@@ -11,8 +11,8 @@ from tests.packaging import environment
 
 pytestmark = pytest.mark.slow
 
-TINY = "vocabulary_size=800 num_layers=1 hidden_dim=32 num_heads=2 pretraining_steps=60".split()
-TINY += "passes=1 libraries=2 texts_per_library=40 finetuning_epochs=1".split()
+TINY = "--vocabulary-size=800 --num-layers=1 --hidden-dim=32 --num-heads=2 --pretraining-steps=60".split()
+TINY += "--passes=1 --libraries=2 --texts-per-library=40 --finetuning-epochs=1".split()
 
 
 @pytest.fixture(scope="module")

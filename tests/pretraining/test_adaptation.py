@@ -152,12 +152,12 @@ def command(folder, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["adapt_steps=5"], "adapt_steps needs --adapt TEXT"),
+        (["--adapt-steps=5"], "adapt_steps needs --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
-        (["--adapt", "{0}", "crf=true"], "crf is not a setting of TextClassifier"),
-        (["--adapt", "gone.txt", "adapt_steps=many"], "adapt_steps must be a positive integer"),
+        (["--adapt", "{0}", "--crf"], "crf is not a setting of TextClassifier"),
+        (["--adapt", "gone.txt", "--adapt-steps=many"], "adapt_steps must be a positive integer"),
         (
-            ["--adapt", "{0}", "--seeds", "1,2", "epochs=0"],
+            ["--adapt", "{0}", "--seeds", "1,2", "--epochs=0"],
             "epochs must be a positive integer",
         ),
     ],
@@ -173,7 +173,12 @@ def test_command_rejects_invalid_arguments(folder, command, tmp_path, capsys, ar
 def test_killed_adaptation_equals_the_uninterrupted_one(folder, command, tmp_path):
     def start(out, *kill):
         arguments = [*command[:-1], str(tmp_path / out), f"--adapt={folder / 'corpus.txt'}"]
-        arguments += ["adapt_steps=300", "adapt_batch_size=4", "adapt_length=16", "epochs=1"]
+        arguments += [
+            "--adapt-steps=300",
+            "--adapt-batch-size=4",
+            "--adapt-length=16",
+            "--epochs=1",
+        ]
         return run_script("tests/pretraining/adapt_and_be_killed.py", *kill, *arguments)
 
     whole = start("whole")

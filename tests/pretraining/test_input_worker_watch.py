@@ -85,7 +85,7 @@ def test_run_ends_with_its_input_worker_and_resumes_without(records_directory, t
             while waiting.connect_ex(("localhost", port)):
                 time.sleep(0.2)
         time.sleep(1)
-        fleet = command(f"input_workers=[grpc://localhost:{port}]")
+        fleet = command(f"--input-workers=[grpc://localhost:{port}]")
         process = subprocess.Popen(fleet, stderr=subprocess.PIPE, text=True)
         wait_for_reports(process, 2)
         worker.kill()

@@ -34,9 +34,9 @@ def test_recipes_state_their_source_and_prepare_command(name):
         assert length is None or any(f"prepare {options}"[8:] in line for line in lines)
     assert f"--recipe {name} " in lines[-1]
     given = {}
-    if "long_records=" in lines[-1]:
+    if "--long-records " in lines[-1]:
         given["long_records"] = "records-512"
-    if "teacher=" in lines[-1]:
+    if "--teacher " in lines[-1]:
         given["teacher"] = "TEACHER"
     PretrainSettings(**recipe | given)  # checks which settings go together
     assert recipe["records_objective"] in RECORDS_OBJECTIVES
@@ -86,11 +86,11 @@ def test_the_list_and_a_file(capsys, tmp_path):
             "records_length is 32, but the settings require 128. Run prepare with --length 128",
         ),
         (
-            [QUICK, "records_length=32"],
+            [QUICK, "--records-length=32"],
             "records_objective is mlm_nsp, but the settings require mlm",
         ),
         (
-            ["roberta_base", "records_length=null", "records_objective=null"],
+            ["roberta_base", "--records-length=null", "--records-objective=null"],
             "records_tokenizer is wordpiece, but the settings require byte-level BPE. Run prepare with "
             "a byte-level BPE tokenizer, or set records_tokenizer=wordpiece.",
         ),
@@ -99,9 +99,9 @@ def test_the_list_and_a_file(capsys, tmp_path):
         (
             [
                 "domain_adapt",
-                "records_length=null",
-                "records_objective=null",
-                "records_tokenizer=null",
+                "--records-length=null",
+                "--records-objective=null",
+                "--records-tokenizer=null",
             ],
             "No model is named 'MODEL'",
         ),
@@ -123,9 +123,9 @@ def test_overrides_win_over_a_recipe(as_file, records_directory, tmp_path):
         recipe = tmp_path / "mine.yaml"
         recipe.write_text(recipe_text(QUICK), encoding="utf-8")
     out = tmp_path / "run"
-    overrides = ["records_length=32", "records_objective=mlm_nsp", "batch_size=4"]
-    overrides += ["total_steps=2", "report_every=1", "evaluate_every=null"]
-    overrides += ["model=bert_uncased_L-2_H-128_A-2"]
+    overrides = ["--records-length=32", "--records-objective=mlm_nsp", "--batch-size=4"]
+    overrides += ["--total-steps=2", "--report-every=1", "--evaluate-every=null"]
+    overrides += ["--model=bert_uncased_L-2_H-128_A-2"]
     command = ["pretrain", str(records_directory), "--out", str(out), "--recipe", str(recipe)]
     assert cli.main([*command, *overrides]) == 0
     written = (out / "recipe.yaml").read_text(encoding="utf-8")

@@ -175,10 +175,10 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkey
         str(records_directory),
         "--out",
         str(tmp_path / "run"),
-        f"model={settings['model']}",
-        "total_steps=2",
-        "report_every=2",
-        "batch_size=8",
+        f"--model={settings['model']}",
+        "--total-steps=2",
+        "--report-every=2",
+        "--batch-size=8",
     ]
 
     def error_of(*more):

@@ -62,7 +62,9 @@ def test_a_full_disk_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("arguments", [["learning_rate=-1"], ["--out", "/dev/null/run"], ["x=1"]])
+@pytest.mark.parametrize(
+    "arguments", [["--learning-rate=-1"], ["--out", "/dev/null/run"], ["length=1"]]
+)
 def test_bad_arguments_are_refused_before_tensorflow_is_imported(arguments):
     code = (
         "import sys; from keras_bert_impl.cli.main import main\n"

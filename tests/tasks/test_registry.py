@@ -30,7 +30,13 @@ def finetune(base, task, train, dev, out, *more):
 def tagged(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagged")
     files = [write_words(folder / f"{n}.txt", seed, count=12) for seed, n in enumerate("ab")]
-    settings = ["epochs=1", "max_length=8", "doc_stride=3", "batch_size=4", "learning_rate=0.05"]
+    settings = [
+        "--epochs=1",
+        "--max-length=8",
+        "--doc-stride=3",
+        "--batch-size=4",
+        "--learning-rate=0.05",
+    ]
     assert finetune(base, "tagging", *files, folder / "run", *settings) == 0
     return folder
 
@@ -90,8 +96,8 @@ def asked(base, tmp_path_factory):
     known = [question(f"q{i}", [("joy", start)], **known) for i in range(6)]
     unknown = [question(f"n{i}", [], **unknown) for i in range(2)]
     file = write(folder / "questions.json", document(*known, *unknown, context=TEXT))
-    settings = ["epochs=2", "max_length=16", "doc_stride=2", "learning_rate=0.02"]
-    more = ["max_question_length=4"]
+    settings = ["--epochs=2", "--max-length=16", "--doc-stride=2", "--learning-rate=0.02"]
+    more = ["--max-question-length=4"]
     assert finetune(base, "squad", file, file, folder / "run", *settings, *more) == 0
     return folder
 
@@ -129,9 +135,9 @@ def test_predicts_with_an_answerer(asked, capsys):
 @pytest.mark.parametrize(
     "task, more, message",
     [
-        ("tagging", ["doc_stride=0"], "doc_stride must be a positive integer"),
+        ("tagging", ["--doc-stride=0"], "doc_stride must be a positive integer"),
         ("tagging", ["--label", "tag"], "--label must be a column number"),
-        ("squad", ["crf=true"], "crf is not a setting of QuestionAnswerer"),
+        ("squad", ["--crf"], "crf is not a setting of QuestionAnswerer"),
         ("mrpc", [], "--task needs --data (its folder) instead of --train and --dev"),
     ],
 )

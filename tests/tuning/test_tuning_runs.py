@@ -65,8 +65,8 @@ def test_commands(base, tmp_path, capsys):
         (tmp_path / f"{name}.csv").write_text("review,mood\n" + "".join(rows))
     command = ["finetune", "--model", base, "--train", tmp_path / "train.csv"]
     command += ["--dev", tmp_path / "dev.csv", "--text", "review", "--label", "mood"]
-    command += ["--out", tmp_path / "run", "--json", "max_length=16", "epochs=1"]
-    command += ["tuning=lora", "adapter_size=2", "lora_projections=[key, output]"]
+    command += ["--out", tmp_path / "run", "--json", "--max-length=16", "--epochs=1"]
+    command += ["--tuning=lora", "--adapter-size=2", "--lora-projections=[key, output]"]
     assert main([str(part) for part in command]) == 0
     # Two blocks: 16 and 16, and 32 and 16, times 2; the pooler; the head.
     learned = 2 * 2 * (32 + 48) + 16 * 17 + 2 * 17

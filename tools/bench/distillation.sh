@@ -20,16 +20,16 @@ PYTHON
 
 tune() {  # NAME MODEL TRAIN SETTING...
   keras-bert finetune --model "$2" --train "$3" --dev "$sst2/dev.tsv" --text sentence --label label \
-    --out "$out/$1" "${@:4}" max_length=64 dtype=mixed_bfloat16 seed="$seed"
+    --out "$out/$1" "${@:4}" --max-length 64 --dtype mixed_bfloat16 --seed "$seed"
 }
 
-tune teacher "$model" "$out/train.tsv" epochs=2
+tune teacher "$model" "$out/train.tsv" --epochs 2
 [ -d "$out/student" ] || keras-bert student --teacher "$out/teacher/model" --layers 3 --out "$out/student"
 [ -f "$out/more.jsonl" ] || keras-bert augment --model "$words" --train "$out/train.tsv" \
   --text sentence --label label --copies 4 --seed "$seed" --out "$out/more.jsonl"
 of_teacher=("teacher=$out/teacher" learning_rate=5e-5)
-tune alone "$out/student" "$out/train.tsv" epochs=3 learning_rate=5e-5
-tune soft "$out/student" "$out/train.tsv" epochs=3 "${of_teacher[@]}"
-tune tinybert "$out/student" "$out/train.tsv" epochs=3 intermediate_epochs=10 distillation=tinybert "${of_teacher[@]}"
-tune copies "$out/student" "$out/more.jsonl" epochs=1 intermediate_epochs=2 distillation=tinybert "${of_teacher[@]}"
+tune alone "$out/student" "$out/train.tsv" --epochs 3 --learning-rate 5e-5
+tune soft "$out/student" "$out/train.tsv" --epochs 3 "${of_teacher[@]}"
+tune tinybert "$out/student" "$out/train.tsv" --epochs 3 --intermediate-epochs 10 --distillation tinybert "${of_teacher[@]}"
+tune copies "$out/student" "$out/more.jsonl" --epochs 1 --intermediate-epochs 2 --distillation tinybert "${of_teacher[@]}"
 for run in teacher alone soft tinybert copies; do echo "$run $(tr -d "\n" < "$out/$run/scores.json")"; done

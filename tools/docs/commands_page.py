@@ -11,8 +11,7 @@ def page() -> str:
     parts = [
         "# Commands",
         "Every command with all of its arguments, as `keras-bert COMMAND --help-all` shows them. "
-        "Settings are written `--key value`, `--key=value` or `key=value`; a setting that is true "
-        "or false is also written `--key`. `keras-bert completion bash` and `zsh` print a script "
+        "A setting that is true or false is written `--key` or `--no-key`. `keras-bert completion bash` and `zsh` print a script "
         "that completes all of this. Their descriptions in full are under [Settings](settings.md).",
     ]
     for title, commands in GROUPS.items():

@@ -28,9 +28,8 @@ and bert-tensorflow 1.0.4, which has no `--do_whole_word_mask` yet.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
-- `keras-bert finetune --train` is an option of a command.
-- `keras-bert finetune epochs=` is a setting: `epochs=3` or `--epochs 3` on the command line, and a keyword argument of
-  `finetune`. Settings of `keras-bert pretrain` are keyword arguments of `pretrain`.
+- `keras-bert finetune --train` is an option of a command. Settings of `keras-bert finetune` and `keras-bert pretrain`,
+  such as `--batch-size`, are also keyword arguments of `finetune` and `pretrain`: `batch_size=16`.
 
 Many names of other libraries are recognized where you write them: the error shows the line to write instead.
 """

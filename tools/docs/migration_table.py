@@ -10,8 +10,7 @@ class Row(NamedTuple):
         theirs: Name of the class, argument, configuration key or flag.
         ours: References to this package, each checked by a test: `TextClassifier.fit(epochs=)` for
             an argument, `TextClassifier.classify` for an attribute, `keras-bert finetune --train`
-            for an option and `keras-bert finetune epochs=` for a setting. Empty if nothing
-            replaces it.
+            for an option. Empty if nothing replaces it.
         note: What differs.
     """
 

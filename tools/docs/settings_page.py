@@ -26,7 +26,7 @@ CLASSES = [
     (
         "Fine-tuning",
         FinetuneSettings,
-        "`key=value` of `keras-bert finetune`, keyword arguments of `finetune()`. The fields of "
+        "`--key value` of `keras-bert finetune`, keyword arguments of `finetune()`. The fields of "
         "[Tuning](#tuning) and [Teachers and R-Drop](#teachers-and-r-drop) are given the same way.",
     ),
     (
@@ -42,15 +42,15 @@ CLASSES = [
     (
         "Pre-training",
         PretrainSettings,
-        "`key=value` of `keras-bert pretrain`, keyword arguments of `pretrain()`. A recipe sets "
+        "`--key value` of `keras-bert pretrain`, keyword arguments of `pretrain()`. A recipe sets "
         "them too: [Recipes](../recipes.md).",
     ),
     (
         "Adaptation",
         AdaptationSettings,
-        "`key=value` of `keras-bert adapt` and, with `--adapt TEXT`, of `keras-bert finetune`.",
+        "`--key value` of `keras-bert adapt` and, with `--adapt TEXT`, of `keras-bert finetune`.",
     ),
-    ("Quickstart", QuickstartSettings, "`key=value` of `keras-bert quickstart`."),
+    ("Quickstart", QuickstartSettings, "`--key value` of `keras-bert quickstart`."),
     ("Adapter", Adapter, "Arguments of `Adapter`, for `from_pretrained(..., adapter=...)`."),
     ("EncoderConfig", EncoderConfig, "Arguments of `EncoderConfig`, and the keys of its dict."),
 ]

@@ -10,7 +10,7 @@ from keras_bert_impl.cli.settings import add_settings, resolve_settings
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 
 EXAMPLE = (
-    "  keras-bert adapt --model DIR corpus.txt --out adapted adapt_steps=5000\n"
+    "  keras-bert adapt --model DIR corpus.txt --out adapted --adapt-steps 5000\n"
     "  keras-bert finetune --model adapted/run/model --out run \\\n"
     "      --train train.csv --dev dev.csv --text review --label stars"
 )

@@ -24,7 +24,7 @@ from keras_bert_impl.cli.examples import (
 from keras_bert_impl.cli.kinds import GRID, MODEL, PATH, check_model
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.cli.remembered import options_of
-from keras_bert_impl.cli.settings import add_settings, given_settings, overrides_of, read_grid
+from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
@@ -159,11 +159,11 @@ def _resolve(arguments):
         if "seed" in grid:
             raise InputError(f"--seeds and {arguments.sweep} both give seeds; leave one out.")
         grid["seed"] = arguments.seeds
-    for override in overrides_of(arguments):
-        key = override.partition("=")[0]
+    for key, text in arguments.options.items():
         if key in grid:
             raise InputError(
-                f"{override}: --sweep or --seeds already gives the values of {key} to try."
+                f"--{key.replace('_', '-')} {text}: --sweep or --seeds already gives the values of "
+                f"{key} to try."
             )
     given["model"] = arguments.model or given.get("model")
     if not given["model"]:
@@ -182,7 +182,7 @@ def _grid(name):
     if name == _PAPER:
         return dict(PAPER_GRID)
     if not name.endswith((".yaml", ".yml")):
-        raise InputError(f"--sweep {name}: give a YAML file, or put --sweep after all settings.")
+        raise InputError(f"--sweep {name}: give a YAML file.")
     return read_grid(name, FinetuneSettings)
 
 

@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> None:
     """Serves until stopped."""
     host = arguments.host or socket.gethostname()
     server = start(host, arguments.port)
-    say(f"input_workers=[grpc://{host}:{arguments.port}]")
+    say(f"--input-workers [grpc://{host}:{arguments.port}]")
     server.join()
 
 

@@ -11,8 +11,8 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import PretrainSettings
 
-EXAMPLE = """  keras-bert pretrain records --out run model=bert_uncased_L-4_H-256_A-4
-  keras-bert pretrain records --out run --recipe electra_small batch_size=256"""
+EXAMPLE = """  keras-bert pretrain records --out run --model bert_uncased_L-4_H-256_A-4
+  keras-bert pretrain records --out run --recipe electra_small --batch-size 256"""
 
 _MAIN = (
     "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",

@@ -176,5 +176,6 @@ def _again(run):
         if name != "seed" and value not in (None, False, ""):  # the seed is a setting
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     words += ["--out", f"{run.path}-again"]
-    words += [f"{k}={str(v).lower() if v is True else v}" for k, v in settings.items()]
+    for name, value in settings.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
     return shlex.join(map(str, words))

@@ -114,7 +114,7 @@ def command(tmp_path):
 
 @pytest.mark.slow
 def test_command_trains_on_triplets(command, tmp_path, capsys):
-    settings = ["loss=triplet", "epochs=1", "max_length=16"]
+    settings = ["--loss=triplet", "--epochs=1", "--max-length=16"]
     negative = ["--negative", "other"]
     assert main(["finetune", *command, *negative, "--json", *settings]) == 0
     scores = json.loads(capsys.readouterr().out)
@@ -133,8 +133,11 @@ def test_command_trains_on_triplets(command, tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["loss=triplet"], "loss must be multiple_negatives for these examples"),
-        (["--negative", "other", "loss=cosent"], "loss must be multiple_negatives or triplet for"),
+        (["--loss=triplet"], "loss must be multiple_negatives for these examples"),
+        (
+            ["--negative", "other", "--loss=cosent"],
+            "loss must be multiple_negatives or triplet for",
+        ),
     ],
 )
 def test_rejects_unsuitable_losses(command, tmp_path, capsys, arguments, message):

@@ -39,7 +39,13 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("similarity")
     save_base(folder / "base")
     write_table(folder / "pairs.csv")
-    settings = ["epochs=1", "loss=cosent", "pooling=cls", "max_length=8", "long_texts=mean"]
+    settings = [
+        "--epochs=1",
+        "--loss=cosent",
+        "--pooling=cls",
+        "--max-length=8",
+        "--long-texts=mean",
+    ]
     assert finetune(folder, "run", *settings) == 0
     return folder
 
@@ -105,8 +111,8 @@ def test_rejects_invalid_input(folder, capsys):
     with pytest.raises(InputError, match="all pairs have the label 3.0"):
         same = SimilarityExamples.of(Examples(PAIRS, [3.0] * 16))
         Similarity(same, same)
-    assert finetune(folder, "other", "loss=triplet") == 2
+    assert finetune(folder, "other", "--loss=triplet") == 2
     assert "loss must be cosine or cosent for these examples" in capsys.readouterr().err
-    assert finetune(folder, "other", "crf=true") == 2
+    assert finetune(folder, "other", "--crf") == 2
     assert "crf is not a setting of TextEmbedder" in capsys.readouterr().err
     assert not (folder / "other").exists()

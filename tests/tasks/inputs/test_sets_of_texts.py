@@ -28,8 +28,8 @@ def test_multi_label_files_and_skipped_rows(base, tmp_path, caplog):
     train, dev = (write_labels(tmp_path / f"{name}.tsv", seed) for seed, name in enumerate("ab"))
     command = ["finetune", "--model", str(base), "--train", str(train), "--dev", str(dev)]
     command += ["--text", "review", "--label", "subjects", "--label-separator", "|"]
-    command += ["--out", str(tmp_path / "run"), "max_length=6", "long_texts=max", "epochs=8"]
-    command += ["max_windows=2", "learning_rate=0.05", "batch_size=5"]
+    command += ["--out", str(tmp_path / "run"), "--max-length=6", "--long-texts=max", "--epochs=8"]
+    command += ["--max-windows=2", "--learning-rate=0.05", "--batch-size=5"]
     assert main(command) == 2
     assert main([*command, "--skip-bad-rows"]) == 0
     for path in (train, dev):
@@ -64,8 +64,14 @@ def test_scores_mnli_on_all_dev_sets(base, tmp_path):
     file = tmp_path / "diagnostic" / "diagnostic-full.tsv"
     file.write_text("Premise\tHypothesis\tLabel\n" + "".join(rows))
     command = ["finetune", "--model", str(base), "--task", "mnli", "--data", str(tmp_path)]
-    command += ["--out", str(tmp_path / "run"), "epochs=3", "learning_rate=0.02", "max_length=8"]
-    assert main([*command, "class_weight={neutral: 2.5}"]) == 0
+    command += [
+        "--out",
+        str(tmp_path / "run"),
+        "--epochs=3",
+        "--learning-rate=0.02",
+        "--max-length=8",
+    ]
+    assert main([*command, "--class-weight={neutral: 2.5}"]) == 0
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert list(scores) == [
         "accuracy", "mismatched/accuracy", "diagnostic/matthews", "diagnostic/accuracy",
@@ -85,7 +91,7 @@ def test_scores_mnli_on_all_dev_sets(base, tmp_path):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--regression", "class_weight=balanced"], "class_weight is for texts with one label"),
+        (["--regression", "--class-weight=balanced"], "class_weight is for texts with one label"),
         (["--id", "review"], "id 'a film' is already used in line 2"),
         (["--task", "xnli"], "--task needs --data (its folder)"),
     ],

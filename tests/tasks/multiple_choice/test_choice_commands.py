@@ -43,8 +43,14 @@ def folder(tmp_path_factory):
     save_base(folder / "base")
     write(folder / "train.jsonl", 12, 0)
     write(folder / "dev.jsonl", 5, 1)
-    settings = ["epochs=1", "batch_size=4", "max_length=10", "long_texts=max", "learning_rate=0.01"]
-    settings += ["max_windows=3"]
+    settings = [
+        "--epochs=1",
+        "--batch-size=4",
+        "--max-length=10",
+        "--long-texts=max",
+        "--learning-rate=0.01",
+    ]
+    settings += ["--max-windows=3"]
     assert finetune(folder, *settings) == 0
     return folder
 
@@ -103,7 +109,7 @@ def test_bad_rows_stop_the_command_or_are_skipped(folder, capsys, caplog):
     )
     assert not (folder / "other").exists()
     # The rows are read; the error comes later.
-    assert finetune(folder, "--skip-bad-rows", "crf=true", **files) == 2
+    assert finetune(folder, "--skip-bad-rows", "--crf", **files) == 2
     assert "crf is not a setting of MultipleChoice" in capsys.readouterr().err
     assert "rows skipped: 1. " in caplog.text
 

@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     save_base(folder / "base")
     for seed, split in enumerate(("train", "dev")):
         write_table(folder / f"{split}.csv", seed)
-    assert main([*finetune(folder), "--json", "epochs=1", "max_length=16", "seed=3"]) == 0
+    assert main([*finetune(folder), "--json", "--epochs=1", "--max-length=16", "--seed=3"]) == 0
     return folder
 
 
@@ -100,7 +100,7 @@ def called(monkeypatch):
 
 def test_settings_are_also_options(folder, called):
     options = ["--epochs", "3", "--learning_rate=5e-5", "--batch-size", "16", "--keep-best"]
-    settings = ["epochs=3", "learning_rate=5e-5", "batch_size=16", "keep_best=true"]
+    settings = ["--epochs=3", "--learning-rate=5e-5", "--batch-size=16", "--keep-best"]
     for given in (options, settings, [*options[:2], *settings[1:]]):
         assert main([*finetune(folder, out="options"), *given]) == 0
     first, *others = called
@@ -121,7 +121,7 @@ def test_dev_split_depends_on_the_seed(folder, called, capsys):
 def test_adapt_command_passes_its_arguments(folder, called, capsys):
     corpus = str(folder / "dev.csv")
     command = ["adapt", "--model", str(folder / "base"), corpus, "--out", str(folder / "adapted")]
-    assert main([*command, "--adapt-steps", "20", "dtype=mixed_bfloat16", "--seed=4"]) == 0
+    assert main([*command, "--adapt-steps", "20", "--dtype=mixed_bfloat16", "--seed=4"]) == 0
     (call,) = called
     assert call["paths"] == (str(folder / "base"), corpus, str(folder / "adapted"))
     assert (call["adapt_steps"], call["seed"], call["dtype"]) == (20, 4, "mixed_bfloat16")
@@ -301,9 +301,9 @@ def test_exported_model_agrees_with_the_run(folder, capsys):
         ({"label": "mood"}, [], "no column named 'mood'. Found: 'review', 'sentiment'"),
         ({"train": "nowhere.csv"}, [], "--train: nowhere.csv does not exist."),
         ({"model": "nowhere"}, [], "No model is named 'nowhere'"),
-        ({}, ["epochs=0"], "epochs must be a positive integer"),
+        ({}, ["--epochs=0"], "epochs must be a positive integer"),
         ({}, ["epoch=2"], "did you mean 'epochs'?"),
-        ({}, ["max_length=512"], "max_length must be from 3 to 32"),
+        ({}, ["--max-length=512"], "max_length must be from 3 to 32"),
     ],
 )
 def test_bad_input_prints_one_line_and_exits_with_2(folder, capsys, changes, settings, message):
@@ -334,7 +334,7 @@ def test_predict_rejects_invalid_texts(folder, capsys):
 
 @pytest.mark.slow
 def test_truncated_checkpoints_are_reported_by_name(folder, capsys):
-    settings = ["epochs=2", "max_length=16", "--keep-checkpoints"]
+    settings = ["--epochs=2", "--max-length=16", "--keep-checkpoints"]
     assert main([*finetune(folder, out="cut"), *settings]) == 0
     shutil.rmtree(folder / "cut" / "model")
     newest, *_ = sorted((folder / "cut" / "checkpoints").glob("*.data-*"), reverse=True)

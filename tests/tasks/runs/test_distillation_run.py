@@ -142,8 +142,8 @@ def test_teacher_with_full_weight_overrides_the_labels(base, teacher, tmp_path, 
     command = ["finetune", "--model", base, "--text", "text", "--label", "label"]
     for option, name in (("train", "texts.csv"), ("dev", "texts.csv"), ("out", "run")):
         command += [f"--{option}", tmp_path / name]
-    settings = [f"teacher={teacher}", "teacher_weight=1.0", "epochs=30", "batch_size=8"]
-    settings += ["learning_rate=1e-2", "dropout=0.0"]
+    settings = [f"--teacher={teacher}", "--teacher-weight=1.0", "--epochs=30", "--batch-size=8"]
+    settings += ["--learning-rate=1e-2", "--dropout=0.0"]
     assert main([*map(str, command), "--json", *settings]) == 0
     # The dev labels are not swapped.
     assert json.loads(capsys.readouterr().out)["accuracy"] < 0.35

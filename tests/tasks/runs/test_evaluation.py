@@ -79,17 +79,17 @@ def of_choices(folder, seed):
 TABLE = ["--text", "text", "--label", "label"]
 SEVERAL, NUMBERS = [*TABLE, "--label-separator", ","], [*TABLE, "--regression"]
 PAIRS = [*TABLE, "--pair", "pair"]
-QUESTIONS = ["max_question_length=4", "doc_stride=2", "epochs=2"]
+QUESTIONS = ["--max-question-length=4", "--doc-stride=2", "--epochs=2"]
 KINDS = {
     "texts": (of_texts, None, TABLE, []),
     "several labels": (of_several_labels, None, SEVERAL, []),
     "numbers": (of_numbers, None, NUMBERS, []),
-    "similarity": (of_pairs, "similarity", PAIRS, ["loss=cosent"]),
-    "tags": (of_words, "tagging", [], ["dtype=mixed_bfloat16"]),
-    "features": (of_words, "tagging", [], ["features=mix"]),
+    "similarity": (of_pairs, "similarity", PAIRS, ["--loss=cosent"]),
+    "tags": (of_words, "tagging", [], ["--dtype=mixed_bfloat16"]),
+    "features": (of_words, "tagging", [], ["--features=mix"]),
     "questions": (of_questions, "squad", [], QUESTIONS),
     "choices": (of_choices, "choice", [], []),
-    "lora": (of_texts, None, TABLE, ["tuning=lora"]),
+    "lora": (of_texts, None, TABLE, ["--tuning=lora"]),
 }
 
 

@@ -175,10 +175,10 @@ def test_runs_seeds_and_a_sweep_from_a_file(runs, command, tmp_path, capsys):
 
 
 def test_seeds_alone_print_every_metric(runs, command, capsys):
-    assert main([*command, "--seeds", "1,2", "epochs=1"]) == 0
+    assert main([*command, "--seeds", "1,2", "--epochs=1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["metric", "f1", "accuracy"]
-    assert main([*command, "--seeds", "1,2", "epochs=1", "--json"]) == 0
+    assert main([*command, "--seeds", "1,2", "--epochs=1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metric"] == "f1" and len(runs.done) == 2
 
 
@@ -193,13 +193,13 @@ def test_sweep_without_a_file_is_the_paper_grid(runs, command):
         (["--seeds", "1,x"], "'1,x' is not a list of whole numbers"),
         (["--seeds", "1,1"], "two runs are named runs/seed=1"),
         (
-            ["--seeds", "1,2", "seed=3"],
-            "seed=3: --sweep or --seeds already gives the values of seed",
+            ["--seeds", "1,2", "--seed=3"],
+            "--seed 3: --sweep or --seeds already gives the values of seed",
         ),
-        (["learning_rate=1e-4", "--sweep"], "already gives the values of learning_rate"),
-        (["--sweep", "epochs=3"], "--sweep epochs=3: give a YAML file, or put --sweep after"),
+        (["--learning-rate=1e-4", "--sweep"], "already gives the values of learning_rate"),
+        (["--sweep", "grid"], "--sweep grid: give a YAML file."),
         (["--sweep", "gone.yaml"], "cannot read gone.yaml"),
-        (["--sweep", "{0}/bad.yaml"], "bad.yaml: epochs must be int. Received: epochs='many'"),
+        (["--sweep", "{0}/bad.yaml"], "bad.yaml: epochs must be a positive integer, got 'many'"),
         (["--sweep", "{0}/flat.yaml"], "flat.yaml must have a line `key: [value, ...]`"),
         (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both give seeds"),
     ],

@@ -196,9 +196,9 @@ def test_finetune_trains_a_feature_tagger(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join("".join(row) for row in rows))
     files = ["--train", str(tmp_path / "a.txt"), "--dev", str(tmp_path / "a.txt")]
     command = ["finetune", "--model", str(tmp_path / "base"), "--task", "tagging", *files]
-    command += ["--out", str(tmp_path / "run"), "features=-1", "max_length=8"]
-    assert main([*command, "label_all_tokens=true"]) == 2
-    assert main([*command, "epochs=3", "learning_rate=0.05", "batch_size=4"]) == 0
+    command += ["--out", str(tmp_path / "run"), "--features=-1", "--max-length=8"]
+    assert main([*command, "--label-all-tokens"]) == 2
+    assert main([*command, "--epochs=3", "--learning-rate=0.05", "--batch-size=4"]) == 0
     tuned = load_tuned(tmp_path / "run")
     assert isinstance(tuned, FeatureTagger) and tuned.features == -1
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
