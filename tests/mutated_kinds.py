@@ -79,7 +79,7 @@ def _all(*reads):
 
 def read_tables(path):
     from keras_bert_impl.tasks import read_table
-    from keras_bert_impl.tasks.data.examples import Layout
+    from keras_bert_impl.tasks.data.layout import Layout
     from keras_bert_impl.tasks.data.tables import check_columns, table_columns
     from keras_bert_impl.tasks.runs.prediction_table import count_rows, read_rows
 

@@ -30,7 +30,7 @@ NOT_RUN = {
     "models.encoder.Encoder.from_keras_hub": "downloads a preset",
     "models.encoder.Encoder.from_pretrained": "downloads a model",
     "pretraining.input_worker_watch.InputWorkerWatch": "needs another host",
-    "tasks.data.tfds.read_tfds": "downloads a dataset",
+    "tasks.data.published.read_tfds": "downloads a dataset",
 }
 # Examples that export models or train several times.
 SLOW = {

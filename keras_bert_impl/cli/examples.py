@@ -134,7 +134,7 @@ def _add_rare_columns(group):
 
 
 def _add_task(group, is_training):
-    from keras_bert_impl.tasks.data.glue import TASKS
+    from keras_bert_impl.tasks.data.published import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
     default = "classification" if is_training else "that of the model"
@@ -204,7 +204,7 @@ def check_tables(arguments: argparse.Namespace) -> None:
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     """Reads the labeled examples of a split, as given by the arguments."""
-    from keras_bert_impl.tasks.data.glue import TASKS
+    from keras_bert_impl.tasks.data.published import TASKS
 
     _check_combination(arguments)
     source = _source(arguments)
@@ -236,7 +236,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
     _check_combination(arguments)
-    from keras_bert_impl.tasks.data.splits import hold_out
+    from keras_bert_impl.tasks.data.examples import hold_out
 
     train, dev = hold_out(read_examples(_with_dev(arguments), "train"), share, seed)
     count = len(train) + len(dev)
@@ -256,7 +256,7 @@ def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the additional MNLI sets to score on, if present, by name."""
     if arguments.task != "mnli":
         return {}
-    from keras_bert_impl.tasks.data.glue import has_glue, read_glue
+    from keras_bert_impl.tasks.data.published import has_glue, read_glue
 
     more = {"mismatched": ("mnli", "dev_mismatched"), "diagnostic": ("diagnostic", "dev")}
     return {

@@ -32,7 +32,7 @@ def read_inputs(
         (iterator of (text, its row as a dict), number of texts or None if unknown).
     """
     from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
-    from keras_bert_impl.tasks.data.examples import Layout
+    from keras_bert_impl.tasks.data.layout import Layout
     from keras_bert_impl.tasks.data.tables import FORMATS, text_lines
     from keras_bert_impl.tasks.registry import task_of_model
     from keras_bert_impl.tasks.runs.prediction_table import count_rows, read_rows

@@ -65,7 +65,7 @@ def check(arguments: Namespace) -> None:
 
 def check_files(arguments: Namespace) -> None:
     """Checks the columns of a table."""
-    from keras_bert_impl.tasks.data.examples import Layout
+    from keras_bert_impl.tasks.data.layout import Layout
     from keras_bert_impl.tasks.data.tables import check_columns
 
     if arguments.text and arguments.input != STANDARD_INPUT:
@@ -134,7 +134,7 @@ def _answered(rows, model, task):
 
 def _passed_on(rows, arguments):
     """Selects the columns that are written beside an answer."""
-    from keras_bert_impl.tasks.data.typed_rows import value_of
+    from keras_bert_impl.tasks.data.table_rows import value_of
 
     for text, row in rows:
         if arguments.id:

@@ -13,10 +13,10 @@ from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
-from keras_bert_impl.tasks.inputs import batching, text_windows
+from keras_bert_impl.tasks.inputs import batching, windows
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, merged
+from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged
 
 # The ways for which a field is valid.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
@@ -111,7 +111,7 @@ class LongTexts:
         """Computes the features of texts in one row each, in eager mode and in any graph."""
         if self.way != "head_tail":
             return model.tokenizer(texts, length=model.max_length)
-        return text_windows.pack_head_and_tail(
+        return windows.pack_head_and_tail(
             model.tokenizer, texts, model.max_length, self.head_tokens, model.long_part
         )
 
@@ -140,7 +140,7 @@ class LongTexts:
             counts = [most]
         elif model.compiled and model.jit_compile:
             counts = batching.doublings(most, first=1)
-        return text_windows.DocumentWindows(
+        return windows.DocumentWindows(
             model.tokenizer,
             model.max_length,
             stride=self.doc_stride or model.max_length // 2,

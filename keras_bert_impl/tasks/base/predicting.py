@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from keras_bert_impl.one_graph import any_shape
 from keras_bert_impl.tasks.inputs import model_data, streams
-from keras_bert_impl.tasks.inputs.batching import takes_any_shape
+from keras_bert_impl.tasks.inputs.batching import list_of_batches, sorted_batches, takes_any_shape
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
 from keras_bert_impl.tasks.inputs.model_data import encode_dataset, first_batches
-from keras_bert_impl.tasks.inputs.sorted_batches import list_of_batches, sorted_batches
 from keras_bert_impl.training.steps.compiled import compiled
 
 

@@ -82,7 +82,7 @@ class ExampleSource:
 
     def _label(self, path):
         """Returns the column of the label, or a list of several."""
-        from keras_bert_impl.tasks.data.label_cells import several_columns
+        from keras_bert_impl.tasks.data.layout import several_columns
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if "," not in (self.label or ""):
@@ -91,7 +91,7 @@ class ExampleSource:
 
     def check_table(self, *needed: str) -> None:
         """Checks that the files and columns of tables are there; reads no rows."""
-        from keras_bert_impl.tasks.data.examples import Layout
+        from keras_bert_impl.tasks.data.layout import Layout
         from keras_bert_impl.tasks.data.tables import check_columns
 
         for split in self.splits:
@@ -113,7 +113,7 @@ class ExampleSource:
         if self.tfds:
             if self.negative:
                 raise InputError("--negative is not supported with --tfds, only with files.")
-            from keras_bert_impl.tasks.data.tfds import read_tfds
+            from keras_bert_impl.tasks.data.published import read_tfds
 
             columns = self.text, self.pair, self.label
             return read_tfds(self.tfds, path, *columns, skip_bad_rows=self.skip_bad_rows)
@@ -137,8 +137,7 @@ class ExampleSource:
 
     def published(self, name: str, split: str) -> Any:
         """Reads `Examples` of a GLUE task, XNLI or PAWS-X from the folder `data`."""
-        from keras_bert_impl.tasks.data.glue import read_glue
-        from keras_bert_impl.tasks.data.multilingual import read_paws_x, read_xnli
+        from keras_bert_impl.tasks.data.published import read_glue, read_paws_x, read_xnli
 
         if not self.data or self.dev:
             raise InputError("--task needs --data (its folder) instead of --train and --dev.")

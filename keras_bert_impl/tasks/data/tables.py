@@ -19,14 +19,20 @@ from keras_bert_impl.io.lines import (
     text_of,
 )
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.csv_files import column_names, csv_cells, csv_header, csv_records
-from keras_bert_impl.tasks.data.examples import Examples, Layout, examples_of
+from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.labels import join_names
-from keras_bert_impl.tasks.data.typed_rows import Rows
+from keras_bert_impl.tasks.data.layout import Layout, examples_of
+from keras_bert_impl.tasks.data.table_rows import (
+    Rows,
+    column_names,
+    csv_cells,
+    csv_header,
+    csv_records,
+)
 
 JSON = (".jsonl", ".ndjson", ".json")
-FORMATS = (".csv", ".tsv", *JSON, *typed_rows.PARQUET, *typed_rows.ARROW)
+FORMATS = (".csv", ".tsv", *JSON, *table_rows.PARQUET, *table_rows.ARROW)
 _COLUMNS = ("text", "pair", "negative", "id", "label_separator", "single_label")
 _USUAL_COLUMNS = {"text", "label", "sentence"}  # of a table that is taken for texts
 
@@ -144,11 +150,11 @@ def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
     if kind == "arrow":
-        _check_header(path, typed_rows.arrow_columns(path), layout, are_nested=True)
-        return Table(typed_rows.arrow_rows(path, layout), "row")
-    if kind == "json" and typed_rows.is_json_array(path):
-        return Table(typed_rows.json_array(path, layout), "row")
-    return Table(typed_rows.json_lines(path, layout), "line")
+        _check_header(path, table_rows.arrow_columns(path), layout, are_nested=True)
+        return Table(table_rows.arrow_rows(path, layout), "row")
+    if kind == "json" and table_rows.is_json_array(path):
+        return Table(table_rows.json_array(path, layout), "row")
+    return Table(table_rows.json_lines(path, layout), "line")
 
 
 def table_format(path: str | Path, delimiter: str | None = None) -> str:
@@ -167,7 +173,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
             f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass "
             "--delimiter, such as --delimiter tab."
         )
-    if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
+    if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return "arrow"
     return {".ndjson": "jsonl"}.get(suffix, suffix[1:])
 
@@ -178,12 +184,12 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
     if kind == "csv":
         return csv_header(path, delimiter, header=header)[0]
     if kind == "arrow":
-        return typed_rows.arrow_columns(path)
+        return table_rows.arrow_columns(path)
     if kind == "tsv":
         first = (decoded(raw, path, line).split("\t") for line, raw in raw_lines(path))
         return column_names(next(first, []), header)
-    is_array = kind == "json" and typed_rows.is_json_array(path)
-    rows = typed_rows.json_array(path) if is_array else typed_rows.json_lines(path)
+    is_array = kind == "json" and table_rows.is_json_array(path)
+    rows = table_rows.json_array(path) if is_array else table_rows.json_lines(path)
     return next((list(read()) for _, read in rows), [])
 
 

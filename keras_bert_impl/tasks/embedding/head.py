@@ -20,7 +20,7 @@ from keras_bert_impl.layers import (
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.inputs.grouped import merged
+from keras_bert_impl.tasks.inputs.windows import merged
 
 _LAYERS = {
     "max": MaxPooling,

@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, tokenize_groups
+from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
 from keras_bert_impl.thread_value import ThreadValue
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 

@@ -16,7 +16,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.inputs.blocks import blocks
 

@@ -14,9 +14,8 @@ from keras_bert_impl.tasks.data.label_checks import check_ids, check_labels
 from keras_bert_impl.tasks.data.labels import MOST_WEIGHT, check_weights
 from keras_bert_impl.tasks.data.user_input import NO_TEXTS
 from keras_bert_impl.tasks.inputs import streams
-from keras_bert_impl.tasks.inputs.batching import batch_of, takes_any_shape
+from keras_bert_impl.tasks.inputs.batching import batch_of, sorted_batches, takes_any_shape
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
-from keras_bert_impl.tasks.inputs.sorted_batches import sorted_batches
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 DEFAULT_BATCH_SIZE = 32

@@ -1,23 +1,288 @@
-"""Windows of texts longer than a row, with the mapping back to their texts."""
+"""Examples of several rows each: choices, texts to compare, windows of a long text.
+
+Shape legend: group = rows of an example, including padding rows; windows = rows of one text;
+length = tokens of a row.
+"""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import MergeGroups
 from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tasks.inputs.batching import (
     TokenizedTexts,
     flat_rows,
     in_one,
+    least_of,
     padding,
     splits_of,
+    static_size,
+    tokenize_texts,
 )
 from keras_bert_impl.tasks.inputs.blocks import blocks
-from keras_bert_impl.tasks.inputs.text_windows import one_kind
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.windows import pack_windows
+from keras_bert_impl.tokenizers.texts import as_strings
+from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedTexts:
+    """Examples of one or more rows that stay together in a batch; for `batching`.
+
+    Attributes:
+        rows: `TokenizedTexts`, the concatenated rows of all examples; or `GroupedTexts` if each
+            row has windows.
+        splits: int64 tensor [examples + 1]. Example i has the rows from `splits[i]` to
+            `splits[i + 1]`, at least one.
+        sizes: the group sizes that a batch may be padded to, ascending.
+    """
+
+    rows: "TokenizedTexts | GroupedTexts"
+    splits: tf.Tensor
+    sizes: tuple
+
+    @property
+    def num_texts(self) -> int:
+        """Number of examples."""
+        return self.splits.shape[0] - 1
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the rows."""
+        return self.rows.widths
+
+    @property
+    def pad_id(self) -> int:
+        """Pad id of the rows."""
+        return self.rows.pad_id
+
+    @property
+    def longest(self) -> int:
+        """Upper limit of `lengths`."""
+        return (self.sizes[-1] + 1) * self.rows.longest
+
+    @property
+    def lengths(self) -> tf.Tensor:
+        """int32 [examples]. Sort key for batches with the least padding: first the number of rows,
+        then the length of the longest one."""
+        return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
+
+    def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Computes the features of a batch, in eager mode and in any graph.
+
+        Args:
+            numbers: int64 [batch]. Indices of examples.
+
+        Returns:
+            dict of int32 [batch, group, ..., length]; see `stack_groups`.
+        """
+        rows, counts = _rows_of_groups(self.splits, numbers)
+        features = self.rows.features(rows)
+        return stack_groups(features, counts, sizes=self.sizes, pad_id=self.pad_id)
+
+
+@in_one_graph
+def _lengths_of_groups(lengths, splits, *, longest):
+    """Returns the sort key of groups; see `GroupedTexts.lengths`."""
+    of_rows = tf.RaggedTensor.from_row_splits(lengths, splits, validate=False)
+    counts = tf.cast(of_rows.row_lengths(), tf.int32)
+    return counts * longest + tf.reduce_max(of_rows, axis=1)
+
+
+@in_one_graph
+def _rows_of_groups(splits, numbers):
+    """Returns the rows of the groups with these numbers, and how many each has."""
+    begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
+    rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
+    return rows, ends - begins
+
+
+def grouped(
+    rows: TokenizedTexts | GroupedTexts, counts: Any, sizes: Sequence[int] | None = None
+) -> GroupedTexts:
+    """Groups rows to `GroupedTexts`.
+
+    Args:
+        counts: list or array of int [examples]. Number of rows of each example, at least one.
+    """
+    if sizes is None:
+        sizes = np.unique(counts).tolist()
+        sizes = sizes[-1:] if len(rows.widths) == 1 else sizes
+    # On the CPU, because the input pipeline reads them, regardless of the model's device.
+    with tf.device("CPU:0"):
+        return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
+
+
+def tokenize_groups(
+    examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
+) -> GroupedTexts:
+    """Tokenizes examples of several texts each, once."""
+    texts = [text for example in examples for text in example]
+    return grouped(tokenize(texts), [len(example) for example in examples])
+
+
+@in_one_graph
+def stack_groups(
+    features: dict[str, tf.Tensor], counts: tf.Tensor, *, sizes: Sequence[int], pad_id: int
+) -> dict[str, tf.Tensor]:
+    """Stacks the features of rows by example, in eager mode and in any graph.
+
+    Args:
+        features: dict of int32 [rows of all examples, ..., length].
+        counts: int64 [batch]. Number of rows of each example.
+
+    Returns:
+        dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:
+        `padding_mask` is 0, ids are `pad_id`.
+    """
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # 0 without examples
+    place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
+    is_row = place < counts[:, tf.newaxis]
+    begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
+    rows = tf.where(is_row, begins + place, 0)  # [batch, group]
+
+    def stacked(name, feature):
+        place_of = is_row[(..., *[tf.newaxis] * (feature.shape.rank - 1))]
+        stack = tf.where(place_of, tf.gather(feature, rows), padding_of(name, pad_id))
+        return tf.ensure_shape(stack, [None, static_size(sizes), *feature.shape[1:]])
+
+    return {name: stacked(name, feature) for name, feature in features.items()}
+
+
+def padding_of(name: str, pad_id: int) -> int:
+    """Padding value of a feature, one of `FEATURES`."""
+    return pad_id if name == "token_ids" else 0
+
+
+def merged(groups: dict[str, Any]) -> dict[str, Any]:
+    """Merges groups to their rows: dict by name, `[batch * group, ..., length]`."""
+    merge = MergeGroups()
+    return {name: merge(symbol) for name, symbol in groups.items()}
+
+
+# === Long texts: head and tail, or windows ===
+
+
+def one_kind(texts: list | tuple | tf.Tensor) -> Any:
+    """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two."""
+    if isinstance(texts, tuple) or tf.is_tensor(texts):
+        return texts
+    is_pair = {isinstance(text, tuple) for text in texts}
+    if len(is_pair) > 1:
+        raise InputError("long texts must be either all single texts or all pairs.")
+    if True not in is_pair:
+        return as_strings(texts)
+    first, second = zip(*texts)
+    return as_strings(list(first)), as_strings(list(second))
+
+
+def pack_head_and_tail(
+    tokenizer: Tokenizer,
+    texts: Any,
+    length: int,
+    head_tokens: int | None = None,
+    long_part: str = "second",
+) -> dict[str, tf.Tensor]:
+    """Packs texts into rows; leaves out the middle of texts that are too long.
+
+    Returns:
+        dict of int32 [texts, length], as returned by a `Tokenizer`; in eager mode and in any graph.
+
+    Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
+    """
+    other, long = as_other_and_long(one_kind(texts), long_part)
+    ids = tokenizer.tokenize(long)
+    room = tf.fill([ids.nrows()], tf.constant(length - 2, tf.int64))
+    if other is not None:
+        other = tokenizer.tokenize(other)[:, : other_length(tokenizer, length)]
+        room -= other.row_lengths() + tokenizer.num_separators
+    head = room * 128 // 510 if head_tokens is None else tf.minimum(room, head_tokens)
+    is_long = ids.row_lengths() > room
+    num_first = tf.where(is_long, head, ids.row_lengths())
+    num_last = tf.where(is_long, room - head, 0)
+    begins, ends = ids.row_starts(), ids.row_limits()
+    heads = tf.ragged.range(begins, begins + num_first, row_splits_dtype=tf.int64)
+    tails = tf.ragged.range(ends - num_last, ends, row_splits_dtype=tf.int64)
+    kept = tf.gather(ids.flat_values, tf.concat([heads, tails], axis=1))
+    segments = (kept,) if other is None else in_order(other, kept, long_part)
+    return tokenizer.pack(*segments, length=length)
+
+
+def other_length(tokenizer: Tokenizer, length: int) -> int:
+    """Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
+    return (length - 2 - tokenizer.num_separators) // 2
+
+
+@dataclasses.dataclass(frozen=True)
+class DocumentWindows:
+    """Splits texts into windows that start `stride` tokens apart.
+
+    Attributes:
+        max_length: maximum tokens of a window.
+        max_windows: maximum number of windows per text; the rest of the text is left out.
+        long_part: see `pack_windows`.
+        widths: see `tokenize_texts`.
+        counts: the window counts that batches may be padded to, ascending, up to `max_windows`.
+    """
+
+    tokenizer: Tokenizer
+    max_length: int
+    stride: int
+    max_windows: int
+    long_part: str
+    widths: list[int]
+    counts: list[int]
+
+    def tokenize(self, texts: list) -> GroupedTexts:
+        """Tokenizes texts once, in graph mode, block by block."""
+        counts = []
+
+        def windows(block):
+            features, of_block = self._windows(block)
+            counts.append(of_block.numpy())
+            return features
+
+        rows = tokenize_texts(texts, self.tokenizer, self.max_length, self.widths, windows)
+        return grouped(rows, np.concatenate(counts), self.counts)
+
+    def features(self, texts: Any) -> dict[str, tf.Tensor]:
+        """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
+
+        Args:
+            texts: string tensor [texts], or a tuple of two for pairs.
+        """
+        features, counts = self._windows(texts)
+        length = tf.shape(features["token_ids"])[1]
+        more = [[0, 0], [0, least_of(self.widths, length) - length]]
+        pad_id = self.tokenizer.pad_id
+
+        def padded(name, rows):
+            rows = tf.pad(rows, more, constant_values=padding_of(name, pad_id))
+            return tf.ensure_shape(rows, [None, static_size(self.widths)])
+
+        features = {name: padded(name, rows) for name, rows in features.items()}
+        return stack_groups(features, counts, sizes=tuple(self.counts), pad_id=pad_id)
+
+    def _windows(self, texts):
+        """Returns (dict of int32 [windows of all texts, length], window counts int64 [texts])."""
+        short = other_length(self.tokenizer, self.max_length)
+        made = pack_windows(
+            self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
+        )
+        ones = tf.ones_like(made.texts)
+        counts = tf.math.unsorted_segment_sum(ones, made.texts, made.token_starts.nrows())
+        begins = tf.cumsum(counts, exclusive=True)
+        counts = tf.minimum(counts, self.max_windows)
+        kept = tf.ragged.range(begins, begins + counts, row_splits_dtype=tf.int64).flat_values
+        return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
+
+
+# === Windows with the mapping back to their texts ===
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import decoded, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.csv_files import csv_cells, csv_header, csv_records
-from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
+from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
+from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
 
 _LONGEST_TEXT = 100_000  # characters; anything longer indicates a damaged file
@@ -62,7 +62,7 @@ def read_choices(
         example, rows = functools.partial(_codah_row, path), _lines(path)
     elif suffix in (".jsonl", ".ndjson", ".json"):
         beside = path.with_name(f"{path.stem}-labels.lst")
-        unit = "row" if typed_rows.is_json_array(path) else "line"
+        unit = "row" if table_rows.is_json_array(path) else "line"
         example, rows = _json_rows(path, labels or (beside if beside.exists() else None), unit)
     else:
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl, .ndjson or .json.")
@@ -187,7 +187,7 @@ def _codah_row(path, numbered):
 
 def _json_rows(path, labels, unit):
     """Same as `_swag_rows`; `labels` is the path of a file with one number per line, or None."""
-    rows = typed_rows.json_array(path) if unit == "row" else typed_rows.json_lines(path)
+    rows = table_rows.json_array(path) if unit == "row" else table_rows.json_lines(path)
     example = functools.partial(_json_row, path, unit, labels)
     if labels is None:
         return example, zip(rows, itertools.repeat(None))

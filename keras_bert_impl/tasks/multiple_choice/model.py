@@ -27,8 +27,8 @@ from keras_bert_impl.tasks.data.labels import (
 )
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import streams
-from keras_bert_impl.tasks.inputs.grouped import GroupedTexts, merged, tokenize_groups
 from keras_bert_impl.tasks.inputs.model_data import checked_sizes, first_batches
+from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged, tokenize_groups
 from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
 from keras_bert_impl.tasks.scores.decisions import check_scores

@@ -9,8 +9,9 @@ from typing import Any
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_document, suffix_of
 from keras_bert_impl.io.reading import parse_json
-from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.examples import LabeledExamples, usable, warn_of_skipped
+from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # characters; the length of a long novel
 _NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # of a flat row
@@ -169,17 +170,17 @@ def _questions(path):
 def _flat_rows(path):
     """Returns (iterator of (number, function that reads a row), unit); None for SQuAD's format."""
     suffix = suffix_of(path)
-    if suffix in (*typed_rows.PARQUET, *typed_rows.ARROW):
-        return typed_rows.arrow_rows(path), "row"
+    if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
+        return table_rows.arrow_rows(path), "row"
     if suffix in (".jsonl", ".ndjson"):
-        return typed_rows.json_lines(path), "line"
-    if typed_rows.is_json_array(path):
-        return typed_rows.json_array(path), "row"
+        return table_rows.json_lines(path), "line"
+    if table_rows.is_json_array(path):
+        return table_rows.json_array(path), "row"
     try:
-        first = next(read() for _, read in typed_rows.json_lines(path))
+        first = next(read() for _, read in table_rows.json_lines(path))
     except (InputError, StopIteration):
         return None, None  # an object that spans several lines
-    return (typed_rows.json_lines(path), "line") if "question" in first else (None, None)
+    return (table_rows.json_lines(path), "line") if "question" in first else (None, None)
 
 
 def _flat(row, place):

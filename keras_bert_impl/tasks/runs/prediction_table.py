@@ -18,8 +18,8 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import write_cells
-from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.examples import Layout
+from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import Table, open_table, table_format
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ def read_rows(
     for number, read in table.rows:
         try:
             row = read()
-            yield layout.text_of(typed_rows.cells(row, layout)), row
+            yield layout.text_of(table_rows.cells(row, layout)), row
         except InputError as error:
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
 
@@ -48,10 +48,10 @@ def _open(path, layout, delimiter):
     if kind in ("csv", "tsv"):
         return open_table(path, layout, delimiter)
     if kind == "arrow":
-        return Table(typed_rows.arrow_rows(path), "row")
-    if kind == "json" and typed_rows.is_json_array(path):
-        return Table(typed_rows.json_array(path), "row")
-    return Table(typed_rows.json_lines(path), "line")
+        return Table(table_rows.arrow_rows(path), "row")
+    if kind == "json" and table_rows.is_json_array(path):
+        return Table(table_rows.json_array(path), "row")
+    return Table(table_rows.json_lines(path), "line")
 
 
 def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
@@ -60,8 +60,8 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
         return None
     if layout is None:
         return sum(1 for _ in read_lines(path))
-    if local_path(path).suffix.lower() in typed_rows.PARQUET:
-        with typed_rows.readable_errors(path):
+    if local_path(path).suffix.lower() in table_rows.PARQUET:
+        with table_rows.readable_errors(path):
             return pyarrow.parquet.read_metadata(local_path(path)).num_rows
     if table_format(path, delimiter) in ("csv", "tsv", "jsonl"):
         return sum(1 for _ in _open(path, layout, delimiter).rows)
@@ -94,7 +94,7 @@ def table_writer(
     path = local_path(path)
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":
-            is_parquet = like is not None and local_path(like).suffix in typed_rows.PARQUET
+            is_parquet = like is not None and local_path(like).suffix in table_rows.PARQUET
             known = pyarrow.parquet.read_schema(like) if is_parquet else None
             write = stack.enter_context(_Parquet(temporary, known)).write
         else:

@@ -16,7 +16,7 @@ from keras_bert_impl.tasks import (
 )
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import WORDS, encoder, tokenizer, weights
-from tests.tasks.inputs.test_text_windows import POOLINGS, TEXTS, ids_of, row
+from tests.tasks.inputs.test_windows import POOLINGS, TEXTS, ids_of, row
 
 
 def embedder(long_texts, **arguments):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.tasks.base import predicting
-from keras_bert_impl.tasks.inputs import model_data, sorted_batches
+from keras_bert_impl.tasks.inputs import batching, model_data
 from tests.tasks.helpers import classifier, examples
 
 TEXTS, _ = examples(count=40)
@@ -16,7 +16,7 @@ ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 @pytest.fixture
 def many_shapes(monkeypatch):
     """Every length is a batch of its own."""
-    monkeypatch.setattr(sorted_batches, "_TOKENS_OF_A_BATCH", 0)
+    monkeypatch.setattr(batching, "_TOKENS_OF_A_BATCH", 0)
 
 
 def test_few_texts_get_the_scores_of_many(many_shapes):

@@ -14,8 +14,8 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
-from keras_bert_impl.tasks.data import examples as examples_module
-from keras_bert_impl.tasks.data.examples import SKIP_HINT, Layout
+from keras_bert_impl.tasks.data import layout as layout_module
+from keras_bert_impl.tasks.data.layout import SKIP_HINT, Layout
 from keras_bert_impl.tasks.data.tables import open_table, table_columns
 
 
@@ -445,7 +445,7 @@ def test_most_rows_skipped(tmp_path, caplog, monkeypatch):
     (message,) = caplog.messages
     assert "rows skipped: 25. " in message and message.count(" columns, ") == 10
     assert message.endswith(" And 15 more.")
-    monkeypatch.setattr(examples_module, "_MOST_SKIPPED", 10)
+    monkeypatch.setattr(layout_module, "_MOST_SKIPPED", 10)
     with pytest.raises(
         InputError, match="21 rows, more than half, cannot be used. The first: .*22"
     ):

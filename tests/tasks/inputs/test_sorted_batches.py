@@ -6,9 +6,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.tasks.inputs import sorted_batches as module
-from keras_bert_impl.tasks.inputs.batching import takes_any_shape, tokenize_texts
-from keras_bert_impl.tasks.inputs.sorted_batches import list_of_batches, sorted_batches
+from keras_bert_impl.tasks.inputs import batching as module
+from keras_bert_impl.tasks.inputs.batching import (
+    list_of_batches,
+    sorted_batches,
+    takes_any_shape,
+    tokenize_texts,
+)
 from tests.tasks.helpers import WORDS, classifier, tokenizer
 
 TOKENIZER = tokenizer()

@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_choices
-from keras_bert_impl.tasks.data.examples import SKIP_HINT
+from keras_bert_impl.tasks.data.layout import SKIP_HINT
 
 SWAG = "id,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
 SWAG_ROW = '7,"A man sits. He","A man, ""old"", sits.",He,gold,sings.,reads.,eats.,runs.,1\n'

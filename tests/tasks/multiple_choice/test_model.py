@@ -14,7 +14,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.batching import tokenize_texts
-from keras_bert_impl.tasks.inputs.grouped import tokenize_groups
+from keras_bert_impl.tasks.inputs.windows import tokenize_groups
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of

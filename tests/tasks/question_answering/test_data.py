@@ -4,7 +4,7 @@ import pyarrow.parquet
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import SKIP_HINT
+from keras_bert_impl.tasks.data.layout import SKIP_HINT
 from keras_bert_impl.tasks.question_answering.data import read_squad
 from tests.tasks.squad_files import ANSWERS, CONTEXT, document, question, write
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned, read_table
-from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.data.examples import hold_out
 from keras_bert_impl.tasks.runs.run import finetune as finetune_in_python
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 from tests.tasks.helpers import examples, save_base

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.data.examples import Examples, hold_out
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.registry import task_of
 from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options, with_named_classes

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.examples import usable, warn_of_skipped
-from keras_bert_impl.tasks.data.typed_rows import SURROGATE
+from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
+from keras_bert_impl.tasks.data.table_rows import SURROGATE
 from keras_bert_impl.tasks.tagging.entity_labels import (
     OUTSIDE,
     means_none,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON
-from keras_bert_impl.tasks.data.typed_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.tagging.reading.names import is_header
 
 COLUMNS, CONLLU, TABLE, JSON_ROWS, ARROW_ROWS = "columns", "conllu", "table", "json", "arrow"

@@ -10,8 +10,8 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import open_bytes, raw_lines, suffix_of, text_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json, parse_json_line
-from keras_bert_impl.tasks.data import typed_rows
-from keras_bert_impl.tasks.data.csv_files import csv_cells, csv_header, csv_records
+from keras_bert_impl.tasks.data import table_rows
+from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_records
 from keras_bert_impl.tasks.tagging.reading.forms import ARROW_ROWS, TABLE
 from keras_bert_impl.tasks.tagging.reading.names import TEXTS, WORDS, find_name
 
@@ -36,16 +36,16 @@ class Rows(NamedTuple):
 def open_rows(path: str | Path, form: str, delimiter: str | None, has_header: bool) -> Rows:
     """Opens a file in one of the forms of `form_of`."""
     if form == ARROW_ROWS:
-        metadata = typed_rows.arrow_schema(path).metadata or {}
+        metadata = table_rows.arrow_schema(path).metadata or {}
         information = parse_json(metadata.get(b"huggingface", b"{}"), path)
         features = (information.get("info") or {}).get("features") or {}
-        return Rows(typed_rows.arrow_rows(path), "row", _classes(features))
+        return Rows(table_rows.arrow_rows(path), "row", _classes(features))
     if form == TABLE:
         is_quoted = delimiter is not None or suffix_of(path) == ".csv"
         read = _quoted_rows if is_quoted else _plain_rows
         return Rows(read(local_path(path), delimiter, has_header), "line")
-    if typed_rows.is_json_array(path) and not _has_lists_in_lines(path):
-        items = enumerate(typed_rows.array_items(path), 1)
+    if table_rows.is_json_array(path) and not _has_lists_in_lines(path):
+        items = enumerate(table_rows.array_items(path), 1)
         return Rows(((number, functools.partial(_parsed, text)) for number, text in items), "row")
     return _json_rows(path)
 
@@ -207,7 +207,7 @@ def _is_known(row):
 
 
 def _parsed_line(line):
-    typed_rows.check_size(line)
+    table_rows.check_size(line)
     return parse_json_line(text_of(line), finite=True)
 
 

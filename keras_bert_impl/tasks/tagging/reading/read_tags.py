@@ -6,8 +6,8 @@ from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import raw_lines, suffix_of
+from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.data.tables import JSON
-from keras_bert_impl.tasks.data.typed_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.tagging.columns import read_columns, read_conllu
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.tasks.tagging.reading.assembly import tagged_examples

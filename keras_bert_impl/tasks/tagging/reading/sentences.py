@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.typed_rows import value_of
+from keras_bert_impl.tasks.data.table_rows import value_of
 from keras_bert_impl.tasks.tagging.reading.assembly import Row, row_of
 from keras_bert_impl.tasks.tagging.reading.cells import (
     are_entities,

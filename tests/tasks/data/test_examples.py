@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.tasks.data.examples import Examples, hold_out
 from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples

@@ -7,7 +7,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_table
-from keras_bert_impl.tasks.data.csv_files import csv_records
+from keras_bert_impl.tasks.data.table_rows import csv_records
 
 
 def write(tmp_path, name, content):

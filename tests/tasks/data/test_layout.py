@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import pyarrow
 import pyarrow.parquet
@@ -9,7 +10,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, read_table
-from keras_bert_impl.tasks.data.label_cells import parsed
+from keras_bert_impl.tasks.data.layout import parsed, usable
 from keras_bert_impl.tasks.runs.held_examples import as_examples
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 
@@ -147,3 +148,23 @@ def test_numbers_are_those_of_classes_without_names(caplog):
     for labels, others in ((["3"], names), (["0", "LABEL_1"], names), (["0"], ["a", "b"])):
         with pytest.raises(InputError, match="is not one of"):
             Examples(["x"] * len(labels), labels).class_numbers(others)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.01, []),
+        (0.25, ["reading: 40 rows, 0:00:10, 4/s", "reading: 50 rows, 0:00:12, 4/s"]),
+    ],
+)
+def test_only_long_reading_is_shown(seconds, shown, monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def rows():
+        for row in range(50):
+            now[0] += seconds
+            yield row
+
+    assert usable(str, rows(), None) == [str(row) for row in range(50)]
+    assert capsys.readouterr().err.splitlines() == shown

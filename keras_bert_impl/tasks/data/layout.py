@@ -1,0 +1,277 @@
+"""Rows of tables to labeled texts: the columns to read, and cells of one or several labels."""
+
+import ast
+import contextlib
+import csv
+import dataclasses
+import functools
+import logging
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.tasks.data.examples import Examples
+
+_LOG = logging.getLogger(__name__)
+_MOST_SKIPPED, _SHOWN_SKIPPED = 100_000, 10  # rows
+SKIP_HINT = " To leave out such rows, pass --skip-bad-rows."  # ends the error of a row
+_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
+# Brackets around quotes, around several things, or around numbers; `[other]` is a name.
+_STRUCTURE = re.compile(
+    r"""array\(.*|[\[({]\s*['"].*|[\[{].*,.*[\]}]|[\[{][\s\d.+-]+[\]}]""", re.DOTALL
+)
+_LONGEST = 10_000  # characters of a list of labels
+_SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The columns of a table to read, and their allowed values; see `read_table`."""
+
+    text: str
+    pair: str | None = None
+    label: str | list[str] | None = None
+    labels: list[str] | None = None
+    numeric: bool = False
+    allow_empty: bool = False
+    id: str | None = None
+    label_separator: str | None = None
+    negative: str | None = None
+    header: bool = True
+    single_label: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        """Columns of texts."""
+        names = (self.text, self.pair, self.negative)
+        return [name for name in names if name is not None]
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns to read."""
+        return self.texts + self.label_columns + [self.id] * (self.id is not None)
+
+    @property
+    def label_columns(self) -> list[str]:
+        """The columns of labels: none, one, or one of 0 and 1 for each label."""
+        if self.label is None:
+            return []
+        return [self.label] if isinstance(self.label, str) else self.label
+
+    def check_labels(self) -> None:
+        """Raises `InputError` if what is said about labels is contradictory."""
+        if isinstance(self.label, list):
+            if not self.label or len(set(self.label)) < len(self.label):
+                raise InputError(f"label columns must be unique names. Received: {self.label}")
+            if self.numeric or self.label_separator is not None:
+                raise InputError(
+                    "several label columns contain 0 and 1: leave out --regression and "
+                    "--label-separator."
+                )
+
+    def text_of(self, row: dict[str, Any]) -> str | tuple[str, ...]:
+        """Returns the text of a row, or its (first, second, ...) segments."""
+        segments = tuple(row[name] for name in self.texts)
+        for name, segment in zip(self.texts, segments):
+            if not self.allow_empty and not segment.strip():
+                raise InputError(f"the text in column {name!r} is empty.")
+        return segments[0] if self.pair is None else segments
+
+    def label_of(self, row: dict[str, Any]) -> str | float | list[str] | None:
+        """Returns the label of a row; None without a label column."""
+        if self.label is None:
+            return None
+        if isinstance(self.label, list):
+            names = names_of_set((name, row[name]) for name in self.label)
+        elif self.numeric:
+            return _number(row[self.label])
+        else:
+            names = self._names(row[self.label])
+            if not isinstance(names, list):
+                return self._name(names)
+        names = [self._name(name) for name in names]
+        if len(set(names)) < len(names):
+            raise InputError(f"duplicate label in {shown(row[self.label_columns[0]])}.")
+        if not self.single_label:
+            return names
+        if len(names) != 1:
+            raise InputError(f"{len(names)} labels; --single-label needs one in every row.")
+        return names[0]
+
+    def _names(self, value):
+        """Returns the name in a cell, or the list of names."""
+        if isinstance(value, str) and value.strip() not in self._known:
+            value = parsed(value)
+        if isinstance(value, dict):
+            return names_of_set(value.items())
+        if isinstance(value, list) or self.label_separator is None:
+            return value
+        return self._parts(value)
+
+    def _parts(self, value):
+        """Splits a cell into label names; names that contain the separator are quoted."""
+        separator = self.label_separator
+        if len(separator) == 1 and '"' in value:
+            parts = next(csv.reader([value], delimiter=separator, skipinitialspace=True))
+        else:
+            parts = value.split(separator)
+        parts = [part.strip() for part in parts]
+        return [] if parts == [""] else parts
+
+    def _name(self, value):
+        if not isinstance(value, str):
+            raise InputError(
+                f"a list of labels must have names. Received: {value!r:.40}. For 0 and 1, write a "
+                "column for each label, and pass --label A,B."
+            )
+        value = value.strip()
+        if not value:
+            raise InputError("the label is empty.")
+        if self.labels is not None and value not in self._known:
+            raise InputError(f"label {value!r:.80} is not one of {listed(self.labels)}.")
+        return value
+
+    @functools.cached_property
+    def _known(self):
+        return frozenset(label.strip() for label in self.labels or ())
+
+
+def _number(value):
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"label {value!r:.80} is not a number.") from error
+    if not np.isfinite(number):
+        raise InputError(f"label {value!r:.80} is not finite.")
+    return number
+
+
+def examples_of(
+    source: str | Path,
+    rows: Iterable[tuple[int, Callable[[], dict]]],
+    layout: Layout,
+    skip_bad_rows: bool = False,
+    unit: str = "line",
+) -> Examples:
+    """Converts the rows of a table to `Examples`."""
+    ids: dict[str, int] = {}
+    skipped: list[str] = []
+
+    def example(numbered):
+        number, read = numbered
+        try:
+            row = read()
+            text, label = layout.text_of(row), layout.label_of(row)
+            if layout.id is not None:
+                _check_id(row[layout.id], number, ids, unit)
+        except InputError as error:
+            raise InputError(f"{source}, {unit} {number}: {error}") from error
+        return text, label, number
+
+    found = usable(example, rows, skipped if skip_bad_rows else None)
+    warn_of_skipped(source, skipped)
+    if not found:
+        raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
+    texts, labels, lines = map(list, zip(*found))
+    kinds = [isinstance(label, list) for label in labels]
+    if any(kinds) and not all(kinds):
+        raise InputError(
+            f"{source}, {unit} {lines[kinds.index(False)]}: a single label, but other rows have a "
+            "list of labels. Use a list in every row."
+        )
+    return Examples(
+        texts,
+        None if layout.label is None else labels,
+        layout.label_columns if isinstance(layout.label, list) else None,
+        source=str(source),
+        lines=lines,
+        unit=unit,
+        skipped=tuple(skipped),
+    )
+
+
+def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
+    """Applies a function to each row and returns the valid results; shows the progress."""
+    results = []
+    with Progress("reading", unit="rows", at_once=False) as progress:
+        for count, item in enumerate(items, start=1):
+            try:
+                results.append(function(item))
+            except InputError as error:
+                if skipped is None:
+                    raise InputError(f"{error}{SKIP_HINT}") from error
+                skipped.append(str(error))
+                if len(skipped) > max(_MOST_SKIPPED, len(results)):
+                    raise InputError(
+                        f"{len(skipped):,} rows, more than half, cannot be used. The first: "
+                        f"{skipped[0]}"
+                    ) from error
+            progress.update(count)
+    return results
+
+
+def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
+    """Logs a warning with the number of skipped rows of a file and the first messages."""
+    if skipped:
+        shown = " ".join(skipped[:_SHOWN_SKIPPED])
+        more = len(skipped) - _SHOWN_SKIPPED
+        shown += f" And {more:,} more." if more > 0 else ""
+        _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), shown)
+
+
+def _check_id(value, number, seen, unit):
+    """Adds an id to the dict `seen`, with its row number; raises if it is empty or repeated."""
+    if not value:
+        raise InputError("the id is empty.")
+    if value in seen:
+        raise InputError(f"id {value!r:.80} is already used in {unit} {seen[value]}.")
+    seen[value] = number
+
+
+# === Cells of several labels ===
+
+
+def parsed(cell: str) -> str | list | dict:
+    """Returns the list or dict that a cell contains, as JSON or as pandas writes it; or the cell."""
+    text = cell.strip()
+    if not _STRUCTURE.fullmatch(text) and text not in ("[]", "{}"):
+        return cell
+    if len(text) <= _LONGEST:
+        with contextlib.suppress(InputError):
+            value = parse_json_line(text)
+            if isinstance(value, (list, dict)):
+                return value
+        if _PYTHON_LIST.fullmatch(text):
+            with contextlib.suppress(SyntaxError, ValueError):  # of an escape
+                return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
+    raise InputError(
+        f"label {shown(text)} is a structure, not a name. Write names with a separator, such as "
+        "a|b, and pass --label-separator '|'; or a column of 0 and 1 for each label, and pass "
+        "--label A,B. If it is a name, list it in --labels."
+    )
+
+
+def names_of_set(flags: Iterable[tuple[str, Any]]) -> list[str]:
+    """Returns the names whose value is 1 or true."""
+    names = []
+    for name, value in flags:
+        is_set = _SET.get(str(value).strip().lower())
+        if is_set is None:
+            raise InputError(f"{name!r} must be 0 or 1. Received: {shown(value)}")
+        if is_set:
+            names.append(name)
+    return names
+
+
+def several_columns(label: str, columns: list[str]) -> str | list[str]:
+    """Returns the columns that `A,B` names, as a list; the name itself if it is a column."""
+    if "," not in label or label in columns:
+        return label
+    return [name.strip() for name in next(csv.reader([label], skipinitialspace=True))]

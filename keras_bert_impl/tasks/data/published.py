@@ -1,0 +1,375 @@
+"""Readers of published data sets: GLUE, XNLI, PAWS-X, TensorFlow Datasets."""
+
+import dataclasses
+import functools
+from pathlib import Path
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.tfds import open_dataset
+from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.layout import Layout, examples_of
+from keras_bert_impl.tasks.data.tables import tsv_rows
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+    """Location and contents of a task's files.
+
+    Attributes:
+        folder: subfolder of the GLUE folder.
+        text, pair, label: names of columns.
+        labels: value in the file -> name; None for regression.
+        metrics: keys of `metrics.METRICS`, the official one first.
+        columns: column names if train and dev have no header.
+        allow_empty: whether the published files have empty texts.
+        id: column of unique numbers.
+    """
+
+    folder: str
+    text: str
+    pair: str | None
+    label: str
+    labels: dict[str, str] | None
+    metrics: tuple[str, ...] = ("accuracy",)
+    columns: list[str] | None = None
+    allow_empty: bool = False
+    id: str | None = None
+
+
+_ENTAILMENT = {"entailment": "entailment", "not_entailment": "not_entailment"}
+NLI = {name: name for name in ("entailment", "neutral", "contradiction")}
+
+TASKS = {
+    "cola": GlueTask(
+        "CoLA",
+        "sentence",
+        None,
+        "label",
+        {"0": "unacceptable", "1": "acceptable"},
+        ("matthews", "accuracy"),
+        columns=["source", "label", "star", "sentence"],
+    ),
+    "sst2": GlueTask("SST-2", "sentence", None, "label", {"0": "negative", "1": "positive"}),
+    "mrpc": GlueTask(
+        "MRPC",
+        "#1 String",
+        "#2 String",
+        "Quality",
+        {"0": "not_equivalent", "1": "equivalent"},
+        ("accuracy", "f1"),
+    ),
+    "stsb": GlueTask(
+        "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
+    ),
+    # Some published questions contain a line break and so become two lines with too few cells:
+    # https://github.com/nyu-mll/GLUE-baselines/issues/5
+    "qqp": GlueTask(
+        "QQP",
+        "question1",
+        "question2",
+        "is_duplicate",
+        {"0": "not_duplicate", "1": "duplicate"},
+        ("accuracy", "f1"),
+        allow_empty=True,
+    ),
+    "mnli": GlueTask(
+        "MNLI", "sentence1", "sentence2", "gold_label", NLI, allow_empty=True, id="index"
+    ),
+    "qnli": GlueTask("QNLI", "question", "sentence", "label", _ENTAILMENT, id="index"),
+    "rte": GlueTask("RTE", "sentence1", "sentence2", "label", _ENTAILMENT, id="index"),
+    "wnli": GlueTask(
+        "WNLI",
+        "sentence1",
+        "sentence2",
+        "label",
+        {"0": "not_entailment", "1": "entailment"},
+        id="index",
+    ),
+    "diagnostic": GlueTask(
+        "diagnostic", "Premise", "Hypothesis", "Label", NLI, metrics=("matthews", "accuracy")
+    ),
+}
+_FILES = {
+    ("mnli", "dev"): "dev_matched",
+    ("mnli", "test"): "test_matched",
+    ("diagnostic", "dev"): "diagnostic-full",
+    ("diagnostic", "test"): "diagnostic",
+}
+
+
+def read_glue(
+    task: str, directory: str | Path, split: str, skip_bad_rows: bool = False
+) -> Examples:
+    """Reads a split of a GLUE task.
+
+    Args:
+        task: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
+        directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these.
+        split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` is
+            `"dev_matched"`, and there is also `"dev_mismatched"`. The diagnostic set has `"dev"`,
+            `diagnostic-full.tsv`, and `"test"`, `diagnostic.tsv`; it is for models of MNLI.
+        skip_bad_rows: whether to skip invalid rows; they are counted in a warning and listed in
+            `skipped`.
+
+    Returns:
+        `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
+
+    Raises:
+        InputError: the task is unknown, a file is missing, or a row is invalid; the message says
+            where.
+
+    Example:
+        from keras_bert_impl.tasks import read_glue
+        read_glue("mrpc", "glue", "dev").labels[0]  # 1
+    """
+    if task not in TASKS:
+        raise InputError(f"unknown GLUE task {task!r}. Choose one of {', '.join(TASKS)}.")
+    spec = TASKS[task]
+    is_test = split.startswith("test")
+    if task == "diagnostic" and is_test:
+        # The labels are published separately, and this file has other column names.
+        spec = dataclasses.replace(spec, text="sentence1", pair="sentence2", id="index")
+    path = find_file(directory, spec.folder, _name_of(task, split))
+    has_header = is_test or spec.columns is None
+    layout = Layout(
+        spec.text,
+        spec.pair,
+        label=None if is_test else spec.label,
+        labels=None if spec.labels is None else list(spec.labels),
+        numeric=spec.labels is None,
+        allow_empty=spec.allow_empty,
+        id=spec.id,
+    )
+    rows = tsv_rows(path, layout, None if has_header else spec.columns)
+    examples = examples_of(path, rows, layout, skip_bad_rows)
+    read_with = {"task": task, "data": str(directory), "skip_bad_rows": skip_bad_rows}
+    examples = dataclasses.replace(examples, read_with=read_with)
+    return with_names(examples, spec.labels, spec.metrics)
+
+
+def has_glue(task: str, directory: str | Path, split: str) -> bool:
+    """Whether a GLUE folder has the file of a split; for arguments see `read_glue`."""
+    places = _places(directory, TASKS[task].folder, _name_of(task, split))
+    return any(path.is_file() for path in places)
+
+
+def _name_of(task, split):
+    return _FILES.get((task, split), split) + ".tsv"
+
+
+def find_file(directory: str | Path, folder: str, name: str) -> Path:
+    """Finds a file in a folder of a directory, or in the directory itself."""
+    for path in _places(directory, folder, name):
+        if path.is_file():
+            return path
+    raise InputError(f"{directory} has neither {folder}/{name} nor {name}.")
+
+
+def _places(directory, folder, name):
+    return local_path(directory) / folder / name, local_path(directory) / name
+
+
+def with_names(
+    examples: Examples, names: dict[str, str] | None, metrics: tuple[str, ...] | None
+) -> Examples:
+    """Replaces the values of the label column by class indices."""
+    if names is None:
+        return dataclasses.replace(examples, metrics=metrics)
+    labels, label_names = examples.labels, list(dict.fromkeys(names.values()))
+    if labels is not None:
+        labels = [label_names.index(names[value]) for value in labels]
+    return dataclasses.replace(examples, labels=labels, label_names=label_names, metrics=metrics)
+
+
+# === XNLI and PAWS-X, one language at a time ===
+
+_TRANSLATED_NLI = NLI | {"contradictory": "contradiction"}
+_PARAPHRASE = {"0": "different", "1": "paraphrase"}
+
+
+def read_xnli(
+    directory: str | Path, split: str, language: str = "en", skip_bad_rows: bool = False
+) -> Examples:
+    """Reads one language of a split of XNLI.
+
+    Args:
+        directory: the folder that contains `XNLI-1.0` and, for the training texts, which are
+            translated from MNLI, `XNLI-MT-1.0`.
+        split: `"train"`, `"dev"` or `"test"`.
+        language: such as `"de"`.
+        skip_bad_rows: see `read_glue`.
+
+    Returns:
+        `Examples` with class indices.
+
+    Raises:
+        InputError: a file or language is missing, or a row is invalid; the message says where.
+
+    Source: Conneau et al. 2018, "XNLI", and the published files.
+
+    Example:
+        from keras_bert_impl.tasks import read_xnli
+        read_xnli("data", "dev", "de").label_names  # ["entailment", "neutral", "contradiction"]
+    """
+    if split == "train":
+        path = find_file(directory, "XNLI-MT-1.0/multinli", f"multinli.train.{language}.tsv")
+        layout = Layout("premise", "hypo", "label", labels=list(_TRANSLATED_NLI))
+        rows = tsv_rows(path, layout)
+    else:
+        path = find_file(directory, "XNLI-1.0", f"xnli.{split}.tsv")
+        layout = Layout("sentence1", "sentence2", "gold_label", labels=list(NLI))
+        rows = _of_language(path, tsv_rows(path, layout), language)
+    examples = examples_of(path, rows, layout, skip_bad_rows)
+    examples = _read_with(examples, "xnli", directory, language, skip_bad_rows)
+    return with_names(examples, _TRANSLATED_NLI, ("accuracy",))
+
+
+def read_paws_x(
+    directory: str | Path, split: str, language: str = "en", skip_bad_rows: bool = False
+) -> Examples:
+    """Reads one language of a split of PAWS-X.
+
+    Args:
+        directory: the folder that contains `en`, `de`, ...
+        split: `"train"`, which is translated for all languages but English, `"dev"` or `"test"`.
+        language, skip_bad_rows: see `read_xnli`.
+
+    Returns and raises: see `read_xnli`. The published files have invalid rows: some texts of the
+    training sets are empty, and some texts of the other sets are `NS`, which marks a missing
+    translation (https://github.com/google-research-datasets/paws/blob/master/pawsx/README.md).
+
+    Source: Yang et al. 2019, "PAWS-X", and the published files.
+    """
+    train = "train" if language == "en" else "translated_train"
+    names = {"train": train, "dev": "dev_2k", "test": "test_2k"}
+    if split not in names:
+        raise InputError(f"split must be one of {', '.join(names)}. Received: split={split!r}")
+    path = find_file(directory, language, names[split] + ".tsv")
+    layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
+    examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
+    examples = _read_with(examples, "paws_x", directory, language, skip_bad_rows)
+    return with_names(examples, _PARAPHRASE, ("accuracy", "f1"))
+
+
+def _read_with(examples, task, directory, language, skip_bad_rows):
+    options = {"task": task, "data": str(directory), "language": language}
+    options["skip_bad_rows"] = skip_bad_rows
+    return dataclasses.replace(examples, read_with=options)
+
+
+def _translated(rows):
+    """Yields the rows; reading one without a translation raises `InputError`."""
+
+    def checked(read):
+        row = read()
+        if "NS" in (row["sentence1"].strip(), row["sentence2"].strip()):
+            raise InputError("a text is 'NS', which marks a missing translation.")
+        return row
+
+    for line, read in rows:
+        yield line, functools.partial(checked, read)
+
+
+def _of_language(path, rows, language):
+    """Yields the rows of a language, and those that cannot be read."""
+    languages = set()
+    for line, read in rows:
+        try:
+            row = read()
+        except InputError:
+            yield line, read
+            continue
+        languages.add(row.get("language"))
+        if row.get("language") == language:
+            yield line, functools.partial(dict, row)
+    if language not in languages:
+        found = ", ".join(sorted(map(str, languages)))
+        raise InputError(f"{path} has no rows in language {language!r}. It has {found}.")
+
+
+# === TensorFlow Datasets ===
+
+
+def read_tfds(
+    name: str | Path,
+    split: str,
+    text: str,
+    pair: str | None = None,
+    label: str | None = None,
+    data_dir: str | Path | None = None,
+    skip_bad_rows: bool = False,
+) -> Examples:
+    """Reads a split of a TensorFlow Datasets dataset.
+
+    A prepared dataset is read without a network; others are downloaded first. The directory of a
+    prepared dataset may be given instead of its name.
+
+    Args:
+        name: such as `"imdb_reviews"` or `"glue/mrpc"`; or a directory with `dataset_info.json`.
+        split: such as `"train"` or `"train[:80%]"`.
+        text, pair: the features of the text and of the second segment.
+        label: the feature of the label: a `ClassLabel`, or a number for regression. None for texts
+            without labels.
+        data_dir: location of prepared datasets. Default: that of the library.
+        skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
+            in `skipped`.
+
+    Returns:
+        `Examples` with class indices, or floats for regression.
+
+    Raises:
+        InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,
+            or a label is missing, and the message says which example.
+
+    Example:
+        from keras_bert_impl.tasks import read_tfds
+        read_tfds("imdb_reviews", "train", text="text", label="label").label_names  # ["neg", "pos"]
+    """
+    dataset, features = open_dataset(name, split, data_dir)
+    for feature in (text, pair, label):
+        if feature is not None and feature not in features:
+            raise InputError(f"{name} has no feature {feature!r}. Found: {listed(features)}")
+    names = getattr(features[label], "names", None) if label is not None else None
+    numeric = label is not None and names is None
+    layout = Layout(text, pair, label, labels=names, numeric=numeric)
+    rows = (
+        (number, functools.partial(_row, example, layout.columns, label, names))
+        for number, example in enumerate(dataset.as_numpy_iterator())
+    )
+    source = f"{name}, split {split}"
+    examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
+    if data_dir is None:  # else a command would look elsewhere
+        columns = {"text": text, "pair": pair, "label": label, "skip_bad_rows": skip_bad_rows}
+        examples = dataclasses.replace(
+            examples, read_with={"tfds": str(name), "dev": split} | columns
+        )
+    return with_names(examples, names and {name: name for name in names}, None)
+
+
+def _row(example, columns, label, names):
+    return {
+        column: _label(example[column], names) if column == label else _text(example, column)
+        for column in columns
+    }
+
+
+def _text(example, column):
+    value = example[column]
+    if not isinstance(value, bytes):
+        raise InputError(f"feature {column!r} is not text.")
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"feature {column!r} is not UTF-8 (byte {error.start}).") from error
+
+
+def _label(value, names):
+    """Converts the label to a str: the name of a class, or a number."""
+    if names is None:
+        if getattr(value, "ndim", 1) or value.dtype.kind not in "fiu":
+            raise InputError("the label is neither a class nor a number.")
+        return repr(float(value))
+    if not 0 <= value < len(names):
+        raise InputError(f"the label is {value}, so the example is unlabeled.")
+    return names[value]
