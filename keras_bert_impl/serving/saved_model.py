@@ -1,21 +1,182 @@
 """Export of SavedModels that take raw strings and load with only tensorflow and tensorflow_text."""
 
+import contextlib
+import itertools
 import json
+import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.cards import save_card
+from keras_bert_impl.cards import export_card, save_card
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.files import claim, replace_directory, replace_file
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.serving.card import model_card
+from keras_bert_impl.keras_internals import all_layers
+from keras_bert_impl.layers.dense import without_gradients
+from keras_bert_impl.serving.chunks import Bucket
 from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
-from keras_bert_impl.serving.inference import for_inference
-from keras_bert_impl.serving.signatures import Signatures
+from keras_bert_impl.serving.signatures import HUB_NAMES, Function, Functions, Signatures
 from keras_bert_impl.serving.target import check_target, save_tokenizer
-from keras_bert_impl.serving.warmup import write_warmup
+from keras_bert_impl.version import __version__
+
+
+@contextlib.contextmanager
+def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
+    """Makes graphs traced inside the context read dense matrices in the dtype that they compute in."""
+    stored = {id(variable): variable.value for variable in model.variables}
+    values = keras.StatelessScope()
+    for layer in all_layers(model):
+        kernel = getattr(layer, "kernel", None)
+        is_matrix = isinstance(layer, keras.layers.Dense) and isinstance(kernel, keras.Variable)
+        # A quantized matrix is not in float32.
+        if is_matrix and kernel.dtype == "float32" and layer.compute_dtype != "float32":
+            rounded = tf.Variable(tf.cast(kernel.value, layer.compute_dtype), trainable=False)
+            stored[id(kernel)] = rounded
+            values.add_update((kernel, rounded))
+    with values, without_gradients():
+        yield list(stored.values())
+
+
+BATCH_SIZES = (1, 8, 32)
+
+TEXTS = (
+    "The house stands on a hill above the river.",
+    "Ada Lovelace met Charles Babbage in London in June 1833, and wrote the first program.",
+    "Why?",
+    "It was built by hand, stone by stone, over more than forty years, and yet nobody lives in it.",
+)
+
+
+def write_warmup(path: str | Path, signatures: Signatures, functions: Functions, name: str) -> None:
+    """Writes requests with a few texts for each signature and each of `BATCH_SIZES`."""
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for (signature, function), size in itertools.product(functions.items(), BATCH_SIZES):
+            inputs = example_inputs(signatures, function, size)
+            file.write(prediction_log(name, signature, inputs))
+        for bucket in signatures.buckets:
+            inputs = bucket_inputs(signatures, functions["ids"], bucket)
+            file.write(prediction_log(name, "ids", inputs))
+
+
+def bucket_inputs(
+    signatures: Signatures, function: Function, bucket: Bucket
+) -> dict[str, np.ndarray]:
+    """Returns inputs of the signature `ids`, given its function, that fill a bucket."""
+    rows, length = bucket
+    shape = (*[1] * (signatures.features_rank - 2), rows, length)
+    inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
+    inputs["padding_mask"] += 1
+    return inputs
+
+
+def example_strings(signatures: Signatures, size: int = len(TEXTS)) -> dict[str, list]:
+    """Returns a batch of inputs of `serving_default`, made from a few built-in texts."""
+    return _strings(signatures, signatures.strings, size)
+
+
+def _strings(signatures, ranks, size):
+    texts = [signatures.as_example(text) for text in TEXTS]
+
+    def text(number):
+        return texts[number % len(texts)]
+
+    return {
+        name: [text(i + k) if rank == 1 else [text(i + k), text(i + k + 1)] for i in range(size)]
+        for k, (name, rank) in enumerate(ranks.items())
+    }
+
+
+def example_inputs(signatures: Signatures, function: Function, size: int) -> dict[str, np.ndarray]:
+    """Returns a batch of inputs of one of the functions, made from a few built-in texts."""
+    specs = _specs(function)
+    if specs[0].dtype == tf.string:
+        strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
+        return {name: np.array(texts, object) for name, texts in strings.items()}
+    (texts,) = _strings(signatures, {"text": 1}, size).values()
+    features = {name: feature.numpy() for name, feature in signatures.cut(texts).items()}
+    features["word_mask"] = features["padding_mask"]
+    features |= {new: features[name] for name, new in HUB_NAMES.items()}
+
+    def as_groups(rows, rank):
+        """Reshapes to `[batch, 1, ..., length]`, with the given rank."""
+        return rows.reshape(len(rows), *[1] * (rank - 2), -1)
+
+    return {spec.name: as_groups(features[spec.name], spec.shape.rank) for spec in specs}
+
+
+def _specs(function):
+    return tf.nest.flatten(function.structured_input_signature)
+
+
+def prediction_log(name: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
+    """Returns the serialized `PredictionLog` of a request to the model with this name.
+
+    Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
+    """
+    model_spec = _field(1, name.encode()) + _field(3, signature.encode())
+    request = _field(1, model_spec)
+    for key, values in inputs.items():
+        tensor = tf.make_tensor_proto(values).SerializeToString()
+        request += _field(2, _field(1, key.encode()) + _field(2, tensor))
+    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
+
+
+def _field(number, content):
+    """Returns a length-delimited protocol buffer field."""
+    length, size = b"", len(content)
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
+def model_card(
+    name: str, signatures: Signatures, functions: Functions, run: str | Path | None = None
+) -> str:
+    """Returns the text of a model card, in Markdown."""
+    note = (
+        f", for rows of up to {signatures.max_length} tokens. Exported by keras_bert_impl "
+        f"{__version__} with TensorFlow {tf.__version__}."
+    )
+    sections = ["## Use", _use(functions), "## Signatures", _table(functions)]
+    return export_card(signatures.model, name, signatures.config, note, sections, run)
+
+
+def _use(functions):
+    """Returns how to call the model, if it takes strings, in three lines of Python."""
+    specs = tf.nest.flatten(functions["serving_default"].structured_input_signature)
+    called = ".structured_input_signature"  # of token ids
+    if all(spec.dtype == tf.string for spec in specs):
+        called = "(" + ", ".join(f'{spec.name}=tf.constant(["a text"])' for spec in specs) + ")"
+    return f"""\
+`keras-bert serve` and TensorFlow Serving take the folder above this one. In Python:
+
+```python
+import tensorflow as tf, tensorflow_text
+model = tf.saved_model.load("path/to/this/folder")
+print(model.signatures["serving_default"]{called})
+```"""
+
+
+def _table(functions):
+    rows = ["| signature | inputs | outputs |", "|---|---|---|"]
+    for name, function in functions.items():
+        inputs = tf.nest.flatten(function.structured_input_signature)
+        inputs = ", ".join(map(_shown, [spec.name for spec in inputs], inputs))
+        outputs = function.structured_outputs
+        outputs = ", ".join(map(_shown, outputs, outputs.values()))
+        rows.append(f"| `{name}` | {inputs} | {outputs} |")
+    return "\n".join(rows)
+
+
+def _shown(name, spec):
+    shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
+    return f"`{name}` {spec.dtype.name} [{shape}]"
 
 
 def export_saved_model(
@@ -90,3 +251,99 @@ def _of_one_argument(function):
         return function(**inputs)
 
     return serve
+
+
+# Requests that arrive within two milliseconds are batched. Batches are not padded to a fixed size,
+# and only strings are batched: ids of different lengths would need padding.
+_BATCHING = """\
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 256 }
+num_batch_threads { value: 4 }
+"""
+_MONITORING = """\
+prometheus_config { enable: true, path: "/monitoring/prometheus/metrics" }
+"""
+_CONFIG = """\
+model_config_list {
+  config {
+    name: "%s"
+    base_path: "/models/%s"
+    model_platform: "tensorflow"
+  }
+}
+"""
+_OF_THREADS = threading.Lock()
+
+
+def export_version(
+    signatures: Signatures,
+    directory: str | Path,
+    ids_only: bool = False,
+    run: str | Path | None = None,
+) -> Path:
+    """Writes a model as the next version in a folder that TensorFlow Serving watches.
+
+    The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
+    sees the folder as `/models/NAME`; `batching_parameters.txt` and `monitoring.config`.
+
+    Args:
+        directory: the folder.
+        signatures, ids_only, run: see `export_saved_model`.
+
+    Returns:
+        Path of the version.
+
+    Raises:
+        InputError: the folder name is not a valid model name, the folder is a SavedModel, or another
+            process is exporting to it.
+
+    Example:
+        from keras_bert_impl.serving import export_version
+        export_version(classifier.signatures(), "models/reviews", run="run")
+    """
+    directory = local_path(directory).absolute()
+    name = directory.name
+    if not re.fullmatch("[A-Za-z0-9._-]+", name):
+        raise InputError(
+            f"{directory}: the folder's name, which becomes the name of the model, may have only "
+            "letters, digits, '.', '_' and '-'."
+        )
+    _check_is_no_model(directory)
+    with _no_other_export(directory):
+        path = directory / str(_next_version(directory))
+        export_saved_model(signatures, path, ids_only, name=name, run=run)
+        for file, text in (
+            ("models.config", _CONFIG % (name, name)),
+            ("batching_parameters.txt", _BATCHING),
+            ("monitoring.config", _MONITORING),
+        ):
+            with replace_file(directory / file) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+@contextlib.contextmanager
+def _no_other_export(directory):
+    """Context manager in which nobody else chooses the number of a version here."""
+    with _OF_THREADS:  # the lock of a file belongs to the process
+        lock = claim(directory / ".lock")
+        if lock is None:
+            raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
+        try:
+            yield
+        finally:
+            (directory / ".lock").unlink(missing_ok=True)
+            lock.release()
+            with contextlib.suppress(OSError):  # not empty: there is a version
+                directory.rmdir()
+
+
+def _check_is_no_model(directory):
+    if (directory / "saved_model.pb").exists():
+        raise InputError(f"{directory} is a SavedModel; give the folder for its versions.")
+
+
+def _next_version(directory):
+    found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
+    return max(found, default=0) + 1

@@ -8,8 +8,14 @@ import tensorflow as tf
 
 from keras_bert_impl.layers import MeanPooling
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.serving.buckets import Bucket, check_buckets, encoders_traced_once
-from keras_bert_impl.serving.chunks import in_chunks, in_chunks_by_length, sorted_by_length
+from keras_bert_impl.serving.chunks import (
+    Bucket,
+    check_buckets,
+    encoders_traced_once,
+    in_chunks,
+    in_chunks_by_length,
+    sorted_by_length,
+)
 from keras_bert_impl.tokenizers import Tokenizer
 
 Tensors = dict[str, tf.Tensor]

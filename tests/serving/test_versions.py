@@ -14,7 +14,7 @@ from tensorflow.core.framework import tensor_pb2
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_version
-from keras_bert_impl.serving.warmup import BATCH_SIZES, prediction_log
+from keras_bert_impl.serving.saved_model import BATCH_SIZES, prediction_log
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.serving.fuzz import load_tool
 from tests.tasks.helpers import classifier, run_python
@@ -116,7 +116,7 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
     (folder / "notes").mkdir()
     written = []
     monkeypatch.setattr(
-        "keras_bert_impl.serving.versions.export_saved_model",
+        "keras_bert_impl.serving.saved_model.export_saved_model",
         lambda signatures, path, *rest, **more: written.append((path.name, more["name"])),
     )
     export_version(model.signatures(), folder)
@@ -143,7 +143,7 @@ sys.stdin.read()
 def test_threads_export_one_after_the_other(exported, monkeypatch):
     folder, model = exported
     monkeypatch.setattr(
-        "keras_bert_impl.serving.versions.export_saved_model",
+        "keras_bert_impl.serving.saved_model.export_saved_model",
         lambda signatures, path, *rest, **more: (time.sleep(0.2), path.mkdir()),
     )
     with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.characters import SPACE
-from keras_bert_impl.serving.words import Texts
+from keras_bert_impl.tokenizers.text_words import Texts
 from keras_bert_impl.tokenizers.unicode.places import places_of
 
 

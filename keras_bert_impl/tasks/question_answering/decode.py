@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.serving.words import TextReader
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks.question_answering.answer_spans import (
     ranked_spans,
 )
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tokenizers.text_words import TextReader
 
 _QUESTIONS = 64  # decoded at once, at up to 85 KB each
 

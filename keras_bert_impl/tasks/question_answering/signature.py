@@ -4,15 +4,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.serving.padding import window_features
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
-from keras_bert_impl.serving.words import TextReader
 from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
     candidate_spans,
     lowest_nulls,
     ranked_spans,
 )
+from keras_bert_impl.tokenizers.text_words import TextReader, window_features
 from keras_bert_impl.tokenizers.windows import pack_windows
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.serving.words import TextWords
 from keras_bert_impl.tasks.inputs.words import Words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, units_of
+from keras_bert_impl.tokenizers.text_words import TextWords
 
 
 class Entity(NamedTuple):

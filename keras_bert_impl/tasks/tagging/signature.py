@@ -6,14 +6,23 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.serving.chunks import in_chunks
-from keras_bert_impl.serving.padding import counts_of, first_tokens, padded, window_features
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
-from keras_bert_impl.serving.words import TextReader, TextWords, WordTokens, find_tokens, find_words
 from keras_bert_impl.tasks.tagging.decode import (
     LabelParts,
     find_units,
     over_sequences,
     scores_of_words,
+)
+from keras_bert_impl.tokenizers.text_words import (
+    TextReader,
+    TextWords,
+    WordTokens,
+    counts_of,
+    find_tokens,
+    find_words,
+    first_tokens,
+    padded,
+    window_features,
 )
 from keras_bert_impl.tokenizers.windows import Windows, pack_windows
 

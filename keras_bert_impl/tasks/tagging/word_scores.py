@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.serving.words import WordTokens
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.inputs.words import Words, align_tokens
 from keras_bert_impl.tasks.tagging import decode
+from keras_bert_impl.tokenizers.text_words import WordTokens
 
 _BATCH = 64  # label sequences decoded at once
 

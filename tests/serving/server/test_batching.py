@@ -6,10 +6,10 @@ import time
 import numpy as np
 import pytest
 
+from keras_bert_impl.serving.saved_model import example_inputs
 from keras_bert_impl.serving.server.batching import Batcher, Request
 from keras_bert_impl.serving.server.model import Model
 from keras_bert_impl.serving.server.wire import ApiError
-from keras_bert_impl.serving.warmup import example_inputs
 from tests.serving.families import FAMILIES
 from tests.serving.server.servers import running
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.serving.words import TextReader, TextWords, find_words
 from keras_bert_impl.tasks.inputs import words as in_python
 from keras_bert_impl.tasks.tagging.decode import LabelParts, find_units
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels
 from keras_bert_impl.tasks.tagging.spans import spans_of
+from keras_bert_impl.tokenizers.text_words import TextReader, TextWords, find_words
 
 
 @pytest.fixture(scope="module")
