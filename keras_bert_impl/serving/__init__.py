@@ -5,7 +5,7 @@ from keras_bert_impl.lazy import lazy_names
 _HOMES = {
     "TOLERANCE": "check",
     "export_saved_model": "saved_model",
-    "export_version": "versions",
+    "export_version": "saved_model",
     "largest_difference": "check",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -51,15 +51,6 @@ def largest_difference(
     return float(np.max(differences))
 
 
-def check_drop(before: float, after: float, max_drop: float | None) -> None:
-    """Compares the scores of a model and of its export."""
-    if max_drop is not None and not before - after <= max_drop:
-        raise InputError(
-            f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
-            "nothing was written."
-        )
-
-
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
     """Returns the largest difference between the outputs of examples."""
     differences = [

@@ -1,4 +1,4 @@
-"""The folder that an export is written to, and the tokenizer's files in it."""
+"""What exports to all formats check and write: their folder, scores and the tokenizer's files."""
 
 import json
 import os
@@ -35,6 +35,15 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
         )
     if names & _MODELS:
         raise InputError(f"{path} is a model's directory; give a new folder for its exports.")
+
+
+def check_drop(before: float, after: float, max_drop: float | None) -> None:
+    """Compares the scores of a model and of its export."""
+    if max_drop is not None and not before - after <= max_drop:
+        raise InputError(
+            f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
+            "nothing was written."
+        )
 
 
 def save_tokenizer(tokenizer: Tokenizer, model: Any, directory: Path) -> None:

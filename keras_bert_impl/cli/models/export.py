@@ -154,7 +154,7 @@ def _buckets(text):
 
 def _score(arguments, model):
     """Scores the model in float32 and as it is exported; returns a sentence."""
-    from keras_bert_impl.serving.check import check_drop
+    from keras_bert_impl.serving.target import check_drop
     from keras_bert_impl.tasks.runs.served import load_model
 
     with Progress("scoring the model"):
@@ -169,7 +169,7 @@ def _say_neighbors(arguments, model):
     """Says how many nearest neighbors an embedder changes by computing in 16 bits."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
-    from keras_bert_impl.serving.network.neighbors import changed_neighbors
+    from keras_bert_impl.serving.network.proof import changed_neighbors
     from keras_bert_impl.tasks.runs.served import load_model
 
     with Progress("comparing nearest neighbors with those in float32"):

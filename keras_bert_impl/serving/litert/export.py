@@ -9,8 +9,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert.graph import Graph
 from keras_bert_impl.serving.litert.session import Session
 from keras_bert_impl.serving.network.export import Format, Report, export_network
-from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
-from keras_bert_impl.serving.network.parts import input_names
+from keras_bert_impl.serving.network.networks import encoder_of, input_names, network_of, weights_of
 
 _LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and names
 _USE = """\

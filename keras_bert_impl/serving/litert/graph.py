@@ -14,7 +14,7 @@ _DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": 
 
 
 class Graph:
-    """Graph for `network.networks` with the API of `onnx.graph.Graph`; tensors are TensorFlow's."""
+    """Graph for `serving.network` with the API of `onnx.graph.Graph`; tensors are TensorFlow's."""
 
     dtype = "float32"
     fused = False

@@ -8,22 +8,59 @@ from pathlib import Path
 
 import keras
 
-from keras_bert_impl.cards import save_card
+from keras_bert_impl.cards import as_code, as_code_block, export_card, save_card
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.serving.check import check_drop
-from keras_bert_impl.serving.network.card import model_card
-from keras_bert_impl.serving.network.neighbors import (
+from keras_bert_impl.serving.network.networks import encoder_of, network_of
+from keras_bert_impl.serving.network.proof import (
     WARN_FROM,
     ChangedNeighbors,
+    answered_by,
     changed_neighbors,
+    features_of,
+    relative_difference,
 )
-from keras_bert_impl.serving.network.networks import encoder_of, network_of
-from keras_bert_impl.serving.network.proof import answered_by, features_of, relative_difference
-from keras_bert_impl.serving.target import NETWORK_ENTRIES, check_target, save_tokenizer
+from keras_bert_impl.serving.target import NETWORK_ENTRIES, check_drop, check_target, save_tokenizer
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.version import __version__
+
+
+def model_card(
+    model: keras.Model,
+    name: str,
+    how: str,
+    use: str,
+    check: str,
+    run: str | Path | None = None,
+    has_tokenizer: bool = True,
+) -> str:
+    """Returns the text of a model card, in Markdown."""
+    made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
+    sections = [
+        "## Use",
+        f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
+        + as_code_block(use.rstrip(), "python"),
+        *_before_tokenization(model),
+        "## Check",
+        check,
+    ]
+    note = f". Exported to {how} by keras_bert_impl {__version__}."
+    return export_card(model, name, encoder_of(model).config, note, sections, run)
+
+
+def _before_tokenization(model):
+    """Returns what a client does to a text first, which the files of a tokenizer cannot express."""
+    prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
+    lines = []
+    if prompt:
+        shown = as_code(json.dumps(prompt, ensure_ascii=False))
+        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not.")
+    if getattr(model, "do_lower_case", False):
+        lines.append("Convert each text to lower case before it is tokenized.")
+    return lines
+
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits, float16 has 11 and bfloat16 8, some of which are lost in the sums of a deep

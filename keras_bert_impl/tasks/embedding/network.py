@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.interop.sentence_transformers import poolings_of
-from keras_bert_impl.serving.network import layers, parts
+from keras_bert_impl.serving.network import layers, networks
 from keras_bert_impl.serving.network.networks import Network, to_numpy
 
 # The mirrors of the layers of `head`.
@@ -30,7 +30,7 @@ class TextEmbedderNetwork(Network):
         poolings = poolings_of(self.model.pooling)
 
         def of_rows(rows):
-            states = parts.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
+            states = networks.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
             states = _mixed(graph, states, self.model)
             mask = rows["attention_mask"]
             vectors = [_POOLINGS[name](graph, states, mask) for name in poolings]
@@ -38,12 +38,14 @@ class TextEmbedderNetwork(Network):
                 return vectors[0]
             return graph.add("Concat", *map(graph.as_float32, vectors), axis=1)
 
-        features = parts.add_inputs(graph, self.config, self.groups)
+        features = networks.add_inputs(graph, self.config, self.groups)
         pooled = self.config.hidden_dim
         if self.model.layer_mix is None:
             pooled *= self.model.num_layers
         pooled *= len(poolings)
-        vectors = graph.as_float32(parts.text_vectors(graph, features, self.model, of_rows, pooled))
+        vectors = graph.as_float32(
+            networks.text_vectors(graph, features, self.model, of_rows, pooled)
+        )
         for layer, projection in zip(self.model.projection_layers, self.model.projections):
             inputs = graph.as_computed(vectors)
             if projection["kind"] == "layer_norm":

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.serving.network import layers, parts
+from keras_bert_impl.serving.network import layers, networks
 from keras_bert_impl.serving.network.networks import Network
 
 
@@ -12,7 +12,9 @@ class MaskedLMNetwork(Network):
     """Outputs `logits` `[batch, length, vocabulary]`."""
 
     def write(self, graph: Any) -> None:
-        outputs = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]
+        outputs = networks.hidden_states(
+            graph, self.config, networks.add_inputs(graph, self.config)
+        )[-1]
         head = self.model.get_layer("masked_lm")
         if head.dense is not None:
             activation = head.dense.activation.__name__

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.serving.network import parts
+from keras_bert_impl.serving.network import networks
 from keras_bert_impl.serving.network.networks import Network, to_numpy
 
 
@@ -12,9 +12,11 @@ class QuestionAnswererNetwork(Network):
     """Outputs `start_logits` and `end_logits`, `[batch, length]`."""
 
     def write(self, graph: Any) -> None:
-        states = parts.hidden_states(graph, self.config, parts.add_inputs(graph, self.config))[-1]
+        states = networks.hidden_states(
+            graph, self.config, networks.add_inputs(graph, self.config)
+        )[-1]
         # [batch, length, 2]
-        logits = parts.add_logits(graph, states, self.model.get_layer(self.model.head))
+        logits = networks.add_logits(graph, states, self.model.get_layer(self.model.head))
         for number, name in enumerate(("start_logits", "end_logits")):
             graph.output(name, graph.add("Gather", logits, number, axis=2), ["batch", "length"])
 

@@ -6,7 +6,7 @@ import pytest
 
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.serving.formats import NAMES, exporter
-from keras_bert_impl.serving.network.card import model_card
+from keras_bert_impl.serving.network.export import model_card
 from tests.tasks import helpers
 
 PACKAGES = {"onnx": "onnxruntime", "litert": "ai_edge_litert", "openvino": "openvino"}
@@ -29,4 +29,4 @@ def test_the_card_of_an_embedder_has_its_default_prompt():
     for more, said in (({}, False), (prompts, True)):
         model = TextEmbedder(helpers.encoder(), helpers.tokenizer(), **more)
         card = model_card(model, "vectors", "ONNX in fp32", "", "")
-        assert ('Put the prompt "query: " before each text' in card) is said
+        assert ('Put the prompt `"query: "` before each text' in card) is said
