@@ -18,20 +18,6 @@ CARD = "README.md"
 _CACHED = re.compile("models--([^/]+?)--([^/]+)/snapshots/")
 _MARK = "<!-- card of keras_bert_impl, rewritten as long as it is not edited: {} -->\n"
 
-# Class -> the hub's name of its task, and what to call.
-_TASKS = {
-    "Encoder": ("feature-extraction", ""),
-    "Pretrainer": ("fill-mask", ""),
-    "MaskedLM": ("fill-mask", ".fill(['This is a {mask}.'])"),
-    "TextClassifier": ("text-classification", ".predict(['a text'])"),
-    "NextSentencePredictor": ("text-classification", ".predict([('One text.', 'Another.')])"),
-    "TokenClassifier": ("token-classification", ".tag(['a text'])"),
-    "FeatureTagger": ("token-classification", ".tag(['a text'])"),
-    "QuestionAnswerer": ("question-answering", ".answer([('Who left?', 'Bob left.')])"),
-    "MultipleChoice": ("multiple-choice", ".predict([('It rains.', ['Take a coat.', 'Swim.'])])"),
-    "TextEmbedder": ("sentence-similarity", ".encode(['a text'])"),
-}
-
 
 def write_card(
     model: Any,
@@ -124,7 +110,7 @@ def _described(kind, config):
 def front_matter(model: Any, base: str | Path | None = None, run: str | Path | None = None) -> str:
     """Returns the YAML block with which the hub lists a model."""
     lines = ["library_name: keras"]
-    task, _ = _task_of(model)
+    task = getattr(model, "pipeline_tag", "")
     if task:
         lines.append(f"pipeline_tag: {task}")
     published = published_base(base, run)
@@ -202,14 +188,8 @@ def _config(model):
     return getattr(model, "encoder", model).config
 
 
-def _task_of(model):
-    """Returns the hub's name of a model's task and what to call, also of a subclass, or ("", "")."""
-    names = [base.__name__ for base in type(model).__mro__]
-    return next((_TASKS[name] for name in names if name in _TASKS), ("", ""))
-
-
 def _use(model, name):
-    _, called = _task_of(model)
+    called = getattr(model, "example_call", "")
     if "{mask}" in called:
         called = called.format(mask=model.tokenizer.id_to_token(model.tokenizer.mask_id))
     kind = "Encoder" if type(model).__name__ == "Pretrainer" else type(model).__name__

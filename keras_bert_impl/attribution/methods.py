@@ -10,14 +10,13 @@ from keras import ops
 
 from keras_bert_impl.attribution.results import Attribution
 from keras_bert_impl.attribution.rows import text_row
-from keras_bert_impl.attribution.targets import MODELS, find_target
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.models.encoder import encoders_run_by
 from keras_bert_impl.models.encoder_layers import EncoderLayers, apply_layers
 from keras_bert_impl.models.inputs import with_all_names
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
+from keras_bert_impl.tasks.registry import all_tasks
 
 METHODS = ("integrated_gradients", "occlusion")
 _ROWS = 16  # of a batch
@@ -64,8 +63,9 @@ def attribute(
         result = attribute(classifier, "a good film", target="good")
         [(word.text, round(word.score, 3)) for word in result.words]
     """
-    if not isinstance(model, MODELS):
-        names = ", ".join(known.__name__ for known in MODELS)
+    if not getattr(model, "has_attribution", False):
+        known = dict.fromkeys(kind for task in all_tasks() for kind in task.model_classes)
+        names = ", ".join(kind.__name__ for kind in known if kind.has_attribution)
         raise InputError(f"attribute takes one of {names}, not a {type(model).__name__}.")
     if method not in METHODS:
         raise InputError(f"method must be {' or '.join(METHODS)}. Received: method={method!r:.60}")
@@ -78,7 +78,7 @@ def attribute(
     row = text_row(model, text)
     network = _Network(model, row.features)
     outputs = network(row.features)
-    name, objective = find_target(model, row, outputs, target)
+    name, objective = model.attribution_target(row, outputs, target)
     ids = row.features["token_ids"]
     is_word = (row.word_of >= 0).reshape(ids.shape)
     masked = np.where(is_word, model.tokenizer.mask_id, ids)
@@ -99,10 +99,9 @@ class _Network:
 
     def __init__(self, model, features):
         self.model, self.features = model, features
-        self.call = model.logits if isinstance(model, QuestionAnswerer) else model
 
     def __call__(self, features):
-        return self.call(features, training=False)
+        return self.model(features, training=False)
 
     def occluded(self, word_of, count, masked, objective):
         """Computes the output without each word, float64 `[words]`."""

@@ -3,6 +3,7 @@
 import argparse
 import csv
 import dataclasses
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,30 +12,10 @@ from keras_bert_impl.cli.kinds import DATA_SET, EXAMPLES, FOLDER
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
-from keras_bert_impl.tasks.names import task_names
+from keras_bert_impl.tasks.names import reader_help, reader_options, task_names
 
-_TASKS = """\
---task tagging reads labels of words: columns (CoNLL), CoNLL-U, and tables or JSON of datasets,
-doccano, Label Studio, Prodigy and others; squad, questions with answers in a
-context; choice, prompts with endings from SWAG (.csv), CODAH (.tsv), SIQA or any number of
-endings (.jsonl); similarity, pairs in a table (or STS-B in --data) with scores in --label, or
-without labels, texts and similar texts. With --data, it is a task of GLUE, xnli or paws_x.
-For tagging, --text and --label name the columns of words and labels, and --sentence the one that
-numbers the sentences; default: those with common names. In a file without a header they are
-numbers (default: 0, and -1, the last); in a .conllu file, --label is upos (the default), xpos,
-feats or deprel."""
-
-
-# The options that describe the examples of each task, beside those of where they are.
-_COLUMNS = {"text", "pair", "label", "id", "delimiter", "no_header"}
-_OPTIONS = {
-    None: _COLUMNS | {"labels", "label_separator", "single_label", "regression"},
-    "similarity": _COLUMNS | {"negative"},
-    "tagging": _COLUMNS - {"pair", "id"} | {"labels", "word_prefix", "sentence", "outside"},
-    "squad": set(),
-    "choice": set(),
-}
 _OF_TFDS = {"text", "pair", "label"}
+_OF_DATA = "With --data, it is a task of GLUE, xnli or paws_x."
 
 
 def add_examples(
@@ -48,9 +29,13 @@ def add_examples(
     _add_sources(group, is_training, is_scored)
     _add_columns(group)
     _add_task(group, is_training)
-    group = parser.add_argument_group(Rare("columns, labels and data sets"), _TASKS)
+    group = parser.add_argument_group(Rare("columns, labels and data sets"), _tasks())
     _add_data_sets(group)
     _add_rare_columns(group)
+
+
+def _tasks():
+    return textwrap.fill(f"{reader_help()} {_OF_DATA}", 100, break_on_hyphens=False)
 
 
 def _add_sources(group, is_training, is_scored):
@@ -161,8 +146,11 @@ def _add_data_sets(group):
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
     """Checks the arguments of `add_examples` as they were given."""
     _check_combination(arguments)
-    if arguments.tfds and arguments.task == "tagging":
-        raise InputError("--tfds has no tagging; write the data set as JSON lines or Parquet.")
+    options = reader_options()
+    of_words = "text" in options.get(arguments.task, ()) and not _reads_tables(arguments.task)
+    if arguments.tfds and of_words:
+        task = arguments.task
+        raise InputError(f"--tfds has no {task}; write the data set as JSON lines or Parquet.")
     given = {name: getattr(arguments, name) for name in ("text", "pair", "negative", "label")}
     columns = [column for column in given.values() if column is not None]
     if len(set(columns)) < len(columns):
@@ -173,31 +161,42 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
         known, source = {"language"}, f"--task {task}"
     elif arguments.data:
         known, source = {"text", "pair", "label"} if are_written else set(), "--data"
-    elif task in _OPTIONS and (task or is_training):
-        known, source = _OPTIONS[task], f"--task {task}" if task else "tables"
+    elif task in options and (task or is_training):
+        known, source = options[task], f"--task {task}" if task else "tables"
     else:
         return  # the task is that of the model, or a task from outside
     if arguments.tfds:
         known, source = known & _OF_TFDS, "--tfds"
-    for name in sorted(set().union(*_OPTIONS.values(), {"language"}) - known):
+    for name in sorted(set().union(*options.values(), {"language"}) - known):
         if getattr(arguments, name) != getattr(ExampleSource, name):
             raise InputError(f"--{name.replace('_', '-')} has no meaning with {source}.")
 
 
 def _check_combination(arguments):
-    if arguments.negative and arguments.task != "similarity":
-        raise InputError("--negative needs --task similarity.")
-    if arguments.labels and (arguments.tfds or arguments.task not in (None, "tagging")):
-        raise InputError("--labels needs a table, or --task tagging; other sources name labels.")
+    if arguments.negative and arguments.task not in _tasks_with("negative"):
+        raise InputError(f"--negative needs --task {' or '.join(_tasks_with('negative'))}.")
+    with_labels = _tasks_with("labels")
+    if arguments.labels and (arguments.tfds or arguments.task not in (None, *with_labels)):
+        names = " or ".join(with_labels)
+        raise InputError(f"--labels needs a table, or --task {names}; other sources name labels.")
     if getattr(arguments, "dev_split", None) and (arguments.dev or arguments.data):
         raise InputError(
             "--dev-split splits --train: leave out --dev and --data, or leave out --dev-split."
         )
 
 
+def _tasks_with(option):
+    return [task for task, options in reader_options().items() if task and option in options]
+
+
+def _reads_tables(task):
+    """Returns whether a task reads texts and pairs of a table."""
+    return "pair" in reader_options().get(task, ())
+
+
 def check_tables(arguments: argparse.Namespace) -> None:
     """Checks that tables have the columns that the arguments name."""
-    if arguments.task is None or (arguments.task == "similarity" and not arguments.data):
+    if arguments.task is None or (_reads_tables(arguments.task) and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
         _source(_with_dev(arguments)).check_table(*needed)
 

@@ -87,6 +87,8 @@ class Encoder(keras.Model):
         TensorShape([1, 128])
     """
 
+    pipeline_tag = "feature-extraction"  # the Hugging Face hub's name of its task
+
     def __init__(
         self,
         config: EncoderConfig,

@@ -70,6 +70,8 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         pretrainer.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=100)
     """
 
+    pipeline_tag = "fill-mask"  # the Hugging Face hub's name of its task
+
     def __init__(
         self,
         encoder: Encoder,

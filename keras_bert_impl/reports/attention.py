@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_bert_impl.attribution.rows import features_of_first
 from keras_bert_impl.models.encoder import encoders_run_by
-from keras_bert_impl.tasks import FeatureTagger, MaskedLM, MultipleChoice, TextEmbedder
 from keras_bert_impl.tasks.inputs.words import Words
 
 MOST_TOKENS = 64
@@ -36,14 +35,14 @@ class TextAttention(NamedTuple):
 
 def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttention:
     """Computes the attention of a text or example in the encoder, with the features of `predict`."""
-    example = _example(model, text)
+    example = model.as_example(text)
     features = _encoder_features(model, example)
     lengths = features["padding_mask"].sum(axis=1)
     features = {name: value[:, : lengths.max()] for name, value in features.items()}
     detailed = model.encoder.with_outputs("attention_scores")
     tokens: list[str] = []
     weights, rollouts, is_cut = [], [], False
-    for row, segments in enumerate(_segments(model, example)):
+    for row, segments in enumerate(model.segments_of_rows(example)):
         length = min(int(lengths[row]), _LONGEST_ROW)
         kept = min(length, most - len(tokens))
         is_cut = is_cut or kept < _num_tokens(model.tokenizer, segments)
@@ -59,23 +58,10 @@ def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttent
     return TextAttention(tokens, features, _diagonal(weights), _diagonal(rollouts), is_cut)
 
 
-def _example(model, text):
-    """Returns a text as `model.rows` takes it."""
-    if isinstance(model, MultipleChoice) and isinstance(text, tuple) and isinstance(text[1], str):
-        return text[0], [text[1]]  # one of the endings, which do not see each other
-    return model.as_texts([text])[0]
-
-
 def _encoder_features(model, example):
     """Returns the features that reach the encoder for an example, int32 `[rows, length]` each."""
-    network = model
-    if isinstance(model, FeatureTagger):
-        rows, network = model.windows([example]), model.states
-    else:
-        rows, _ = model.rows([example])
+    rows, network = model.encoder_call(example)
     features = features_of_first(model, rows)
-    if isinstance(model, MaskedLM):
-        features["masked_positions"] = np.zeros([1, 1], "int32")
     found = []
 
     def recorded(compute, features):
@@ -85,18 +71,6 @@ def _encoder_features(model, example):
     with encoders_run_by(recorded):
         network(features)
     return {name: np.asarray(value) for name, value in found[0].items() if value is not None}
-
-
-def _segments(model, example):
-    """Returns the texts in each row of an example."""
-    if isinstance(model, MultipleChoice):
-        return [(example[0], ending) for ending in example[1]]
-    if isinstance(model, TextEmbedder):
-        prompt = model.prompts.get(model.default_prompt_name, "")
-        texts = example if isinstance(example, tuple) else (example,)
-        return [(prompt + text,) for text in texts]
-    is_pair = isinstance(example, tuple) and not isinstance(example, Words)
-    return [example if is_pair else (example,)]
 
 
 def _num_tokens(tokenizer, segments):

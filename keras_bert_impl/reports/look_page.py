@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_bert_impl.attribution import attribute
 from keras_bert_impl.attribution.methods import METHODS
-from keras_bert_impl.attribution.targets import MODELS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports import page
@@ -16,7 +15,6 @@ from keras_bert_impl.reports.attention import TextAttention, text_attention
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.text import Html, escape, user_text
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
 from keras_bert_impl.training.cross_entropy import cross_entropy
 
 _ROWS = 16  # of a batch
@@ -81,10 +79,10 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
         raise InputError("the text is empty: give a text to look at.")
     found = text_attention(model, text)
     sections = []
-    if isinstance(model, MODELS):
+    if model.has_attribution:
         sections.append(_saliency(model, text))
     sections.append(Section("Attention", _cut(found) + _CONTROLS + _STYLE))
-    if isinstance(model, MaskedLM):
+    if model.has_masked_losses:
         sections.append(_losses(model, found))
     lead = f"{escape(type(model).__name__)} · {user_text(' | '.join(_texts(text)), 300)}"
     script = page.script_of("look.js")
@@ -143,7 +141,7 @@ def _saliency(model, text):
 # === Losses ===
 
 
-def token_losses(model: MaskedLM, features: dict[str, np.ndarray], count: int) -> np.ndarray:
+def token_losses(model: Any, features: dict[str, np.ndarray], count: int) -> np.ndarray:
     """Computes the loss of each token if it alone is masked.
 
     Args:

@@ -1,5 +1,6 @@
 """`write_report`: the page of one run."""
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -7,35 +8,14 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run, read_run
-from keras_bert_impl.reports.sections import (
-    classification,
-    embedding,
-    multiple_choice,
-    overview,
-    pretraining,
-    question_answering,
-    tagging,
-)
+from keras_bert_impl.reports.sections import overview, pretraining
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import escape, number
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.embedding.anchors import AnchorExamples
-from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
-from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.registry import task_of_examples, task_of_model
 
 FILE = "report.html"
 _MOST_TILES = 4
-_SECTIONS = {
-    SimilarityExamples: embedding,  # before `Examples`, its base class
-    AnchorExamples: embedding,
-    Examples: classification,
-    TaggedExamples: tagging,
-    QuestionExamples: question_answering,
-    ChoiceExamples: multiple_choice,
-}
 
 
 def write_report(
@@ -114,13 +94,14 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
 
 def _task_sections(subject):
     """Returns the sections of the task of the examples."""
-    examples = subject.examples
-    if isinstance(examples, list):
-        return pretraining.sections(subject) if isinstance(subject.model, MaskedLM) else []
-    for kind, module in _SECTIONS.items():
-        if isinstance(examples, kind):
-            return module.sections(subject)
-    return []
+    examples, model = subject.examples, subject.model
+    if isinstance(examples, LabeledExamples):
+        report = task_of_examples(examples).report
+    elif model is not None and (task := task_of_model(model)).example_class is None:
+        report = task.report
+    else:
+        return []
+    return importlib.import_module(report).sections(subject) if report else []
 
 
 def _plain_scores(run):

@@ -72,26 +72,28 @@ def task_of(train: Any, dev: Any) -> Task:
         raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
     for examples in (train, dev):
         _check_labeled(examples)
-    return _task_of_examples(train)(train, dev)
+    return task_of_examples(train)(train, dev)
 
 
 def _check_labeled(examples):
-    needs_labels = _task_of_examples(examples).needs_labels
+    needs_labels = task_of_examples(examples).needs_labels
     if not len(examples) or (needs_labels and not examples.has_labels):
         raise InputError(f"{examples.source} has no labeled texts.")
 
 
-def _task_of_examples(examples):
-    for task in all_tasks():
-        if task.example_class is type(examples):
-            return task
+def task_of_examples(examples: Any) -> type[Task]:
+    """Returns the task that labeled examples belong to."""
+    for kind in type(examples).__mro__:
+        for task in all_tasks():
+            if task.example_class is kind:
+                return task
     raise InputError(f"no task takes examples of class {type(examples).__name__}.")
 
 
 def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dict[str, float]:
     """Scores a model on labeled examples of its task; see `Task.score`."""
     _check_labeled(examples)
-    task = _task_of_examples(examples)
+    task = task_of_examples(examples)
     if not isinstance(model, task.model_classes):
         raise InputError(
             f"{examples.source} was read for a {task.model_classes[0].__name__}, but the model "

@@ -30,6 +30,7 @@ class Task:
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are refused.
         highest_score: highest value of the first score; 100 for percentages.
+        report: name of the module whose `sections(subject)` are the task's in `report.html`.
         arguments: dict of arguments for `from_pretrained` of the model class.
     """
 
@@ -42,6 +43,7 @@ class Task:
     losses: tuple[str, ...] = ()
     needs_labels: bool = True
     highest_score: float = 1.0
+    report: str | None = None
 
     def __init__(self, train: Any, dev: Any) -> None:
         self.arguments: dict[str, Any] = {}
@@ -59,6 +61,16 @@ class Task:
         if fields:
             others["long_texts"] = {"way": fields.pop("long_texts", None), **fields}
         return self.arguments | others
+
+    @staticmethod
+    def examples_of(texts: list, labels: list, source: str) -> Any:
+        """Converts texts and labels in memory to labeled examples; None if they are another task's."""
+        return None
+
+    @staticmethod
+    def with_named_classes(*sets: Any) -> tuple:
+        """Names the classes by their numbers if the first set, the training set, has no names."""
+        return sets
 
     def inputs(self, examples: Any) -> tuple:
         """Converts examples to the arguments of `fit`: (x, y)."""

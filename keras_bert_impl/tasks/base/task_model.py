@@ -37,6 +37,7 @@ from keras_bert_impl.models.weights import added_names, load_weights, tensors_of
 from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures
+from keras_bert_impl.tasks.base.explaining import Explained
 from keras_bert_impl.tasks.base.exporting import export_model
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
@@ -50,7 +51,7 @@ MODEL_CLASS = "model_class"  # key of the class among this package's settings in
 
 @first_guesses("TaskModel")
 @no_hdf5
-class TaskModel(RawTextTrainer, keras.Model):
+class TaskModel(Explained, RawTextTrainer, keras.Model):
     """An encoder with a head that trains and predicts on raw strings; see `RawTextTrainer`.
 
     Subclasses build the head and define labels and scores. For model files, they define the kind

@@ -123,6 +123,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         "margin",
         "long_texts",
     )
+    pipeline_tag = "sentence-similarity"
+    example_call = ".encode(['a text'])"
     text_rank = 2
     most_columns = 8
     signature_class = VectorSignatures
@@ -199,6 +201,11 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
         return [(segment,) for segment in ([text] if isinstance(text, str) else text)]
+
+    def segments_of_rows(self, example: Any) -> list[tuple]:
+        prompt = self.prompts.get(self.default_prompt_name, "")
+        texts = example if isinstance(example, tuple) else (example,)
+        return [(prompt + text,) for text in texts]
 
     @property
     def dim(self) -> int:

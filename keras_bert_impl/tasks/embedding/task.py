@@ -21,6 +21,7 @@ class _Embedding(Task):
 
     name = TASK_NAME
     model_classes = (TextEmbedder,)
+    report = "keras_bert_impl.reports.sections.embedding"
     settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
 
     @classmethod

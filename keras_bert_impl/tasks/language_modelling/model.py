@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -86,6 +87,9 @@ class MaskedLM(TokenLabels, TaskModel):
     """
 
     network = MaskedLMNetwork
+    pipeline_tag = "fill-mask"
+    example_call = ".fill(['This is a {mask}.'])"
+    has_masked_losses = True
     signature_settings = ("top_k",)
     settings = ("mask_rate", "mask_unit")
     needs_labels = False
@@ -185,6 +189,11 @@ class MaskedLM(TokenLabels, TaskModel):
                 "predict takes features; to fill in the masks of texts, call model.fill(texts)."
             )
         return super().predict(x, *args, **kwargs)
+
+    def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
+        rows, _ = self.rows([example])
+        first = {"masked_positions": np.zeros([1, 1], "int32")}
+        return rows, lambda features: self({**features, **first})
 
     # === Files ===
 

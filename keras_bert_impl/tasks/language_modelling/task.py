@@ -8,6 +8,7 @@ class MaskedLanguageModelling(Task):
     """Masked-token prediction; trained on unlabeled texts by `MaskedLM.fit` or `adapt`."""
 
     model_classes = (MaskedLM,)
+    report = "keras_bert_impl.reports.sections.pretraining"
 
 
 TASKS = (MaskedLanguageModelling,)

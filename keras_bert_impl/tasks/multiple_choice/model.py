@@ -72,6 +72,8 @@ class MultipleChoice(TaskModel):
     signature_class = ChoiceSignatures
     network = MultipleChoiceNetwork
     settings = ("long_texts",)
+    pipeline_tag = "multiple-choice"
+    example_call = ".predict([('It rains.', ['Take a coat.', 'Swim.'])])"
     has_several_rows = True
     text_columns = ("prompt", "endings")
     long_part = "first"
@@ -188,6 +190,14 @@ class MultipleChoice(TaskModel):
             else:
                 x = [x]
         return [_checked(example, position) for position, example in enumerate(values(x))]
+
+    def as_example(self, text: Any) -> Any:
+        if isinstance(text, tuple) and isinstance(text[1], str):
+            return text[0], [text[1]]  # one of the endings, which do not see each other
+        return super().as_example(text)
+
+    def segments_of_rows(self, example: Any) -> list[tuple]:
+        return [(example[0], ending) for ending in example[1]]
 
     def encode_labels(self, labels: Any, count: int) -> np.ndarray:
         labels = label_values(labels, count)

@@ -21,6 +21,7 @@ class Choice(Task):
 
     name = TASK_NAME
     model_classes = (MultipleChoice,)
+    report = "keras_bert_impl.reports.sections.multiple_choice"
     example_class = ChoiceExamples
     architectures = ("ForMultipleChoice",)
     settings = LONG_TEXT_SETTINGS

@@ -1,3 +1,5 @@
 """Extractive question answering."""
 
-TASK_NAME = "squad"  # value of `--task`
+TASK_NAME = "squad"
+READER_OPTIONS: set[str] = set()
+READS = "reads questions with answers in a context"

@@ -16,6 +16,7 @@ from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.tasks.base.explaining import Objective
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
@@ -82,6 +83,9 @@ class QuestionAnswerer(TaskModel):
     head = "question_answerer"
     signature_class = AnswerSignatures
     network = QuestionAnswererNetwork
+    has_attribution = True
+    pipeline_tag = "question-answering"
+    example_call = ".answer([('Who left?', 'Bob left.')])"
     has_several_rows = True
     text_columns = ("question", "context")
     splits_texts = True
@@ -167,6 +171,23 @@ class QuestionAnswerer(TaskModel):
                 _NETWORKS[self] = keras.Model(self.input, self.output, name=self.name)
             return _NETWORKS[self](completed_features(self, inputs), *args, **kwargs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+        if target is not None:
+            raise InputError("a QuestionAnswerer takes no target: its best answer is attributed.")
+        is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]
+        places = np.flatnonzero(is_context)
+        if not len(places):
+            raise InputError("the context has no words.")
+        logits = (outputs[name] for name in ("start_logits", "end_logits"))
+        starts, ends = (ops.convert_to_numpy(each)[0, places] for each in logits)
+        sums = starts[:, None] + ends[None]
+        distance = np.arange(len(places))[None] - np.arange(len(places))[:, None]
+        sums[(distance < 0) | (distance >= self.max_answer_length)] = -np.inf
+        start, end = (places[place] for place in np.unravel_index(sums.argmax(), sums.shape))
+        answer = row.words[row.word_of[start] : row.word_of[end] + 1]
+        name = " ".join(word.text for word in answer)
+        return name, lambda found: found["start_logits"][:, start] + found["end_logits"][:, end]
 
     # === From pairs to rows ===
 

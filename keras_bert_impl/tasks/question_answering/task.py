@@ -24,6 +24,7 @@ class QuestionAnswering(Task):
 
     name = TASK_NAME
     model_classes = (QuestionAnswerer,)
+    report = "keras_bert_impl.reports.sections.question_answering"
     example_class = QuestionExamples
     # The second is used by FlauBERT.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")

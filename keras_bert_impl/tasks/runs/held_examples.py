@@ -1,14 +1,13 @@
 """Labeled texts in memory, for `finetune`."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.examples import Examples, LabeledExamples
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.registry import all_tasks, task_of_examples
 
 
 def as_examples(data: Any, name: str) -> LabeledExamples:
@@ -25,47 +24,13 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
     texts, labels = (_as_list(part, name) for part in data)
     if len(texts) != len(labels) or not texts:
         raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels.")
-    if isinstance(texts[0], list):
-        names = sorted({label for row in labels for label in row})
-        return TaggedExamples(texts, labels, names, source=name)
-    kinds = {type(label) for label in labels}
-    if kinds <= {int, bool}:
-        return _named(Examples(texts, labels, source=name))
-    if kinds <= {int, float}:
-        return Examples(texts, [float(label) for label in labels], source=name)
-    if kinds not in ({str}, {list}):
-        raise InputError(
-            f"{name}: labels must be all names, all numbers, or all lists of names. Received: "
-            f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
-        )
-    if kinds == {str}:
-        labels = [label.strip() for label in labels]  # as in files
-    elif not all(isinstance(label, str) for row in labels for label in row):
-        raise InputError(
-            f"{name}: a list of labels must have names. Received: {labels[0]!r:.60}. For rows of 0 "
-            "and 1, pass [[name for name, is_set in zip(names, row) if is_set] for row in rows]."
-        )
-    return Examples(texts, labels, source=name)
+    found = (task.examples_of(texts, labels, name) for task in all_tasks())
+    return next(examples for examples in found if examples is not None)
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
     """Names the classes by their numbers if the first set, the training set, has no names."""
-    if not _has_numbers(sets[0]):
-        return sets
-    return tuple(_named(one) if _has_numbers(one) else one for one in sets)
-
-
-def _has_numbers(examples):
-    """Returns whether the labels are numbers of classes without names."""
-    if not isinstance(examples, Examples) or examples.label_names or not examples.labels:
-        return False
-    return all(isinstance(label, (int, np.integer)) for label in examples.labels)
-
-
-def _named(examples):
-    numbers = [int(label) for label in examples.labels]  # a bool is 0 or 1
-    names = [str(number) for number in sorted(set(numbers))]
-    return dataclasses.replace(examples, labels=list(map(str, numbers)), label_names=names)
+    return task_of_examples(sets[0]).with_named_classes(*sets)
 
 
 def read_options(

@@ -237,6 +237,9 @@ class FeatureTagger(WordTagger):
         layers = layer_numbers(self.features, self.config.num_layers)
         return ops.stack([ops.cast(found[number], "float32") for number in layers], axis=2)
 
+    def encoder_call(self, example: Words) -> tuple[Any, Any]:
+        return self.windows([example]), self.states
+
     @functools.cached_property
     def states_of(self) -> Any:
         """`states`, compiled; returns an array."""

@@ -28,6 +28,7 @@ class Tagging(Task):
 
     name = TASK_NAME
     model_classes = (TokenClassifier, FeatureTagger)
+    report = "keras_bert_impl.reports.sections.tagging"
     example_class = TaggedExamples
     architectures = ("ForTokenClassification",)
     settings = ("doc_stride", "label_all_tokens", "crf", "features")
@@ -37,6 +38,13 @@ class Tagging(Task):
         check_several(self._names, train.source, "words")
         dev.class_numbers(self._names)
         self.arguments = {"labels": self._names}
+
+    @staticmethod
+    def examples_of(texts: list, labels: list, source: str) -> TaggedExamples | None:
+        if not isinstance(texts[0], list):
+            return None
+        names = sorted({label for row in labels for label in row})
+        return TaggedExamples(texts, labels, names, source=source)
 
     @staticmethod
     def score(

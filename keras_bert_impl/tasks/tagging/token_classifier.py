@@ -15,6 +15,7 @@ from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
@@ -84,6 +85,7 @@ class TokenClassifier(WordTagger):
     head = "token_classifier"
     network = TokenClassifierNetwork
     has_class_logits = True
+    has_attribution = True
     settings = ("doc_stride", "label_all_tokens", "aggregation", "crf")
 
     def __init__(
@@ -161,6 +163,26 @@ class TokenClassifier(WordTagger):
         # Padded to max_length so that batches of different lengths can be concatenated.
         length = outputs.shape[1] or ops.shape(outputs)[1]
         return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
+
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+        word, label = target if isinstance(target, tuple) else (target, None)
+        firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
+        scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
+        if word is None:  # the surest word that is not outside
+            marked = scores.copy()
+            marked[:, self.unknown_label] = -1
+            place = int(marked.max(axis=1).argmax())
+        elif word in row.numbers:
+            place = row.numbers.index(word)
+        else:
+            raise InputError(
+                "target must be the index of a word that the model sees, from 0, or (index, "
+                f"label). Received: target={target!r:.60}"
+            )
+        number = label_number(self.labels, label)
+        number = int(scores[place].argmax()) if number is None else number
+        name = f"{row.words[place].text}/{self.labels[number]}"
+        return name, lambda logits: log_odds(logits[:, firsts[place]], number)
 
     # === Files ===
 

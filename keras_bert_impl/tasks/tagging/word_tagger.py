@@ -83,6 +83,8 @@ class WordTagger(TokenLabels, TaskModel):
     text_columns = ("tokens",)
     most_columns = 1
     signature_class = TaggerSignatures
+    pipeline_tag = "token-classification"
+    example_call = ".tag(['a text'])"
 
     def __init__(
         self,

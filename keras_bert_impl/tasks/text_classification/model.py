@@ -27,6 +27,7 @@ from keras_bert_impl.models.heads import (
     sequence_head,
     sequence_vector,
 )
+from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
@@ -99,6 +100,9 @@ class TextClassifier(TaskModel):
     head = "classifier"
     signature_class = ClassSignatures
     has_class_logits = True
+    has_attribution = True
+    pipeline_tag = "text-classification"
+    example_call = ".predict(['a text'])"
     network = TextClassifierNetwork
     settings = ("pooling", "long_texts")
 
@@ -234,6 +238,13 @@ class TextClassifier(TaskModel):
 
     def scores(self, outputs: Any) -> Any:
         return self.outputs_are.probabilities(outputs)
+
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+        number = label_number(self.labels, target)
+        number = int(np.argmax(outputs[0])) if number is None else number
+        if self.problem_type == SINGLE and len(self.labels) > 1:
+            return self.labels[number], lambda logits: log_odds(logits, number)
+        return self.labels[number], lambda logits: logits[:, number]
 
     # === Files ===
 

@@ -59,6 +59,8 @@ class NextSentencePredictor(TaskModel):
     settings = ("head_dropout",)
     signature_class = NextSentenceSignatures
     network = NextSentenceNetwork
+    pipeline_tag = "text-classification"
+    example_call = ".predict([('One text.', 'Another.')])"
     outputs_are = Outputs(num_classes=2, is_reversed=True)  # the first logit stands for "follows"
 
     def __init__(

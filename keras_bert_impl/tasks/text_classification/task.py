@@ -27,6 +27,7 @@ class TextClassification(Task):
     """Single-label and multi-label classification, and regression, on `Examples`."""
 
     model_classes = (TextClassifier,)
+    report = "keras_bert_impl.reports.sections.classification"
     example_class = Examples
     architectures = ("ForSequenceClassification",)
     settings = (*LONG_TEXT_SETTINGS, "class_weight", "pooling")
@@ -58,6 +59,34 @@ class TextClassification(Task):
         if self._problem_type == SINGLE:
             targets = [self._names[number] for number in targets]
         return examples.texts, targets
+
+    @staticmethod
+    def examples_of(texts: list, labels: list, source: str) -> Examples:
+        kinds = {type(label) for label in labels}
+        if kinds <= {int, bool}:
+            return _named(Examples(texts, labels, source=source))
+        if kinds <= {int, float}:
+            return Examples(texts, [float(label) for label in labels], source=source)
+        if kinds not in ({str}, {list}):
+            raise InputError(
+                f"{source}: labels must be all names, all numbers, or all lists of names. "
+                f"Received: {', '.join(sorted(kind.__name__ for kind in kinds))}"
+            )
+        if kinds == {str}:
+            labels = [label.strip() for label in labels]  # as in files
+        elif not all(isinstance(label, str) for row in labels for label in row):
+            raise InputError(
+                f"{source}: a list of labels must have names. Received: {labels[0]!r:.60}. For rows "
+                "of 0 and 1, pass [[name for name, is_set in zip(names, row) if is_set] for row in "
+                "rows]."
+            )
+        return Examples(texts, labels, source=source)
+
+    @staticmethod
+    def with_named_classes(*sets: Examples) -> tuple[Examples, ...]:
+        if not _has_numbers(sets[0]):
+            return sets
+        return tuple(_named(one) if _has_numbers(one) else one for one in sets)
 
     def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
         """Returns a dict of class number to loss factor; see `class_weights`."""
@@ -113,6 +142,19 @@ class TextClassification(Task):
                 label = max(scores, key=scores.get)
                 answer = {"label": label, "score": scores[label], "scores": scores}
                 yield answer, [label, f"{scores[label]:.4f}"]
+
+
+def _has_numbers(examples):
+    """Returns whether the labels are numbers of classes without names."""
+    if examples.label_names or not examples.labels:
+        return False
+    return all(isinstance(label, (int, np.integer)) for label in examples.labels)
+
+
+def _named(examples):
+    numbers = [int(label) for label in examples.labels]  # a bool is 0 or 1
+    names = [str(number) for number in sorted(set(numbers))]
+    return dataclasses.replace(examples, labels=list(map(str, numbers)), label_names=names)
 
 
 def _problem_type(examples):

@@ -1,0 +1,69 @@
+"""What attribution, pages about a text and cards ask of a task model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.inputs.words import Words
+
+Objective = Callable[[Any], Any]  # of the network's outputs to float32 [batch]
+
+
+class Explained:
+    """Base class of `TaskModel`: how one example is read, and what is attributed to its words.
+
+    Attributes:
+        pipeline_tag: the Hugging Face hub's name of the task, for the card.
+        example_call: what the card shows to be called, such as `".predict(['a text'])"`.
+        has_attribution: whether there is an `attribution_target`.
+        has_masked_losses: whether the loss of each masked token is shown.
+    """
+
+    pipeline_tag = ""
+    example_call = ""
+    has_attribution = False
+    has_masked_losses = False
+
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+        """Returns the name of an output and the function that computes it.
+
+        Args:
+            row: `attribution.rows.TextRow`.
+            outputs: the network's outputs for its features.
+            target: see `attribute`; None for the model's prediction.
+        """
+        raise NotImplementedError
+
+    def as_example(self, text: Any) -> Any:
+        """Converts one text or example of the user to what `rows` takes."""
+        return self.as_texts([text])[0]  # type: ignore[attr-defined]
+
+    def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
+        """Returns the rows of an example, and a function of their features that runs the encoder."""
+        return self.rows([example])[0], self  # type: ignore[attr-defined, return-value]
+
+    def segments_of_rows(self, example: Any) -> list[tuple]:
+        """Returns the texts in each row of an example."""
+        is_pair = isinstance(example, tuple) and not isinstance(example, Words)
+        return [example if is_pair else (example,)]
+
+
+def label_number(labels: list[str], target: Any) -> int | None:
+    """Returns the index of a label name or number; None for None."""
+    if target is None:
+        return None
+    if target in labels:
+        return labels.index(target)
+    is_number = isinstance(target, (int, np.integer)) and not isinstance(target, bool)
+    if not is_number or not 0 <= target < len(labels):
+        raise InputError(f"target must be one of {listed(labels)}. Received: target={target!r:.60}")
+    return int(target)
+
+
+def log_odds(logits: Any, number: int) -> Any:
+    """Computes the log-odds of a class, float32 `[batch]`, from logits `[batch, classes]`."""
+    others = ops.concatenate([logits[:, :number], logits[:, number + 1 :]], axis=1)
+    return logits[:, number] - ops.logsumexp(others, axis=1)
