@@ -14,7 +14,7 @@ from keras_bert_impl.layers.dropout import Dropout
 from keras_bert_impl.layers.freezing import freeze_parts
 from keras_bert_impl.layers.longformer.attention import LongformerAttention
 from keras_bert_impl.layers.normalization import LayerNormalization
-from keras_bert_impl.layers.recompute import recomputed
+from keras_bert_impl.layers.recompute import is_recomputed, recomputed
 
 Tensor = Any  # of any Keras backend
 
@@ -163,12 +163,9 @@ class TransformerBlock(keras.layers.Layer):
         return_attention_scores: bool | str = False,
         training: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        def outputs(inputs):
-            return self._outputs(inputs, bias, position_ids, return_attention_scores, training)
-
-        return recomputed(outputs, inputs)
-
-    def _outputs(self, inputs, bias, position_ids, return_attention_scores, training):
+        if is_recomputed():
+            arguments = bias, position_ids, return_attention_scores, training
+            return recomputed(lambda inputs: self.call(inputs, *arguments), inputs)
         inputs = ops.cast(inputs, self.variable_dtype)
         attended = self.attention(
             self.attention_layer_norm(inputs) if self.pre_norm else inputs,

@@ -22,10 +22,18 @@ def recomputation(on: bool = True) -> Iterator[None]:
         yield
 
 
+def is_recomputed() -> bool:
+    """Returns whether the call is inside `recomputation`, and not inside `recomputed`."""
+    return _on.value
+
+
 def recomputed(function: Callable, inputs: Any) -> Any:
-    """Returns `function(inputs)`; inside `recomputation` it is recomputed in the backward pass."""
-    if not _on.value:
-        return function(inputs)
+    """Returns `function(inputs)`, which is computed again in the backward pass."""
+
+    def outputs(inputs):
+        with _on.set(False):
+            return function(inputs)
+
     # `keras.remat` alone would draw other dropout units the second time, and the gradient would be
     # that of another function.
-    return keras.remat(repeated(function))(inputs)
+    return keras.remat(repeated(outputs))(inputs)

@@ -143,10 +143,13 @@ class Encoder(keras.Model):
     def call(
         self, features: Features, training: bool | None = None, mask: Any = None
     ) -> dict[str, Any]:
-        return _in_scope(self._compute, features, training)
+        if _run.value is not None:
+            return _run.value(self._compute, features)
+        return super().call(self._own(inputs.with_all_names(features)), training=training)
 
     def _compute(self, features, training=None):
-        return super().call(self._own(inputs.with_all_names(features)), training=training)
+        with _run.set(None):
+            return self.call(features, training)
 
     def _own(self, features):
         return {name: features[name] for name in self.input}
@@ -334,7 +337,8 @@ class _DetailedEncoder(keras.Model):
         return super().__call__(features, *args, **kwargs)
 
     def call(self, features: Features, training: bool | None = None) -> dict[str, Any]:
-        return _in_scope(self._compute, features, training)
+        run = _run.value
+        return self._compute(features) if run is None else run(self._compute, features)
 
     def _compute(self, features, training=None):  # Keras passes `training` on to the layers
         kind = "logits" if "attention_logits" in self.names else "attention_scores" in self.names
@@ -366,9 +370,3 @@ class _DetailedEncoder(keras.Model):
             name: tuple(keras.KerasTensor(shape, dtype) for shape, dtype in details[name])
             for name in self.names
         }
-
-
-def _in_scope(compute, features, training):
-    """Computes an encoder's outputs, inside `encoders_run_by` by its function."""
-    run = _run.value
-    return compute(features, training) if run is None else run(compute, features)

@@ -283,8 +283,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         arguments = fit_arguments(
             self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
         )
-        with readable_errors():
-            return super().fit(verbose=verbose, **arguments)
+        with readable_errors(), self._fitting(arguments) as arguments:
+            return super(ReplicatedTrainer, self).fit(verbose=verbose, **arguments)
 
     def evaluate(
         self,

@@ -67,20 +67,24 @@ class JaxStep(_Mixin):
         read = getattr(self._objective, "read_variables", ())
         return [*variables, *read]
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        steps_per_epoch = kwargs.get("steps_per_epoch")
+    @contextlib.contextmanager
+    def _fitting(self, arguments):
+        steps_per_epoch = arguments.get("steps_per_epoch")
         if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
             raise InputError(
                 f"steps_per_epoch={steps_per_epoch} must be a multiple of steps_per_execution="
                 f"{self.steps_per_execution} on the JAX backend: the last execution would run into "
                 "the next epoch."
             )
-        self.build_from_spec(x)
-        if "validation_data" in kwargs:
-            kwargs["validation_data"] = padded_for_devices(kwargs["validation_data"])
+        self.build_from_spec(arguments["x"])
+        padded = {
+            name: padded_for_devices(arguments[name])
+            for name in ("x", "validation_data")
+            if name in arguments
+        }
         try:
             with state_kept(self), contextlib.ExitStack() as self.after_fit:
-                return super().fit(padded_for_devices(x), *args, **kwargs)
+                yield arguments | padded
         finally:
             del self.after_fit
 
@@ -131,8 +135,7 @@ class JaxStep(_Mixin):
         outputs, others = super().predict_step(state, without_padding(data))
         return self.scores(outputs), others
 
-    def _forward(self, x, training):
-        return call(self, x, training)
+    _forward = call
 
     def _track_loss(self, loss, batch):
         # Weighted as in Keras: the mean over an epoch counts every example once.

@@ -1,7 +1,7 @@
 """Batches of a step on TensorFlow, and their micro-batches."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -30,13 +30,9 @@ def first_leaf(batch: Any) -> tf.Tensor:
     return next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
 
 
-def unless_empty(
-    batch: Any, parts: int, compute: Callable[[], Any], nothing: Callable[[], Any]
-) -> Any:
-    """Returns `compute()`, or `nothing()` if this part of a short last batch has no examples."""
-    if parts == 1 or first_leaf(batch).shape[0]:
-        return compute()
-    return tf.cond(num_rows(batch) > 0, compute, nothing)
+def may_be_empty(batch: Any, parts: int) -> bool:
+    """Returns whether this one of `parts` of a short last batch may have no examples."""
+    return parts > 1 and not first_leaf(batch).shape[0]
 
 
 def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:

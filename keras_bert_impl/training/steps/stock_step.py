@@ -1,5 +1,7 @@
 """The step for backends other than TensorFlow and JAX: Keras's own."""
 
+import contextlib
+
 from keras_bert_impl.io.errors import InputError
 
 
@@ -23,3 +25,7 @@ class StockStep:
                 f"with gradient_accumulation_steps={options.accumulation_steps} instead."
             )
         super().compile(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _fitting(self, arguments):
+        yield arguments

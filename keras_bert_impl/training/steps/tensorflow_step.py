@@ -25,9 +25,9 @@ from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
 from keras_bert_impl.training.steps.micro_batches import (
     assert_divisible,
     divisible_batches,
+    may_be_empty,
     micro_batch,
     num_rows,
-    unless_empty,
     unpack,
 )
 from keras_bert_impl.training.steps.step_watch import StepWatch
@@ -87,13 +87,14 @@ class TensorFlowStep(_Mixin):
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
-    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+    @contextlib.contextmanager
+    def _fitting(self, arguments):
         _check_scope(self)
-        self._training_steps = _StepsLeft(kwargs.get("steps_per_epoch"))
+        self._training_steps = _StepsLeft(arguments.get("steps_per_epoch"))
         try:
             with contextlib.ExitStack() as self.after_fit:
                 self.after_fit.enter_context(divisible_batches(self._accumulation_steps))
-                return super().fit(*args, **kwargs)
+                yield arguments
         finally:
             del self.after_fit, self._training_steps
 
@@ -165,7 +166,10 @@ class TensorFlowStep(_Mixin):
                 self._share(x, y, y_pred, sample_weight, totals, training=False), tf.float32
             )
 
-        share = unless_empty(batch, num_replicas(), evaluate, lambda: tf.constant(0.0))
+        if may_be_empty(batch, num_replicas()):
+            share = tf.cond(num_rows(batch) > 0, evaluate, lambda: tf.constant(0.0))
+        else:
+            share = evaluate()
         loss = _sum_over_replicas(share)
         self._track_loss(loss, batch)
         return {"loss": loss}
@@ -178,8 +182,7 @@ class TensorFlowStep(_Mixin):
     def _compiles(self):
         return self.jit_compile and not _on_tpu()
 
-    def _forward(self, x, training):
-        return call(self, x, training)
+    _forward = call
 
     def _loss_scale(self):
         return self.optimizer.scale_loss(tf.constant(1.0)) if _scales_loss(self.optimizer) else None
@@ -197,6 +200,9 @@ class TensorFlowStep(_Mixin):
     def _accumulate(self, batch, totals, seed):
         """Computes this replica's share of the loss and its float32 gradients."""
         variables, count = self.trainable_variables, self._accumulation_steps
+        if count == 1 and not may_be_empty(batch, num_replicas()):
+            seed = tf.random.experimental.stateless_fold_in(seed, tf.constant(0))
+            return self._loss_and_gradients(batch, totals, seed)
         unconnected = set()
 
         def nothing():
@@ -212,7 +218,9 @@ class TensorFlowStep(_Mixin):
                 zeros = nothing()[1]
                 return loss, [z if g is None else g for g, z in zip(gradients, zeros)]
 
-            return unless_empty(rows, num_replicas() * count, compute, nothing)
+            if not may_be_empty(rows, num_replicas() * count):
+                return compute()
+            return tf.cond(num_rows(rows) > 0, compute, nothing)
 
         def add_share(index, loss, gradients):
             more_loss, more_gradients = share_of(index)
@@ -253,19 +261,20 @@ class TensorFlowStep(_Mixin):
             with tf.control_dependencies(_tensors(data)):
                 self._note_logs(step(data))
 
-        def run(data):
-            strategy.run(step_after_data, args=(data,))
-
         def run_batch(data):
-            run(data)
-            return tf.constant(1), self._check_logs(results())
+            strategy.run(step_after_data, args=(data,))
+            return self._check_logs(results())
 
         def run_steps(iterator, most):
             def one(count, _):
                 # A partial last execution ends here, without losing a batch.
                 batch = wait_for(lambda: _next_if_any(iterator))
                 found = batch.has_value()
-                tf.cond(found, lambda: run(batch.get_value()), lambda: None)
+                tf.cond(
+                    found,
+                    lambda: strategy.run(step_after_data, args=(batch.get_value(),)),
+                    lambda: None,
+                )
                 return count + tf.cast(found, tf.int32), found
 
             count, _ = tf.while_loop(
@@ -279,7 +288,8 @@ class TensorFlowStep(_Mixin):
         if self.steps_per_execution == 1:
 
             def run_steps(iterator, most):  # noqa: F811 - keeps the static shapes a TPU needs
-                return run_batch(wait_for(lambda: _next(iterator)))
+                strategy.run(step_after_data, args=(wait_for(lambda: _next(iterator)),))
+                return tf.constant(1), self._check_logs(results())
 
         if not self.run_eagerly:
             run_batch = tf.function(run_batch, reduce_retracing=True, autograph=False)
@@ -293,7 +303,7 @@ class TensorFlowStep(_Mixin):
                     raise StopIteration
                 return logs
             for data in itertools.islice(iterator, most):
-                _, logs = run_batch(data)
+                logs = run_batch(data)
             return logs
 
         return function

@@ -1,5 +1,6 @@
 """`ReplicatedTrainer`: `fit`, `evaluate` and `predict`, correct on any number of replicas."""
 
+import contextlib
 import inspect
 from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
@@ -178,15 +179,22 @@ class ReplicatedTrainer(_Step):
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
 
-    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains as in Keras.
 
         Raises:
             InputError: the model was loaded from a file and had an objective, which is not saved.
         """
+        with self._fitting({"x": x, **kwargs}) as arguments:
+            return super().fit(arguments.pop("x"), *args, **arguments)
+
+    @contextlib.contextmanager
+    def _fitting(self, arguments):
+        """Context of Keras's `fit`; returns its keyword arguments, as the backend takes them."""
         self._check_objective()
         self._check_optimizer()
-        return super().fit(*args, **kwargs)
+        with super()._fitting(arguments) as arguments:
+            yield arguments
 
     def _check_optimizer(self):
         """Raises if the optimizer was built for other weights, as before layers were unfrozen."""
