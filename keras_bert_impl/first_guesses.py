@@ -81,6 +81,7 @@ _CALLS = {
         "tokenizer = tokenizer.add_tokens(tokens)": "add_special_tokens",
         "WordPieceTokenizer(vocabulary)": "set_vocabulary",
         "tokenizer.save_pretrained(directory)": "save_to_preset",
+        "Tokenizer.from_pretrained(name)": "from_preset",
     },
     "Optimizer": {"optimizer.learning_rate": "lr _decayed_lr"},
     "Tokenizer.__call__": _CALL,

@@ -29,7 +29,7 @@ NOT_RUN = {
     "lazy.lazy_names": "replaces the attributes of the module it stands in",
     "models.encoder.Encoder.from_keras_hub": "downloads a preset",
     "models.encoder.Encoder.from_pretrained": "downloads a model",
-    "pretraining.input_worker_watch.InputWorkerWatch": "needs another host",
+    "pretraining.input_workers.InputWorkerWatch": "needs another host",
     "tasks.data.published.read_tfds": "downloads a dataset",
 }
 # Examples that export models or train several times.

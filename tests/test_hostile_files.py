@@ -31,8 +31,8 @@ from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.plots import curves
 from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
-from keras_bert_impl.pretraining.masking import batches, dataset
+from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
+from keras_bert_impl.pretraining.masking import dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.tasks import (
     FeatureTagger,
@@ -48,9 +48,9 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.embedding.search import read_places
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tasks.registry import model_class_of
-from keras_bert_impl.tokenizers import WordPieceTokenizer, loading
+from keras_bert_impl.tokenizers import WordPieceTokenizer, row_files
 from keras_bert_impl.tokenizers.byte_level_bpe import files as bpe_files
-from keras_bert_impl.tokenizers.moses import files as moses_files
+from keras_bert_impl.tokenizers.moses import tokenizer as moses_files
 from keras_bert_impl.tokenizers.sentencepiece import files as sentencepiece_files
 from keras_bert_impl.tokenizers.wordpiece import files as wordpiece_files
 from keras_bert_impl.training.runs.reports import read_metrics
@@ -233,7 +233,7 @@ def read_preset(directory):
         config = config_of(KINDS[name], arguments, directory / "config.json")
         Head(KINDS[name], config, *_serialized(directory / "task.json"))
     _weights_files(directory)
-    loading.kind_of(directory)
+    row_files.kind_of(directory)
     wordpiece_files.read(directory)
 
 
@@ -325,7 +325,7 @@ def moses_directory(directory):
 
 def tokenizer_of(module):
     def read(directory):
-        loading.kind_of(directory)
+        row_files.kind_of(directory)
         module.read(directory)
 
     return read
@@ -357,8 +357,8 @@ def records_directory(directory):
 
 def read_records(directory):
     manifest = records.read_manifest(directory)
-    batches.checked_objectives(manifest)
-    batches.Batcher(manifest, WORDPIECE, 0, ["masked_lm"], Masking())
+    dataset.checked_objectives(manifest)
+    dataset.Batcher(manifest, WORDPIECE, 0, ["masked_lm"], Masking())
     dataset.num_held_out_batches(manifest, 8)
 
 

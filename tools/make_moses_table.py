@@ -4,7 +4,7 @@
 
 Sets of characters come from Moses' rules (letters, numbers, ...) and from Python's properties of
 each code point (white space, control characters, digits). The file in the package was made with
-Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/table.py describes the layout.
+Python 3.11, Unicode 14. keras_bert_impl/tokenizers/moses/characters.py describes the layout.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sacremoses
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from keras_bert_impl.io.files import replace_file  # noqa: E402
-from keras_bert_impl.tokenizers.moses import table as layout  # noqa: E402
+from keras_bert_impl.tokenizers.moses import characters as layout  # noqa: E402
 from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # not valid in text

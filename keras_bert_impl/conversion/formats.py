@@ -34,7 +34,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
-from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub, write_notes
+from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub, write_notes
 
 # Files of a model that are not written with every model.
 _KEPT = ("model.safetensors.index.json", *TUNED_FILES)

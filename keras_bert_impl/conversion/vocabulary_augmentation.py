@@ -20,7 +20,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.new_tokens import learn_tokens
+from keras_bert_impl.tokenizers.learning import learn_tokens
 
 _PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 

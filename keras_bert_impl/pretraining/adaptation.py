@@ -15,7 +15,7 @@ from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.models.heads import check_sees_both_sides
-from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
+from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
 from keras_bert_impl.pretraining.corpus.readers import read_documents
 from keras_bert_impl.pretraining.examples.records import MANIFEST, read_manifest

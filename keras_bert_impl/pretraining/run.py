@@ -1,5 +1,6 @@
 """A resumable pre-training run: from records to a model directory."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -25,14 +26,12 @@ from keras_bert_impl.pretraining.examples.records import (
     read_manifest,
     read_tokenizer,
 )
-from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
-from keras_bert_impl.pretraining.masking.batches import checked_objectives
+from keras_bert_impl.pretraining.masking.dataset import checked_objectives
 from keras_bert_impl.pretraining.masking.masking import replacement_ids
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.pretraining.stages import Stage, StageData, plan, step_of
-from keras_bert_impl.pretraining.summary import summary
+from keras_bert_impl.pretraining.stages import Stage, StageData, plan, step_of, summary
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.optimizers.averages import EvaluatesAverages, use_averages
 from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
@@ -224,8 +223,7 @@ class _Training:
                 self._pretrainer.train_function = self._pretrainer.test_function = None
             if stage != last and stage.begins(finished):
                 self._guard.skipped_rows.assign(0)  # none in the new records yet
-            watch = InputWorkerWatch(self._settings.input_workers)
-            with clear_read_errors(stage.records), self._preemption, watch:
+            with clear_read_errors(stage.records), self._preemption, self._watch():
                 skipped_rows = self._fit(stage, finished, callbacks)
             if self._preemption.has_ended:
                 raise SystemExit(128 + signal.SIGTERM)
@@ -255,6 +253,14 @@ class _Training:
         if settings.ema is not None:
             callbacks.append(EvaluatesAverages())
         return callbacks
+
+    def _watch(self):
+        """Returns a context manager that ends the run if an input worker is gone."""
+        if not self._settings.input_workers:
+            return contextlib.nullcontext()
+        from keras_bert_impl.pretraining.input_workers import InputWorkerWatch
+
+        return InputWorkerWatch(self._settings.input_workers)
 
     def _fit(self, stage, finished, callbacks):
         """Trains to the end of a stage or to a spike; returns the number of skipped rows."""

@@ -1,11 +1,14 @@
-"""The stages of a run: parts with different records or batch sizes."""
+"""The stages of a run: parts with different records or batch sizes; and a summary of all."""
+
+from __future__ import annotations
 
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import keras
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
@@ -14,6 +17,10 @@ from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pr
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
 from keras_bert_impl.training.jax_devices import JaxDevices, host_index, num_hosts
 from keras_bert_impl.training.sharding import nearest_multiples, part_of_host
+from keras_bert_impl.training.strategy import device_names
+
+if TYPE_CHECKING:
+    from keras_bert_impl.training.strategy import Strategy
 
 _CHECKED_BATCHES = 8
 
@@ -47,7 +54,7 @@ class Stage:
         """Returns whether the stage's records are still unread after `finished` intervals."""
         return finished == self.first and not self.first_row
 
-    def same_batches(self, other: "Stage | None") -> bool:
+    def same_batches(self, other: Stage | None) -> bool:
         """Returns whether another stage, if any, has the same records and batch size."""
         shape = self.records, self.batch_size
         return other is not None and shape == (other.records, other.batch_size)
@@ -153,3 +160,28 @@ class StageData:
             return dataset.rebatch(stage.batch_size // replicas)
 
         return self._strategy.distribute_datasets_from_function(per_worker)
+
+
+def summary(
+    pretrainer: keras.Model,
+    stages: Sequence[Stage],
+    manifests: dict[str, dict[str, Any]],
+    strategy: Strategy,
+) -> list[str]:
+    """Describes the records and the training of a run in a few lines."""
+    lines = []
+    for folder, manifest in manifests.items():
+        train, held_out = (manifest["splits"][name] for name in ("train", "held_out"))
+        seen = sum((s.end - s.first) * s.rows for s in stages if s.records == folder)
+        lines.append(
+            f"{folder}: {train['tokens']:,} tokens in {train['rows']:,} rows of "
+            f"{manifest['settings']['length']}, {train['fill']:.0%} full, read "
+            f"{seen / train['rows']:.3g} times; {held_out['rows']:,} rows held out"
+        )
+    steps = stages[-1].step(stages[-1].end)
+    sizes = " to ".join(dict.fromkeys(f"{stage.batch_size:,}" for stage in stages))
+    lines.append(
+        f"training: {steps:,} steps of {sizes} rows, on {device_names(strategy)}, "
+        f"{pretrainer.encoder.dtype_policy.name}"
+    )
+    return [*lines, f"parameters: {pretrainer.count_params():,}"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.pretraining.examples.draws import uniform
+from keras_bert_impl.pretraining.examples.rows import uniform
 from keras_bert_impl.quickstart.docstrings import File, file_documents, installed_files
 
 _FEWEST_WORDS = 20  # of a passage

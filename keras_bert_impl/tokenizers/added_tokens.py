@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tokenizers.unicode.places import before, chosen, leftmost, places_of, put
+from keras_bert_impl.tokenizers.graphs import before, chosen, leftmost, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import SPACE, class_table, word_table
 
 NO_TOKEN, INSIDE = -2, -1

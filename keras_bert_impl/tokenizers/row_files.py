@@ -1,4 +1,4 @@
-"""How the files of a tokenizer arrange rows: their special tokens and segment ids."""
+"""What files say of a tokenizer: its kind, its class, and the special tokens and segments of rows."""
 
 import json
 import logging
@@ -6,10 +6,23 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
 from keras_bert_impl.tokenizers.added_files import read_if_there
-from keras_bert_impl.tokenizers.files import last_ids
+from keras_bert_impl.tokenizers.files import (
+    KIND_OF_FILE,
+    last_ids,
+    model_of,
+    no_tokenizer,
+    tokenizer_directory,
+)
+
+_KINDS = {  # types in tokenizer.json
+    "WordPiece": "WordPiece",
+    "BPE": "byte-level BPE",
+    "Unigram": "SentencePiece",
+}
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +31,51 @@ GENERIC = ("PreTrainedTokenizer", "TokenizersBackend")
 WITH_SEGMENTS = ["input_ids", "token_type_ids", "attention_mask"]
 WITHOUT_SEGMENTS = ["input_ids", "attention_mask"]
 _FIRST, _SECOND = 2**32 - 1, 2**32 - 2  # ids of the texts in a row
+
+_INSTEAD = {  # classes of `transformers` without an equivalent here, and what to do
+    "BertJapaneseTokenizer": (
+        "It needs MeCab. Separate the words of all texts by spaces with MeCab first (fugashi), and "
+        'set "tokenizer_class": "BertTokenizer" and "strip_accents": false; or take a model without '
+        "MeCab, such as xlm-roberta-base."
+    ),
+    **dict.fromkeys(
+        ("PhobertTokenizer", "BertweetTokenizer"),
+        "Its byte-pair encoding of words (bpe.codes) has no equivalent here. Take a model with "
+        "another tokenizer, such as xlm-roberta-base.",
+    ),
+}
+
+
+def kind_of(directory: str | Path) -> str:
+    """Returns the kind of tokenizer in a directory: a value of `_KINDS`, or "Moses BPE"."""
+    directory = tokenizer_directory(directory)
+    if _is_flaubert(directory):
+        return "Moses BPE"
+    whole = directory / "tokenizer.json"
+    if whole.exists():
+        settings = read_json(whole)
+        if keras_hub.is_preset(settings):
+            return keras_hub.kind_of(whole)
+        found = model_of(settings)["type"]
+        if found not in list(_KINDS):
+            raise InputError(
+                f"{whole}: model {shown(found)} is not supported, only {', '.join(_KINDS)}."
+            )
+        return _KINDS[found]
+    for name, kind in KIND_OF_FILE.items():
+        if (directory / name).exists():
+            return kind
+    raise no_tokenizer(directory)
+
+
+def _is_flaubert(directory):
+    """Returns whether vocab.json and merges.txt, names that RoBERTa uses too, are FlauBERT's."""
+    keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
+    for name, key in keys.items():
+        kind = read_if_there(directory / name).get(key)
+        if kind is not None:
+            return kind in ("FlaubertTokenizer", "flaubert")
+    return False
 
 
 def tokenizer_class(directory: Path) -> str | None:
@@ -34,20 +92,6 @@ def is_generic(directory: Path) -> bool:
     name = tokenizer_class(directory)
     model = read_if_there(directory / "config.json").get("model_type")
     return name in GENERIC if name else model in (None, "modernbert")
-
-
-_INSTEAD = {  # classes of `transformers` without an equivalent here, and what to do
-    "BertJapaneseTokenizer": (
-        "It needs MeCab. Separate the words of all texts by spaces with MeCab first (fugashi), and "
-        'set "tokenizer_class": "BertTokenizer" and "strip_accents": false; or take a model without '
-        "MeCab, such as xlm-roberta-base."
-    ),
-    **dict.fromkeys(
-        ("PhobertTokenizer", "BertweetTokenizer"),
-        "Its byte-pair encoding of words (bpe.codes) has no equivalent here. Take a model with "
-        "another tokenizer, such as xlm-roberta-base.",
-    ),
-}
 
 
 def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
@@ -122,42 +166,6 @@ def _unsupported(path, rows, ids, special, num_separators):
     )
 
 
-def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
-    """Warns that a setting of tokenizer.json is used which a class of `transformers` ignores."""
-    _log.warning(
-        "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
-        "Set %s in tokenizer_config.json.",
-        path,
-        setting,
-        setting,
-        used,
-        name,
-        theirs,
-        setting,
-    )
-
-
-def input_names(segment_of_second: int) -> dict[str, list[str]]:
-    """Returns the entry of tokenizer_config.json that gives a model segment ids, or none."""
-    return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}
-
-
-def beside_model(
-    settings: dict[str, Any], config: EncoderConfig | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the arguments of a tokenizer that is saved with a model, and more for its files.
-
-    Returns:
-        (settings, entries): the arguments; entries of tokenizer_config.json, with which
-        `transformers` truncates to the model's number of tokens.
-    """
-    if config is None:
-        return settings, {}
-    if config.num_segments == 1:
-        settings = settings | {"segment_of_second": 0}
-    return settings, {"model_max_length": config.max_length}
-
-
 def _with_segments(directory):
     """Returns whether the model gets segment ids."""
     path = directory / "tokenizer_config.json"
@@ -201,3 +209,23 @@ def _encode(path, processor):
         raise InputError(f"{path}: post_processor is damaged or not known: {error}") from error
     rows = whole.encode("A"), whole.encode("A", "B")
     return tuple(list(zip(row.ids, row.type_ids)) for row in rows)
+
+
+def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
+    """Warns that a setting of tokenizer.json is used which a class of `transformers` ignores."""
+    _log.warning(
+        "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
+        "Set %s in tokenizer_config.json.",
+        path,
+        setting,
+        setting,
+        used,
+        name,
+        theirs,
+        setting,
+    )
+
+
+def input_names(segment_of_second: int) -> dict[str, list[str]]:
+    """Returns the entry of tokenizer_config.json that gives a model segment ids, or none."""
+    return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}

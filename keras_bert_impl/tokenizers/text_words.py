@@ -8,8 +8,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.characters import ALONE, INSIDE, SPACE, character_kinds
+from keras_bert_impl.tokenizers.graphs import numbers_of, places_of
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import numbers_of, places_of
 from keras_bert_impl.tokenizers.unicode.table import BLOCK, in_blocks
 from keras_bert_impl.tokenizers.windows import Windows
 

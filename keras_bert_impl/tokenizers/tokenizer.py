@@ -8,23 +8,20 @@ import inspect
 import json
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.first_guesses import first_guesses, known_arguments
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
-from keras_bert_impl.tokenizers.loading import kind_of
-from keras_bert_impl.tokenizers.packing import pack_segments
-from keras_bert_impl.tokenizers.row_files import beside_model
-from keras_bert_impl.tokenizers.texts import as_bytes, as_strings, segments
+from keras_bert_impl.tokenizers.inputs import as_bytes, as_strings, pack_segments, segments
+from keras_bert_impl.tokenizers.row_files import kind_of
 from keras_bert_impl.tokenizers.word_cache import WordCache, suits
 
 _CLASSES: dict[str, type["Tokenizer"]] = {}  # by kind; subclasses register themselves
@@ -40,7 +37,6 @@ class Tokenizer(abc.ABC):
 
     Attributes:
         kind: Part of the fingerprint.
-        files: Module whose `read(directory)` returns the arguments and `write` writes them.
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
         word_breaks: ASCII characters beside which, as beside spaces (U+0020), a text can be split
@@ -52,7 +48,8 @@ class Tokenizer(abc.ABC):
     """
 
     kind: str
-    files: Any
+    _read: Callable[[Path], dict[str, Any]]  # the arguments in the files of a directory
+    _write: Callable  # the arguments, and more entries of tokenizer_config.json, to a directory
     special_tokens: tuple[str, ...]  # padding, unknown, start of a row, separator, mask
     num_separators: int = 1
     segment_of_second: int = 1
@@ -94,7 +91,7 @@ class Tokenizer(abc.ABC):
         directory = local_directory(name_or_path)
         if cls is Tokenizer:
             cls = _CLASSES[kind_of(directory).lower()]
-        return cls(**cls.files.read(directory))
+        return cls(**cls._read(directory))
 
     def _set_vocabulary(self, vocabulary, added_tokens):
         """Sets `vocabulary`, `added_tokens` and the ids of the special tokens."""
@@ -108,11 +105,6 @@ class Tokenizer(abc.ABC):
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = map(
             self.token_to_id, self.special_tokens
         )
-
-    @classmethod
-    def from_preset(cls, name_or_path: str | Path) -> "Tokenizer":
-        """Same as `from_pretrained`, under KerasHub's name."""
-        return cls.from_pretrained(name_or_path)
 
     @property
     def can_be_cut(self) -> bool:
@@ -267,7 +259,7 @@ class Tokenizer(abc.ABC):
                 del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
-    def save_pretrained(self, directory: str | Path, config: EncoderConfig | None = None) -> None:
+    def save_pretrained(self, directory: str | Path, config: Any = None) -> None:
         """Writes the files from which `transformers.AutoTokenizer` and `from_pretrained` load it.
 
         These are tokenizer_config.json and, by kind, tokenizer.json, special_tokens_map.json and
@@ -275,10 +267,14 @@ class Tokenizer(abc.ABC):
 
         Args:
             directory: Created if needed. Other files in it are kept.
-            config: The `EncoderConfig` of the model in the directory; see `beside_model`.
+            config: The `EncoderConfig` of the model in the directory: `transformers` then truncates
+                to its `max_length`, and a model with one segment gets no other segment ids.
         """
-        settings, entries = beside_model(self.get_config(), config)
-        self.files.write(directory, settings, **entries)
+        settings, entries = self.get_config(), {}
+        if config is not None:
+            entries = {"model_max_length": config.max_length}
+            settings |= {"segment_of_second": 0} if config.num_segments == 1 else {}
+        self._write(directory, settings, **entries)
 
     @known_arguments("Tokenizer.__call__")
     def __call__(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.pretraining.corpus import blocks, readers
+from keras_bert_impl.pretraining.corpus.blocks import WordTokens
 from keras_bert_impl.pretraining.corpus.preparation import prepare
-from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import transformers
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
@@ -72,6 +71,8 @@ def save_base(directory, **overrides):
 
 def save_masked_lm(directory, tokenizer, **config):
     """Writes a tiny masked language model of `transformers` and its tokenizer."""
+    import transformers  # here, since most tests need none of it
+
     transformers.set_seed(0)
     config = {
         "vocab_size": tokenizer.vocabulary_size,

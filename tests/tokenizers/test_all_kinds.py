@@ -13,7 +13,7 @@ import transformers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.texts import beginning
+from keras_bert_impl.tokenizers.inputs import beginning
 from tests.tokenizers.kinds import KINDS, texts
 
 TEXTS = texts()

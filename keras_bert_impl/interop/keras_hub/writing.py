@@ -31,7 +31,7 @@ def write_keras_hub_preset(
         described: The content of a `config.json`.
         tensors: Tensors by Hugging Face name, with or without the prefix that the encoder's names
             have in models with a head.
-        tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub.tokenizers.to_keras_hub`.
+        tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub_saving.to_keras_hub`.
 
     Returns:
         The tensors written, as they are read back.

@@ -24,8 +24,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from keras_bert_impl.io import remote_files
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks, cutting, readers
-from keras_bert_impl.pretraining.corpus.blocks import NumberedDocument
-from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
+from keras_bert_impl.pretraining.corpus.blocks import NumberedDocument, WordTokens
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.tokenizers import Tokenizer
 

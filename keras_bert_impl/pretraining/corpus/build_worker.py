@@ -27,7 +27,7 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     import tensorflow as tf
 
     from keras_bert_impl.pretraining.corpus import blocks
-    from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
+    from keras_bert_impl.pretraining.corpus.blocks import WordTokens
     from keras_bert_impl.tokenizers import Tokenizer
 
     tf.config.set_visible_devices([], "GPU")

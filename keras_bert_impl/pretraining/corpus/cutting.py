@@ -1,15 +1,27 @@
-"""Selection of the documents of a corpus, and their division into blocks."""
+"""Selection of the documents of a corpus, from files or memory, and their division into blocks."""
 
+import contextlib
 import dataclasses
+import json
 import math
-from collections.abc import Iterable, Iterator
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io import files
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
-from keras_bert_impl.pretraining.examples import draws, records
+from keras_bert_impl.pretraining.examples import records, rows
+
+_LOOKED_AT = 100  # strings of a list that are tested for being paths
+_LONGEST_PATH = 4_000
+_URL = re.compile(r"\w+://")
+_IN_FOLDER = re.compile(r"[/\\]")
+_SUFFIX = re.compile(r"[^\s]\.\w{1,8}\Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +64,7 @@ def split_of(number: int, held_out: float, seed: int) -> str:
         return "train"
     part = int(number * share)
     first, end = math.ceil(part / share), math.ceil((part + 1) / share)
-    is_chosen = number == first + int(draws.uniform(seed, "held_out", part) * (end - first))
+    is_chosen = number == first + int(rows.uniform(seed, "held_out", part) * (end - first))
     return "held_out" if is_chosen == (held_out <= 0.5) else "train"
 
 
@@ -96,7 +108,7 @@ def _has_two_sentences(document):
 
 def first_shard_of(block: int, seed: int) -> int:
     """Returns `first_shard` of `Dealer.deal` for the rows of a block; `block` is its number."""
-    return draws.stable_hash(seed, "shards", block)
+    return rows.stable_hash(seed, "shards", block)
 
 
 def text_blocks(
@@ -133,3 +145,69 @@ def _one_document(what, document):
         f"{what} has only one distinct document ({document.source}), but next-sentence prediction "
         "draws random segments from a second one. Add documents, or choose --objective mlm."
     )
+
+
+@contextlib.contextmanager
+def as_paths(
+    inputs: Any, format: str = "auto", text_field: str = "text"
+) -> Iterator[tuple[Any, str, str]]:
+    """Context manager that yields corpus paths: the given ones, or a file with the given texts.
+
+    Yields:
+        (paths, format, text field), for `read_documents`.
+    """
+    texts = _texts_of(inputs, text_field)
+    if texts is None:
+        yield inputs, format, text_field
+        return
+    if format != "auto":
+        raise InputError(f"format is only for files, not for texts. Received: format={format!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "texts.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            for number, text in enumerate(texts):
+                file.write(json.dumps({"text": _as_str(text, number)}) + "\n")
+        yield path, "jsonl", "text"
+
+
+def _texts_of(inputs, text_field):
+    """Returns an iterable of the texts, or None for paths."""
+    if isinstance(inputs, (str, os.PathLike)):
+        return None
+    names = getattr(inputs, "column_names", None)  # `datasets` and Arrow
+    if names is None:
+        names = getattr(inputs, "columns", None)  # pandas
+    if names is None and isinstance(inputs, Mapping):
+        names = inputs.keys()
+    if names is not None:
+        if text_field not in list(names):
+            raise InputError(
+                f"the table has no column {text_field!r}; its columns are {listed(names)}. Pass "
+                "the name of the text column as text_field=..."
+            )
+        return inputs[text_field]
+    if not isinstance(inputs, (list, tuple)):
+        return inputs
+    some = inputs[:_LOOKED_AT]
+    is_path = not some or any(_is_path(one) for one in some)
+    return None if is_path else inputs
+
+
+def _is_path(value):
+    if not isinstance(value, str) or len(value) > _LONGEST_PATH or "\0" in value:
+        return isinstance(value, os.PathLike)
+    is_one_word = len(value.split()) == 1 and value == value.strip()
+    is_place = is_one_word and (_IN_FOLDER.search(value) or _SUFFIX.search(value[-10:]))
+    return bool(_URL.match(value) or is_place) or files.exists(value)
+
+
+def _as_str(text, number):
+    """Converts a text to a str; table columns and datasets have string types of their own."""
+    for method in ("numpy", "as_py"):  # tensors and Arrow
+        if hasattr(text, method):
+            text = getattr(text, method)()
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if not isinstance(text, str):
+        raise InputError(f"text {number} must be a string, got {text!r:.60}.")
+    return text

@@ -1,7 +1,14 @@
-"""Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket."""
+"""Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket.
+
+Blocks that an interrupted `prepare` has finished stay beside it, and the same command resumes.
+"""
 
 import contextlib
+import dataclasses
 import getpass
+import hashlib
+import itertools
+import json
 import os
 import shutil
 import stat
@@ -17,13 +24,19 @@ from keras_bert_impl.io.directories import is_own
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import (
     absolute,
+    check_is_no_link,
+    claim,
     is_remote,
     replace_directory,
 )
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.pretraining.corpus.finished_blocks import RESUME, Interrupted
-from keras_bert_impl.pretraining.examples import draws, records
+from keras_bert_impl.pretraining.corpus import blocks
+from keras_bert_impl.pretraining.examples import records, rows
+from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.version import __version__
+
+RESUME = "Finished blocks are kept; run the same command again to resume."
 
 
 def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: Tokenizer) -> Path:
@@ -39,7 +52,7 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
     if taken:
         raise InputError(f"{output_directory} holds records; remove them or name another folder.")
-    name = f"{draws.stable_hash(str(output_directory).rstrip('/')):016x}"
+    name = f"{rows.stable_hash(str(output_directory).rstrip('/')):016x}"
     return _private_folder() / name
 
 
@@ -139,3 +152,86 @@ def _remove_other_shards(directory):
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
             if path.name not in named:
                 path.unlink()
+
+
+class Interrupted(InputError):
+    """An interruption not caused by the input; finished blocks are kept."""
+
+
+class FinishedBlocks:
+    """Rows of finished blocks, in a hidden folder beside the records until these are complete."""
+
+    def __init__(
+        self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer
+    ) -> None:
+        parent = output_directory.parent
+        # The same place in each run, whether or not the records exist already.
+        if os.path.ismount(output_directory) or not os.access(parent, os.W_OK | os.X_OK):
+            parent = output_directory
+        self._folder = parent / f".{output_directory.name}.unfinished"
+        self._made_by = __version__, FORMAT_VERSION, repr(settings), tokenizer.fingerprint
+        self._lock: Any = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if kind is None or (issubclass(kind, InputError) and not issubclass(kind, Interrupted)):
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock:
+            self._lock.release()
+
+    def open(self) -> None:
+        """Creates and locks the folder; raises `InputError` if another process has locked it."""
+        check_is_no_link(self._folder)
+        self._folder.mkdir(exist_ok=True)
+        self._lock = claim(self._folder / "lock")
+        if self._lock is None:
+            raise Interrupted(
+                f"another prepare is writing to {self._folder}; wait for it to finish."
+            )
+
+    def read(self, text_block: blocks.TextBlock) -> blocks.BuiltBlock | None:
+        """Returns the `BuiltBlock` of a `TextBlock`, or None if it is not finished."""
+        path = self._path(text_block)
+        if not path.is_file():
+            return None
+        content, _, checksum = path.read_bytes().rpartition(b"\n")
+        if _checksum(content) != checksum:  # truncated when the machine went down
+            return None
+        header, _, joined = content.partition(b"\n")
+        header = json.loads(header)
+        if header["key"] != self._key(text_block):
+            return None
+        ends = itertools.accumulate(header["lengths"], initial=0)
+        serialized = [joined[start:end] for start, end in itertools.pairwise(ends)]
+        return blocks.BuiltBlock(serialized, blocks.Counts(**header["counts"]))
+
+    def write(self, text_block: blocks.TextBlock, built: blocks.BuiltBlock) -> None:
+        """Stores the `BuiltBlock` of a `TextBlock`."""
+        header = {
+            "key": self._key(text_block),
+            "counts": dataclasses.asdict(built.counts),
+            "lengths": [len(row) for row in built.rows],
+        }
+        content = b"".join([json.dumps(header).encode(), b"\n", *built.rows])
+        path = self._path(text_block)
+        aside = path.with_suffix(".part")
+        with open(aside, "wb") as file:
+            file.writelines([content, b"\n", _checksum(content)])
+        aside.replace(path)
+
+    def _path(self, text_block):
+        return self._folder / f"{text_block.number:08d}.block"
+
+    def _key(self, text_block):
+        documents = [
+            (number, document.is_split, len(document.paragraphs), document.text_hash)
+            for number, document in text_block.documents
+        ]
+        return rows.stable_hash(*self._made_by, text_block.split, text_block.number, documents)
+
+
+def _checksum(content):
+    """Returns a hexadecimal checksum as bytes."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

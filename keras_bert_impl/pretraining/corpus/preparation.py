@@ -18,18 +18,11 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress as Bar
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
-from keras_bert_impl.pretraining.corpus import (
-    blocks,
-    build_worker,
-    cutting,
-    destination,
-    memory_texts,
-    readers,
-)
-from keras_bert_impl.pretraining.corpus.finished_blocks import RESUME, FinishedBlocks, Interrupted
-from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
+from keras_bert_impl.pretraining.corpus import blocks, build_worker, cutting, destination, readers
+from keras_bert_impl.pretraining.corpus.blocks import WordTokens
+from keras_bert_impl.pretraining.corpus.destination import RESUME, FinishedBlocks, Interrupted
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
+from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -163,7 +156,7 @@ def prepare(
     }
     stated = dataclasses.asdict(settings) | {"held_out": held_out}
     place = destination.place_of(output_directory, stated, tokenizer)
-    with memory_texts.as_paths(inputs, input_format, text_field) as (paths, format, field):
+    with cutting.as_paths(inputs, input_format, text_field) as (paths, format, field):
         readers.sources(paths, format)  # raises for missing paths
         paths = readers.paths_of(paths)
         destination.check_is_no_input(place, paths)

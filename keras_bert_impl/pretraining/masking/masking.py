@@ -13,9 +13,14 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Share, validate
-from keras_bert_impl.pretraining.masking.random_bits import below, random_bits, row_keys
-from keras_bert_impl.pretraining.masking.units import take_units, units_of
-from keras_bert_impl.pretraining.objectives.sampling import DRAW_LIMIT
+from keras_bert_impl.pretraining.masking.units import (
+    below,
+    random_bits,
+    row_keys,
+    take_units,
+    units_of,
+)
+from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
 from keras_bert_impl.pretraining.settings import MASK_UNITS
 from keras_bert_impl.tokenizers import Tokenizer
 

@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.objectives.base import Objective
+from keras_bert_impl.pretraining.objectives.base import (
+    LeftToRight,
+    MaskedLM,
+    NextSentence,
+    Objective,
+    SentenceOrder,
+    SpanBoundary,
+)
 from keras_bert_impl.pretraining.objectives.distillation import Distillation, LayerDistillation
-from keras_bert_impl.pretraining.objectives.left_to_right import LeftToRight
-from keras_bert_impl.pretraining.objectives.masked_lm import MaskedLM
-from keras_bert_impl.pretraining.objectives.pairs import NextSentence, SentenceOrder
 from keras_bert_impl.pretraining.objectives.replaced_tokens import ReplacedTokens
-from keras_bert_impl.pretraining.objectives.span_boundary import SpanBoundary
 
 OBJECTIVES = {
     objective.name: objective

@@ -21,8 +21,13 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
-from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensor, Tensors
-from keras_bert_impl.pretraining.objectives.masked_lm import masked_logits
+from keras_bert_impl.pretraining.objectives.base import (
+    ENCODER_FEATURES,
+    Objective,
+    Tensor,
+    Tensors,
+    masked_logits,
+)
 from keras_bert_impl.training.distillation_losses import (
     check_layers,
     cosine_distance,

@@ -18,7 +18,7 @@ from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.texts import beginning
+from keras_bert_impl.tokenizers.inputs import beginning
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 # Batches in a window that is sorted by length: at most this number, and at most a share of an

@@ -26,7 +26,7 @@ from keras_bert_impl.tasks.inputs.batching import (
 )
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.texts import as_strings
+from keras_bert_impl.tokenizers.inputs import as_strings
 from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack_windows
 
 

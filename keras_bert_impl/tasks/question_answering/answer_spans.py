@@ -9,8 +9,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.characters import SPACE
+from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import Texts
-from keras_bert_impl.tokenizers.unicode.places import places_of
 
 
 def candidate_spans(

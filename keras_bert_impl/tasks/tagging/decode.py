@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels
+from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
-from keras_bert_impl.tokenizers.unicode.places import places_of
 
 
 class Units(NamedTuple):

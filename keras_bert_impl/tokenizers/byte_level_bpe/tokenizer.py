@@ -13,14 +13,28 @@ from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.added_tokens import special_tokens as as_special
 from keras_bert_impl.tokenizers.byte_level_bpe import files
-from keras_bert_impl.tokenizers.byte_level_bpe.byte_pairs import BytePairMerger
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA, byte_characters
 from keras_bert_impl.tokenizers.byte_level_bpe.words import ByteLevelSplitter
 from keras_bert_impl.tokenizers.files import as_vocabulary
-from keras_bert_impl.tokenizers.graphs import subwords_of_unique
-from keras_bert_impl.tokenizers.packing import SegmentId
+from keras_bert_impl.tokenizers.graphs import (
+    after,
+    before,
+    chosen,
+    numbers_of,
+    places_of,
+    put,
+    subwords_of_unique,
+    token_ends,
+    without_overlaps,
+)
+from keras_bert_impl.tokenizers.inputs import SegmentId
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
-from keras_bert_impl.tokenizers.unicode.places import chosen
+
+_NO_RANK = np.iinfo(np.int32).max
+_PART, _SHARED = 65, 24  # symbols in a part of a long word, and in two neighboring parts
+# From one part to the next. A prime: in a run of one letter, no two neighbors then fit together, so
+# that all parts of the run are joined at once.
+_STEP = _PART - _SHARED
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -64,7 +78,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     """
 
     kind = "byte-level BPE"
-    files = files
+    _read, _write = staticmethod(files.read), staticmethod(files.write)
     later_settings = {"add_prefix_space": False, "keeps_unknown_bytes": False}
 
     def __init__(
@@ -156,3 +170,180 @@ class ByteLevelBPETokenizer(Tokenizer):
             leading -= tf.cast(tf.equal(starts, 0) & (leading > 0), tf.int32)
         starts = tf.minimum(starts + leading, ends)
         return starts, tf.maximum(ends - trailing, starts)
+
+
+class BytePairMerger:
+    """Splits words into tokens by byte-pair encoding of their bytes.
+
+    Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units",
+    section 3.2; over bytes: Radford et al. 2019, section 2.2.
+    """
+
+    def __init__(self, byte_ids: Sequence[int], merges: Sequence[Sequence[int]]) -> None:
+        self._byte_ids = np.array(byte_ids, np.int32)
+        left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
+        keys = (left << 32) | right
+        order = np.argsort(keys)
+        # A sentinel that no pair equals, so that a search never ends past the last entry.
+        self._keys = np.append(keys[order], np.iinfo(np.int64).max)
+        self._ranks = np.append(order, _NO_RANK).astype(np.int32)
+        self._merged = np.append(merged, -1).astype(np.int32)  # by rank
+
+    def __call__(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Splits words into tokens.
+
+        Args:
+            words: string [words], not empty.
+
+        Returns:
+            (ids, starts): int32 `tf.RaggedTensor`s [words, (tokens)]; `starts` in bytes.
+        """
+        lengths = tf.strings.length(words)
+        data = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
+        ids = tf.gather(self._byte_ids, tf.cast(data, tf.int32))
+        if (self._byte_ids >= 0).all():
+            return self._merged_ids(ids, lengths)
+        is_known = ids >= 0
+        known = tf.math.unsorted_segment_sum(
+            tf.cast(is_known, tf.int32), numbers_of(lengths), tf.size(words)
+        )
+        found, starts = self._merged_ids(chosen(ids, is_known), known)
+        word = numbers_of(starts.row_lengths())
+        first, first_known = (tf.cumsum(sizes, exclusive=True) for sizes in (lengths, known))
+        place = tf.gather(places_of(is_known), starts.values + tf.gather(first_known, word))
+        return found, starts.with_values(place - tf.gather(first, word))
+
+    def _merged_ids(self, ids, lengths):
+        """Merges int32 [tokens] of words with int32 [words] tokens each.
+
+        Returns:
+            (ids, starts): ragged [words, (tokens)]; `starts` in tokens of the input.
+        """
+        word = numbers_of(lengths)
+        ends = tf.cumsum(lengths)
+        found, start = tf.cond(
+            tf.reduce_max(lengths) > _PART,
+            lambda: self._in_parts(ids, ends - lengths, ends),
+            lambda: list(self._in_rounds(ids, word, tf.range(tf.size(ids)))[::2]),
+        )
+        splits = tf.searchsorted(start, tf.concat([[0], ends], axis=0), out_type=tf.int64)
+        found = tf.RaggedTensor.from_row_splits(found, splits, validate=False)
+        word = tf.gather(word, start)
+        return found, found.with_values(start - tf.gather(ends - lengths, word))
+
+    def _in_parts(self, ids, starts, ends):
+        """Merges the symbols of words; returns (ids, start), both int32 [tokens].
+
+        Args:
+            ids: int32 [symbols].
+            starts, ends: int32 [words], the span of each word.
+        """
+        counts = 1 + tf.maximum(ends - starts - _SHARED - 1, 0) // _STEP
+        word = numbers_of(counts)
+        first = tf.gather(tf.cumsum(counts, exclusive=True), word)
+        begins = tf.gather(starts, word) + (tf.range(tf.size(word)) - first) * _STEP
+        is_start = put(tf.fill([tf.size(ids) + 1], False), starts, True)  # [symbols + 1]
+
+        def step(reach, begins, ends, is_new, tokens, _):
+            new = self._of_parts(ids, begins, ends, places_of(is_new))
+            tokens = [tf.concat(pair, axis=0) for pair in zip(tokens, new)]
+            tokens = _gathered(tokens, tf.argsort(tokens[1], stable=True))
+            is_first = tf.gather(is_start, begins)
+            meets = _meeting_places(tf.size(ids), begins, ends, *tokens[1:])
+            meets = tf.where(is_first, begins, meets)
+            kept = is_first | ~_near(meets < 0, reach)
+            first = places_of(kept)
+            last = after(first, tf.size(kept)) - 1
+            is_joined = last > first
+            found, part, start = tokens
+            part = tf.gather(tf.cumsum(tf.cast(kept, tf.int32)) - 1, part)
+            tokens = _gathered([found, part, start], places_of(~tf.gather(is_joined, part)))
+            begins, ends = tf.gather(begins, first), tf.gather(ends, last)
+            return 2 * reach + 1, begins, ends, is_joined, tokens, tf.gather(meets, first)
+
+        vector = tf.TensorShape([None])
+        nothing = tf.zeros([0], tf.int32)
+        ends = tf.minimum(begins + _PART, tf.gather(ends, word))
+        *_, (found, part, start), meets = tf.while_loop(
+            lambda reach, begins, ends, is_new, *_: tf.reduce_any(is_new),
+            step,
+            (0, begins, ends, tf.fill(tf.shape(begins), True), [nothing] * 3, begins),
+            shape_invariants=(tf.TensorShape([]), *3 * [vector], [vector] * 3, vector),
+        )
+        limits = tf.gather(after(meets, tf.int32.max), part)
+        return _gathered(
+            (found, start), places_of((start >= tf.gather(meets, part)) & (start < limits))
+        )
+
+    def _of_parts(self, ids, begins, ends, parts):
+        """Merges some parts; returns (ids, part, start), int32 [tokens]."""
+        begins, ends = tf.gather(begins, parts), tf.gather(ends, parts)
+        number = numbers_of(ends - begins)
+        start = tf.ragged.range(begins, ends).values
+        found, number, start = self._in_rounds(tf.gather(ids, start), number, start)
+        return found, tf.gather(parts, number), start
+
+    def _in_rounds(self, ids, word, start):
+        """Merges the tokens of words until none can be merged; returns the same three for them."""
+        rank = self._ranks_of(ids, after(ids, 0), after(word, -1) == word)
+        vector = tf.TensorShape([None])
+        return tf.while_loop(
+            lambda *state: tf.reduce_any(state[-1] != _NO_RANK),
+            self._round,
+            (ids, word, start, rank),
+            shape_invariants=4 * (vector,),
+        )[:3]
+
+    def _round(self, ids, word, start, rank):
+        # The best rank of each word. Words are in order, so segments are sorted.
+        best = tf.gather(tf.math.segment_min(rank, word), word)
+        merges = without_overlaps((rank == best) & (rank != _NO_RANK))
+        places = places_of(merges)
+        ids = put(ids, places, tf.gather(self._merged, tf.gather(rank, places)))
+        kept = places_of(~before(merges, False))
+        ids, word, start, rank, merges = (
+            tf.gather(values, kept) for values in (ids, word, start, rank, merges)
+        )
+        # The pairs that begin with a new token or end with one.
+        places = places_of(merges | after(merges, False))
+        following = tf.minimum(places + 1, tf.size(ids) - 1)
+        is_pair = (following > places) & (tf.gather(word, places) == tf.gather(word, following))
+        ranks = self._ranks_of(tf.gather(ids, places), tf.gather(ids, following), is_pair)
+        return ids, word, start, put(rank, places, ranks)
+
+    def _ranks_of(self, left, right, is_pair):
+        """Returns the ranks of pairs of ids, or _NO_RANK."""
+        keys = tf.cast(left, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
+        number = tf.searchsorted(self._keys, keys)
+        known = is_pair & tf.equal(tf.gather(self._keys, number), keys)
+        return tf.where(known, tf.gather(self._ranks, number), _NO_RANK)
+
+
+def _meeting_places(size, begins, ends, part, start):
+    """Returns where the first token begins that each part shares with the previous one, or -1.
+
+    Args:
+        begins, ends: int32 [parts], in order; a part overlaps at most its two neighbors.
+        part, start: int32 [tokens], of the tokens of all parts, in order.
+    """
+    end = token_ends(start, part, ends)
+    odd, even = (
+        put(tf.zeros([size], tf.int32), chosen(start, mask), chosen(end, mask))
+        for mask in (part % 2 == 1, part % 2 == 0)
+    )
+    common = places_of((odd > 0) & tf.equal(odd, even))
+    number = tf.searchsorted(begins, common, side="right") - 1
+    found = tf.math.unsorted_segment_min(common, number, tf.size(begins))
+    return tf.where(found < size, found, -1)
+
+
+def _near(mask, reach):
+    """Returns where a mask is true at most `reach` positions away."""
+    count = tf.cumsum(tf.concat([[0], tf.cast(mask, tf.int32)], axis=0))
+    place = tf.range(tf.size(mask))
+    last = tf.gather(count, tf.minimum(place + reach + 1, tf.size(mask)))
+    return last > tf.gather(count, tf.maximum(place - reach, 0))
+
+
+def _gathered(vectors, places):
+    return [tf.gather(values, places) for values in vectors]

@@ -19,8 +19,7 @@ from keras_bert_impl.tokenizers.added_tokens import (
     AddedTokens,
     in_place,
 )
-from keras_bert_impl.tokenizers.unicode import nfc, utf8
-from keras_bert_impl.tokenizers.unicode.places import (
+from keras_bert_impl.tokenizers.graphs import (
     after,
     before,
     chosen,
@@ -29,6 +28,7 @@ from keras_bert_impl.tokenizers.unicode.places import (
     put,
     token_ends,
 )
+from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.table import BOUNDARY, CODE_POINTS, SPACE, class_table
 
 _TOKEN = 0xFDD0  # represents a token during normalization, which does not change it
@@ -204,11 +204,11 @@ def _normalized(texts, line):
     # A token stays one code point, in order among equal code points of the text.
     is_one = is_token | tf.equal(line.code_points, _TOKEN) & tf.not_equal(line.tokens, INSIDE)
     numbers = tf.gather(line.tokens, places_of(is_one))
-    code_points, text_starts = utf8.decode(nfc.normalize(texts))
+    code_points, text_starts = utf8.decode(utf8.normalize(texts))
     nothing = tf.fill(tf.shape(code_points), NO_TOKEN)
     tokens = put(nothing, places_of(tf.equal(code_points, _TOKEN)), numbers)
     places = tf.concat([places, [tf.size(line.code_points)]], axis=0)
-    origins = nfc.origins(texts)[:-1]
+    origins = utf8.origins(texts)[:-1]
     first = tf.gather(line.first, tf.gather(places, origins))
     last = tf.gather(line.last, tf.gather(places, origins + 1) - 1)
     return _Line(code_points, tokens, text_starts, first, last)

@@ -1,8 +1,14 @@
-"""Characters of a batch of texts with their origins, and finding patterns in them."""
+"""Characters of a batch of texts with their origins, and their properties for Moses' rules.
+
+The table of properties comes from `tools/make_moses_table.py`. An entry is a uint8 of flags, named
+below; equal blocks of BLOCK entries are stored once.
+"""
 
 import functools
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
@@ -14,10 +20,34 @@ from keras_bert_impl.tokenizers.added_tokens import (
     in_place,
     special_tokens,
 )
-from keras_bert_impl.tokenizers.moses.table import JOINS, MosesTable, has
+from keras_bert_impl.tokenizers.graphs import before, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import before, places_of, put
-from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
+from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS, CodePointTable
+
+SPACE = 1  # white space, same as Python's `str.isspace`
+REMOVED = 2  # category C: control, format, private and unassigned characters
+WORD = 4  # Moses' letters and digits; other characters are separated
+LETTER = 8  # Moses' letters
+NUMBER = 16  # Moses' numbers
+LOWER = 32  # Moses' lowercase letters
+DIGIT = 64  # category Nd, same as Python's `\d`
+JOINS = 128  # may join the character before it, or be reordered, in Unicode normalization (NFC)
+
+_FILE = Path(__file__).with_name("table.npz")
+
+
+class MosesTable(CodePointTable):
+    """Looks up the flags of code points in the graph."""
+
+    def __init__(self) -> None:
+        with np.load(_FILE, allow_pickle=False) as stored:
+            super().__init__(stored["index"].astype(np.int32) * BLOCK, stored["blocks"])
+
+
+def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
+    """Returns whether one of the wanted flags is set, bool."""
+    return tf.not_equal(tf.bitwise.bitwise_and(flags, wanted), 0)
+
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<pad>", "<unk>", *(f"<special{number}>" for number in range(10)))
 

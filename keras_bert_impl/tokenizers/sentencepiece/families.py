@@ -1,6 +1,15 @@
-"""Model families with a supported SentencePiece tokenizer, and how they differ."""
+"""Model families with a supported SentencePiece tokenizer, and their tokenizer.json."""
 
+import base64
 import dataclasses
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.tokenizers.files import check_settings, last_ids, model_of, row_template
+
+SPACE_MARK = "▁"  # begins every word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,3 +66,146 @@ FAMILIES = {
         num_replaced=1,
     ),
 }
+
+_SPACES = {"Regex": " {2,}"}
+_QUOTES = ({"String": "``"}, {"String": "''"})
+_FOLDING = ("NFKD", "StripAccents", "Lowercase")
+_FOLDS = [
+    *({"type": "Replace", "pattern": quotes, "content": '"'} for quotes in _QUOTES),
+    *({"type": kind} for kind in _FOLDING),
+]
+
+
+def make_whole(facts: Family, settings: dict[str, Any]) -> Any:
+    """Creates the `tokenizers.Tokenizer`, without its added tokens."""
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+    vocabulary, character_map = settings["vocabulary"], settings["character_map"]
+    _, unk, cls, sep, _ = facts.special_tokens
+    pieces = list(zip(vocabulary, settings["scores"]))
+    whole = tokenizers.Tokenizer(models.Unigram(pieces, vocabulary.index(unk), False))
+    steps: list[Any] = []
+    if facts.folds:
+        steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+        steps += [getattr(normalizers, name)() for name in _FOLDING]
+    if character_map:
+        steps.append(normalizers.Precompiled(base64.b64decode(character_map)))
+    if steps:
+        whole.normalizer = normalizers.Sequence(steps)
+    marks = {"replacement": SPACE_MARK, "prepend_scheme": settings["prepend_scheme"]}
+    whole.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(**marks)]
+    )
+    whole.decoder = decoders.Metaspace(**marks)
+    whole.post_processor = row_template(
+        cls, sep, last_ids(vocabulary), facts.num_separators, settings["segment_of_second"]
+    )
+    return whole
+
+
+def read_whole(path: Path, family: str | None) -> dict[str, Any]:
+    """Reads a tokenizer.json; checks that it is equivalent to ours."""
+    whole = read_json(path)
+    model = model_of(whole)
+    check_settings(path, model, {"type": ("Unigram",)}, "model.")
+    check_settings(path, model, {"byte_fallback": (False, None)}, "model.")
+    vocabulary, scores = _pieces(path, model.get("vocab"))
+    if family is None:
+        family = _family_of(path, vocabulary)
+    facts = FAMILIES[family]
+    unk = facts.special_tokens[1]
+    if unk in vocabulary:
+        check_settings(path, model, {"unk_id": (vocabulary.index(unk),)}, "model.")
+    normalizers = _parts(path, whole, "normalizer", "normalizers")
+    kinds = {"Precompiled", "Replace", "Strip", *(_FOLDING if facts.folds else ())}
+    character_map, replaced = "", []
+    for part in normalizers:
+        check_settings(path, part, {"type": tuple(sorted(kinds))}, "normalizer.")
+        if part["type"] == "Replace":
+            replaced.append(part.get("pattern"))
+            allowed = (_SPACES, *(_QUOTES if facts.folds else ()))
+            check_settings(path, part, {"pattern": allowed}, "normalizer Replace: ")
+        if part["type"] == "Precompiled":
+            character_map = part.get("precompiled_charsmap") or ""
+    if facts.folds:
+        _check_folding(path, normalizers, family)
+    wanted = {
+        "type": ("Metaspace", "WhitespaceSplit"),
+        "replacement": ("▁",),
+        "prepend_scheme": ("always", "first", "never"),
+        "add_prefix_space": (True, False),
+        "split": (True,),
+    }
+    splitters = _parts(path, whole, "pre_tokenizer", "pretokenizers")
+    scheme = "always"
+    for part in splitters:
+        check_settings(path, part, wanted, "pre_tokenizer.")
+        if part["type"] == "Metaspace":
+            usual = "always" if part.get("add_prefix_space", True) else "never"
+            scheme = part.get("prepend_scheme", usual)
+    # Unless words end at white space, runs of spaces have to be collapsed before.
+    if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
+        raise InputError(
+            f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported."
+        )
+    return {
+        "family": family,
+        "vocabulary": vocabulary,
+        "scores": scores,
+        "character_map": character_map,
+        "prepend_scheme": scheme,
+    }
+
+
+def _check_folding(path, normalizers, family):
+    """Raises InputError unless all steps of `_FOLDS` come first, in their order."""
+    for number, step in enumerate(_FOLDS):
+        name = " ".join([step["type"], *step.get("pattern", {}).values()])
+        if step not in normalizers:
+            raise InputError(f"{path}: the normalizer lacks {name}, which {family}'s has.")
+        if normalizers.index(step) != number:
+            raise InputError(
+                f"{path}: step {number + 1} of the normalizer must be {name}, as in {family}'s."
+            )
+
+
+def _parts(path, whole, name, inside):
+    """Returns the steps of a normalizer or pre-tokenizer, one or a sequence, as a list."""
+    part = whole.get(name)
+    if isinstance(part, dict) and part.get("type") == "Sequence":
+        part = part.get(inside)
+    parts = part if isinstance(part, list) else [part] * (part is not None)
+    if not all(isinstance(part, dict) and "type" in part for part in parts):
+        raise InputError(f"{path}: {name} is damaged.")
+    return parts
+
+
+def _pieces(path, vocabulary):
+    """Returns (pieces, scores) from a list of pairs."""
+    if not isinstance(vocabulary, list) or not vocabulary:
+        raise InputError(f"{path} has no vocabulary: expected a list of pieces and scores.")
+    for number, pair in enumerate(vocabulary):
+        if not (
+            isinstance(pair, list)
+            and len(pair) == 2
+            and isinstance(pair[0], str)
+            and isinstance(pair[1], (int, float))
+        ):
+            raise InputError(
+                f"{path}: token {number} must be a pair of piece and score, not {pair!r:.60}"
+            )
+    pieces, scores = zip(*vocabulary)
+    return list(pieces), list(scores)
+
+
+def _family_of(path, vocabulary):
+    """Returns the family that has such a vocabulary."""
+    for family, facts in FAMILIES.items():
+        first = facts.first_tokens or facts.special_tokens
+        if tuple(vocabulary[: len(first)]) == first:
+            return family
+    raise InputError(
+        f"{path}: the vocabulary does not have the layout of {' or '.join(FAMILIES)}; it begins "
+        f"with {' '.join(vocabulary[:5])!r:.80}."
+    )

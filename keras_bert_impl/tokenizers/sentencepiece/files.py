@@ -23,8 +23,7 @@ from keras_bert_impl.tokenizers.row_files import (
     read_rows,
     unsupported_class,
 )
-from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
-from keras_bert_impl.tokenizers.sentencepiece.tokenizer_json import make_whole, read_whole
+from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, make_whole, read_whole
 
 _log = logging.getLogger(__name__)
 

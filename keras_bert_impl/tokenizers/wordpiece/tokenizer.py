@@ -13,17 +13,16 @@ from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
-from keras_bert_impl.tokenizers.packing import SegmentId
-from keras_bert_impl.tokenizers.texts import as_strings
+from keras_bert_impl.tokenizers.inputs import SegmentId, as_strings
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece import files
-from keras_bert_impl.tokenizers.wordpiece.translation import Translation
 from keras_bert_impl.tokenizers.wordpiece.words import (
     MAX_CHARACTERS,
     SPECIAL,
     SPECIAL_TOKENS,
     TEXT_END,
     WORD_BREAKS,
+    Translation,
     WordSplitter,
     unreachable_word,
     word_of_token,
@@ -62,7 +61,7 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     kind = "wordpiece"
-    files = files
+    _read, _write = staticmethod(files.read), staticmethod(files.write)
     word_breaks = WORD_BREAKS
     later_settings = {"strip_accents": None, "split_on_cjk": True, "added_tokens": []}
     special_tokens = SPECIAL_TOKENS

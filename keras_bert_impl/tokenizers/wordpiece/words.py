@@ -1,14 +1,15 @@
 """BERT's basic tokenization in the graph: texts to normalized words with their origins."""
 
 import dataclasses
+import re
 import string
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, special_tokens
+from keras_bert_impl.tokenizers.graphs import before, chosen, numbers_of, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.places import before, chosen, numbers_of, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import (
     BREAK_AFTER,
     BREAK_BEFORE,
@@ -36,6 +37,8 @@ _FIRST_TOKEN = 0xF0000  # first and last character of the word for the first add
 _FIRST_UNREACHABLE = 0x100000
 _FIRST_CJK = 0x3400  # among connecting punctuation, only that from U+FE00 on is greater
 _NOTHING = make_entry(0, DROPPED, CLEANED)
+
+_SPECIAL_TOKEN = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
 
 
 @dataclasses.dataclass
@@ -226,3 +229,37 @@ def _split(entries, originals, text_starts):
     characters = put(value_of(entries), too_long, ord(UNKNOWN_WORD))
     texts = tf.searchsorted(tf.gather(originals, starts), text_starts, out_type=tf.int64)
     return Words(characters, starts, ends, originals, texts, text_starts)
+
+
+class Translation(dict):
+    """`WordSplitter` as a translation table, for texts that need no look beyond one character."""
+
+    def __init__(self, table: UnicodeTable) -> None:
+        super().__init__({ord("\n"): f" {TEXT_END} "})
+        self._table = table
+        # Marks found so far that survive normalization; appending is safe in several threads.
+        self._marks: list[str] = []
+
+    def __call__(self, texts: list[str]) -> list[str] | None:
+        """Splits texts without newlines into words."""
+        text = "\n".join([*texts, ""])
+        if _SPECIAL_TOKEN.search(text):
+            return None
+        text = text.translate(self)
+        if self._marks and re.search(f"[{''.join(self._marks)}]{{2}}", text):
+            return None
+        words = text.split()
+        if max(map(len, words), default=0) > MAX_CHARACTERS:
+            words = [word if len(word) <= MAX_CHARACTERS else UNKNOWN_WORD for word in words]
+        return words
+
+    def __missing__(self, code_point):
+        text = ""
+        for character, flags, rank in self._table.characters(code_point):
+            if rank and not flags & DROPPED:
+                self._marks.append(chr(character))
+            text += " " if flags & BREAK_BEFORE else ""
+            text += "" if flags & DROPPED else chr(character)
+            text += " " if flags & BREAK_AFTER else ""
+        self[code_point] = text
+        return text

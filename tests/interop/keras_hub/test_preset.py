@@ -26,7 +26,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import tensors_of
 from keras_bert_impl.tasks import TextClassifier
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
-from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub
+from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub
 from tests.helpers import TINY, difference, randomize, small_disk, to_numpy
 from tests.interop.keras_hub.test_models import assert_same_weights
 from tests.interop.keras_hub_models import (

@@ -17,7 +17,7 @@ from keras_bert_impl.pretraining.corpus import blocks, preparation, readers
 from keras_bert_impl.pretraining.corpus.cutting import split_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.masking.batches import checked_objectives
+from keras_bert_impl.pretraining.masking.dataset import checked_objectives
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from tests.helpers import small_disk
 

@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.building import masking as masking_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
-from keras_bert_impl.pretraining.examples.manifest import FORMAT_VERSION
+from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking import dataset as masking_dataset
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.pretraining.masking import masking
-from keras_bert_impl.pretraining.masking.batches import layout
+from keras_bert_impl.pretraining.masking.dataset import layout
 from keras_bert_impl.pretraining.masking.masking import Masking
-from keras_bert_impl.pretraining.masking.random_bits import (
+from keras_bert_impl.pretraining.masking.units import (
     below,
     permutation,
     random_bits,

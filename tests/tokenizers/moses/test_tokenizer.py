@@ -10,9 +10,9 @@ import transformers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import MosesBPETokenizer, Tokenizer
+from keras_bert_impl.tokenizers.graphs import leftmost
 from keras_bert_impl.tokenizers.moses.characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
-from keras_bert_impl.tokenizers.unicode.places import leftmost
 from tests.tokenizers.kinds import FRENCH, edit, learn_french
 
 ODD = [

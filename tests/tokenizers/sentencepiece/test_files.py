@@ -9,7 +9,7 @@ from tokenizers import pre_tokenizers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tokenizers.loading import kind_of
+from keras_bert_impl.tokenizers.row_files import kind_of
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 
 
@@ -143,7 +143,10 @@ def test_rejects_damaged_models(albert, spoil, message):
 @pytest.mark.parametrize("name", ["T5", "XLNet", "MBart", "DebertaV2"])
 def test_rejects_other_families(albert, name):
     write(albert / "tokenizer_config.json", {"tokenizer_class": f"{name}TokenizerFast"})
-    with pytest.raises(InputError, match=f"'{name}Tokenizer' is not supported; the SentencePiece"):
+    with pytest.raises(
+        InputError,
+        match=f"'{name}Tokenizer' is not supported. The files beside it are SentencePiece",
+    ):
         Tokenizer.from_pretrained(albert)
     write(albert / "tokenizer_config.json", {})
     write(albert / "config.json", {"model_type": name.lower()})

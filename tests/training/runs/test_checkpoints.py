@@ -1,3 +1,6 @@
+import concurrent.futures
+import multiprocessing
+import re
 import resource
 import shutil
 import signal
@@ -158,9 +161,20 @@ def test_all_damaged_is_an_error_that_names_the_files(run):
         RunCheckpoint(compiled(), directory, seed=7).restore()
 
 
+def message_of_save(directory):
+    """Saves a checkpoint with a limit on the size of files, for all of this process."""
+    model = compiled()
+    checkpoint = RunCheckpoint(model, directory, seed=7)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    try:
+        checkpoint.save(3)
+    except InputError as error:
+        return str(error)
+
+
 @pytest.fixture(params=["no space", "file size limit"])
-def full_disk(request, monkeypatch):
-    """Makes saving fail: with TensorFlow's error for a full disk, or with the system's own."""
+def failed_save(request, monkeypatch):
+    """Returns a function that saves a checkpoint in vain: (model, directory) to (cause, message)."""
     if request.param == "no space":
 
         def save(*_, **__):
@@ -168,22 +182,27 @@ def full_disk(request, monkeypatch):
                 None, None, "{{function_node save}} ckpt-2_temp/part-0; No space left [Op:SaveV2]"
             )
 
-        monkeypatch.setattr(tf.train.Checkpoint, "write", save)
-        yield "No space left"
-        return
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
-    try:
-        yield "File too large"
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        def here(model, directory):
+            monkeypatch.setattr(tf.train.Checkpoint, "write", save)
+            with pytest.raises(InputError) as error:
+                RunCheckpoint(model, directory, seed=7).save(3)
+            return "No space left", str(error.value)
+
+        return here
+
+    def elsewhere(_, directory):
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+            return "File too large", pool.submit(message_of_save, directory).result()
+
+    return elsewhere
 
 
-def test_full_disk_keeps_earlier_checkpoints(run, full_disk):
+def test_full_disk_keeps_earlier_checkpoints(run, failed_save):
     model, directory = run
     before = sorted(directory.iterdir())
-    with pytest.raises(InputError, match=f"cannot write .*ckpt-3: {full_disk}. .* are intact"):
-        RunCheckpoint(model, directory, seed=7).save(3)
+    cause, message = failed_save(model, directory)
+    assert re.search(f"cannot write .*ckpt-3: {cause}. .* are intact", message)
     assert sorted(directory.iterdir()) == before
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
 

@@ -1,19 +1,45 @@
-"""The rules for pairs, on documents small enough to check by hand."""
+"""Examples of a block and their rows; random draws depend only on their names, on every machine."""
 
 import itertools
+import random
+import types
 
 import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.examples import draws
-from keras_bert_impl.pretraining.examples.pairs import (
+from keras_bert_impl.pretraining.examples import rows
+from keras_bert_impl.pretraining.examples.rows import (
     Example,
     TokenBlock,
     contiguous_examples,
     next_sentence_examples,
+    pack_rows,
     sentence_order_examples,
 )
+
+STABLE_HASH = 8268764814506119314
+STREAM = 0.5032568568721374
+
+
+def test_values_are_fixed():
+    # A fixed value: a change would silently change every prepared corpus.
+    assert rows.stable_hash(0, "pairs", 1) == STABLE_HASH
+    assert rows.stream(0, "pairs", 1).random() == STREAM
+    assert rows.stable_hash(0, "pairs", 2) != STABLE_HASH
+
+
+def test_ranges():
+    generator = rows.stream(1)
+    assert {rows.integer(generator, 3, 5) for _ in range(200)} == {3, 4, 5}
+    assert sorted(rows.permutation(generator, 100)) == list(range(100))
+    assert all(0 <= rows.uniform(index) < 1 for index in range(100))
+
+
+def test_uniform_is_uniform():
+    # 20,000 draws: the mean of a uniform has a standard deviation of 0.289 / √20000 = 0.002.
+    mean = sum(rows.uniform("mean", index) for index in range(20_000)) / 20_000
+    assert abs(mean - 0.5) < 4 * 0.00204
 
 
 @pytest.fixture
@@ -53,7 +79,7 @@ class Scripted:
 def script(monkeypatch, *per_document):
     """Replaces the random stream of each document."""
     streams = iter([Scripted(*values) for values in per_document])
-    monkeypatch.setattr(draws, "stream", lambda *name: next(streams))
+    monkeypatch.setattr(rows, "stream", lambda *name: next(streams))
 
 
 NOT_SHORT, ACTUAL, RANDOM = 0.5, 0.9, 0.1
@@ -105,7 +131,7 @@ def test_the_longer_segment_is_trimmed_at_front_or_back(monkeypatch):
 
 @pytest.mark.parametrize("lengths", [(9, 9), (12, 4), (3, 15), (6, 5), (5, 6), (4, 4), (20, 1)])
 def test_trims_single_tokens_of_the_longer_segment(lengths):
-    from keras_bert_impl.pretraining.examples.pairs import _trim
+    from keras_bert_impl.pretraining.examples.rows import _trim
 
     a, b = lengths
     while a + b > 10:
@@ -113,7 +139,7 @@ def test_trims_single_tokens_of_the_longer_segment(lengths):
             a -= 1
         else:
             b -= 1
-    first, second = _trim((0, lengths[0]), (100, 100 + lengths[1]), 10, draws.stream(0))
+    first, second = _trim((0, lengths[0]), (100, 100 + lengths[1]), 10, rows.stream(0))
     assert (first[1] - first[0], second[1] - second[0]) == (a, b)
     assert first[0] >= 0 and first[1] <= lengths[0]
     assert second[0] >= 100 and second[1] <= 100 + lengths[1]
@@ -226,3 +252,83 @@ def test_sentence_order_pairs_hold_the_text_once(block):
     assert ([e.first > e.second for e in made] == swapped.astype(bool)).all()
     # Binomial: four standard deviations.
     assert abs(swapped.mean() - 0.5) < 2 / np.sqrt(len(made))
+
+
+def test_by_hand():
+    assert pack_rows([5, 3, 8, 2], 8, 4) == [[2], [0, 1], [3]]
+    # The fullest row with room for it: 3 joins 7, not 5.
+    assert pack_rows([7, 5, 3], 10, 4) == [[0, 2], [1]]
+    assert pack_rows([], 10, 4) == []
+
+
+@pytest.mark.parametrize("most", [1, 2, 8])
+def test_every_example_once_within_the_limits(most):
+    generator = random.Random(0)
+    lengths = [generator.randint(5, 128) for _ in range(2000)]
+    rows = pack_rows(lengths, 128, most)
+    assert sorted(index for row in rows for index in row) == list(range(2000))
+    assert max(sum(lengths[index] for index in row) for row in rows) <= 128
+    assert max(map(len, rows)) <= most
+    if most == 8:
+        # A row stays open only for lack of short examples: uniform lengths fill to 99 %.
+        assert sum(lengths) / (128 * len(rows)) > 0.98
+
+
+def test_packs_one_example_per_row():
+    assert pack_rows([3, 3, 3], 128, 1) == [[0], [1], [2]]
+
+
+PAD, CLS, SEP = 0, 1, 2
+LENGTH, MOST = 40, 3
+
+
+def random_examples(num_tokens, count, seed):
+    generator = random.Random(seed)
+
+    def span():
+        start = generator.randrange(num_tokens - 5)
+        return start, start + generator.randint(1, 5)
+
+    return [
+        Example(span(), span() if generator.random() < 0.5 else (7, 7), generator.randint(0, 1))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("num_separators", [1, 2])
+def test_rows_equal_a_loop(num_separators):
+    tokens = np.arange(100, 160, dtype=np.int32)
+    block = TokenBlock(tokens, [0, 60], [0, 1], [0])
+    made = random_examples(60, 9, seed=num_separators)
+    packed = [[4, 0, 8], [2], [7, 1], [3, 6, 5]]
+    tokenizer = types.SimpleNamespace(
+        pad_id=PAD, cls_id=CLS, sep_id=SEP, num_separators=num_separators
+    )
+    spans = rows.spans_of(made)
+    labels = [example.label for example in made]
+    arrays = rows.lay_out(block, spans, labels, packed, LENGTH, MOST, tokenizer)
+    lengths = rows.lengths_of(spans, num_separators)
+    for number, row in enumerate(packed):
+        ids, of_examples = [], {"example_lengths": [], "first_lengths": [], "pair_labels": []}
+        for index in row:
+            first, second = (list(tokens[begin:end]) for begin, end in made[index][:2])
+            one = [CLS, *first, *[SEP] * (num_separators if second else 1)]
+            of_examples["first_lengths"].append(len(one))
+            one += [*second, SEP] if second else []
+            assert len(one) == lengths[index]
+            of_examples["example_lengths"].append(len(one))
+            of_examples["pair_labels"].append(made[index].label)
+            ids += one
+        assert arrays["token_ids"][number].tolist() == ids + [PAD] * (LENGTH - len(ids))
+        for name, values in of_examples.items():
+            assert arrays[name][number].tolist() == values + [0] * (MOST - len(row))
+
+
+def test_spans_of_an_array():
+    values, starts, lengths = np.array([5, 6, 7, 8]), np.array([2, 0, 1]), np.array([1, 2, 0])
+    assert rows.concatenated_spans(values, starts, lengths).tolist() == [7, 5, 6]
+
+
+def test_no_examples():
+    assert rows.spans_of([]).shape == (0, 4)
+    assert rows.lengths_of(rows.spans_of([]), 2).tolist() == []

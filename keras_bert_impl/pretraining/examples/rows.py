@@ -1,18 +1,52 @@
-"""Unmasked examples from a block of tokenized documents: sentence pairs or single segments.
+"""Examples from a block of tokenized documents, and their packing and layout in rows.
 
 A block holds its tokens in one array, and every segment is a span [start, end) of that array, so
-that making, trimming and packing examples copies no tokens.
+that making, trimming and packing examples copies no tokens. Randomness is named and stateless: a
+draw depends only on its name.
 """
 
+from __future__ import annotations
+
 import bisect
+import hashlib
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+import random
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.examples import draws
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tokenizers import Tokenizer
+
+
+def stable_hash(*name: Any) -> int:
+    """Hashes numbers and strings to an integer in [0, 2⁶⁴), the same on every machine."""
+    digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def uniform(*name: Any) -> float:
+    """Returns a float in [0, 1) determined by `name`."""
+    return (stable_hash(*name) >> 11) * 2.0**-53
+
+
+def stream(*name: Any) -> random.Random:
+    """Returns a `random.Random` seeded by `name`."""
+    return random.Random(stable_hash(*name))
+
+
+def integer(generator: random.Random, low: int, high: int) -> int:
+    """Returns an int from `low` to `high`, both included."""
+    return low + int(generator.random() * (high - low + 1))
+
+
+def permutation(generator: random.Random, count: int) -> list[int]:
+    """Returns a list of the integers below `count` in random order."""
+    keys = [generator.random() for _ in range(count)]
+    return sorted(range(count), key=keys.__getitem__)
 
 
 class TokenBlock(NamedTuple):
@@ -64,7 +98,7 @@ def next_sentence_examples(
         )
     examples: list[Example] = []
     for document, number in enumerate(block.document_numbers):
-        generator = draws.stream(seed, "pairs", pass_number, number)
+        generator = stream(seed, "pairs", pass_number, number)
         target = _target(length - 3, short_sequence_probability, generator)
         examples += _document_pairs(block, document, length - 3, target, generator)
     return examples
@@ -72,7 +106,7 @@ def next_sentence_examples(
 
 def _target(most_tokens, short_sequence_probability, generator):
     if generator.random() < short_sequence_probability:
-        return draws.integer(generator, 2, most_tokens)
+        return integer(generator, 2, most_tokens)
     return most_tokens
 
 
@@ -90,7 +124,7 @@ def _document_pairs(block, document, most_tokens, target, generator):
         num_sentences = chunk_end - sentence
         middle = sentence + 1
         if num_sentences > 1:
-            middle = sentence + draws.integer(generator, 1, num_sentences - 1)
+            middle = sentence + integer(generator, 1, num_sentences - 1)
         first = starts[sentence], starts[middle]
         if num_sentences == 1 or generator.random() < 0.5:
             label, sentence = 1, middle
@@ -103,10 +137,10 @@ def _document_pairs(block, document, most_tokens, target, generator):
 
 def _random_segment(block, document, target, generator):
     """Returns at least `target` tokens of another document, or all tokens up to its end."""
-    other = draws.integer(generator, 0, len(block.document_starts) - 3)
+    other = integer(generator, 0, len(block.document_starts) - 3)
     other += other >= document
     begin, end = block.document_starts[other : other + 2]
-    sentence = draws.integer(generator, begin, end - 1)
+    sentence = integer(generator, begin, end - 1)
     starts = block.sentence_starts
     return starts[sentence], starts[_end_of_chunk(block, sentence, end, max(target, 1))]
 
@@ -144,7 +178,7 @@ def sentence_order_examples(
     """
     examples, most_tokens = [], length - 3
     for document, number in enumerate(block.document_numbers):
-        generator = draws.stream(seed, "order", pass_number, number)
+        generator = stream(seed, "order", pass_number, number)
         target = _target(most_tokens, short_sequence_probability, generator)
         sentence, document_end = block.document_starts[document : document + 2]
         while sentence < document_end:
@@ -154,7 +188,7 @@ def sentence_order_examples(
             if len(places) == 2:
                 places = range(begin, end + 1)
             if len(places) > 2:
-                middle = places[draws.integer(generator, 1, len(places) - 2)]
+                middle = places[integer(generator, 1, len(places) - 2)]
                 first, second = _trim((begin, middle), (middle, end), most_tokens, generator)
                 is_swapped = generator.random() < 0.5
                 pair = (second, first) if is_swapped else (first, second)
@@ -175,3 +209,105 @@ def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
             stop = min(start + most_tokens, end)
             examples.append(Example((start, stop), (stop, stop), 0))
     return examples
+
+
+def pack_rows(
+    lengths: Sequence[int], row_length: int, max_examples_per_row: int
+) -> list[list[int]]:
+    """Packs by best-fit decreasing: longest example first, each into the fullest row with room."""
+    rows: list[list[int]] = []
+    open_rows: list[list[list[int]]] = [
+        [] for _ in range(row_length + 1)
+    ]  # by the number of free tokens
+    occupied = 0  # bit f is set if open_rows[f] is not empty: the tightest fit is one bit scan
+    for index in np.argsort(np.negative(lengths), kind="stable").tolist():
+        length = lengths[index]
+        fitting = occupied >> length << length
+        if fitting:
+            free = (fitting & -fitting).bit_length() - 1
+            row = open_rows[free].pop()
+            if not open_rows[free]:
+                occupied ^= 1 << free
+        else:
+            free, row = row_length, []
+            rows.append(row)
+        row.append(index)
+        free -= length
+        if free and len(row) < max_examples_per_row:
+            open_rows[free].append(row)
+            occupied |= 1 << free
+    return rows
+
+
+def spans_of(examples: Iterable[Example]) -> np.ndarray:
+    """Returns the segment bounds: int64 [examples, 4], start and end of the first and second."""
+    spans = [(*example.first, *example.second) for example in examples]
+    return np.array(spans, np.int64).reshape(-1, 4)
+
+
+def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
+    """Returns the tokens of each example with special tokens: int64 [examples]."""
+    return _parts(spans, num_separators).sum(axis=1)
+
+
+def lay_out(
+    block: TokenBlock,
+    spans: np.ndarray,
+    labels: Sequence[int],
+    packed: Sequence[Sequence[int]],
+    length: int,
+    max_examples_per_row: int,
+    tokenizer: Tokenizer,
+) -> dict[str, np.ndarray]:
+    """Builds the arrays of records (see `records`) for all rows.
+
+    Returns:
+        int32 arrays: `token_ids` [rows, length], and `example_lengths`, `first_lengths` and
+        `pair_labels` [rows, max_examples_per_row].
+    """
+    order = [index for row in packed for index in row]
+    row_sizes = np.array([len(row) for row in packed])
+    spans = spans[order]
+    parts = _parts(spans, tokenizer.num_separators)
+    lengths = parts.sum(axis=1)
+    first_in_row = np.cumsum(row_sizes) - row_sizes
+    row_lengths = np.add.reduceat(lengths, first_in_row)
+
+    token_ids = np.full((len(packed), length), tokenizer.pad_id, np.int32)
+    token_ids[np.arange(length) < row_lengths[:, None]] = _tokens(block, spans, parts, tokenizer)
+    row_of = np.repeat(np.arange(len(packed)), row_sizes)
+    slot = np.arange(len(order)) - np.repeat(first_in_row, row_sizes)
+
+    def by_row(values):
+        array = np.zeros((len(packed), max_examples_per_row), np.int32)
+        array[row_of, slot] = values
+        return array
+
+    return {
+        "token_ids": token_ids,
+        "example_lengths": by_row(lengths),
+        "first_lengths": by_row(np.where(parts[:, 3], parts[:, :3].sum(axis=1), lengths)),
+        "pair_labels": by_row(np.array(labels)[order]),
+    }
+
+
+def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Concatenates the slices of an array that begin at `starts` and have `lengths`."""
+    ends = np.cumsum(lengths)
+    return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
+
+
+def _parts(spans, num_separators):
+    """Returns the tokens of [CLS], first, separators, second, [SEP]: int64 [examples, 5]."""
+    first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
+    one = np.ones_like(first)
+    return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)
+
+
+def _tokens(block, spans, parts, tokenizer):
+    """Returns the concatenated tokens of all examples (int32 array)."""
+    special = [tokenizer.cls_id, *[tokenizer.sep_id] * tokenizer.num_separators]
+    values = np.concatenate([block.token_ids, special]).astype(np.int32)
+    cls, sep = np.full((2, len(spans)), len(block.token_ids)) + [[0], [1]]
+    starts = np.stack([cls, spans[:, 0], sep, spans[:, 2], sep], axis=1)
+    return concatenated_spans(values, starts.ravel(), parts.ravel())

@@ -10,8 +10,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer, WordPieceTokenizer
-from keras_bert_impl.tokenizers.keras_hub.sentencepiece import make_model
-from keras_bert_impl.tokenizers.keras_hub.tokenizers import to_keras_hub, write_notes
+from keras_bert_impl.tokenizers.keras_hub_saving import make_model, to_keras_hub, write_notes
 from tests.interop.keras_hub_models import random_backbone
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 

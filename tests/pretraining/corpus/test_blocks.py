@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from keras_bert_impl.pretraining.corpus.word_tokens import WordTokens
+from keras_bert_impl.pretraining.corpus.blocks import WordTokens
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
 PIECES = ["a", "b", "##a", "##b", "ab", "é", "e", "日", ".", "##é", "σ", "ς", "[", "]", "-", "1"]
@@ -110,7 +110,7 @@ def test_tokenizers_without_word_breaks_get_whole_texts():
 
 @pytest.mark.parametrize("word_breaks", [".", ""])
 def test_many_texts_are_tokenized_in_batches(monkeypatch, word_breaks):
-    monkeypatch.setattr("keras_bert_impl.pretraining.corpus.word_tokens._AT_ONCE", 4)
+    monkeypatch.setattr("keras_bert_impl.pretraining.corpus.blocks._AT_ONCE", 4)
     tokenizer = Recorder(word_breaks)
     ids, lengths, _ = WordTokens(tokenizer)([["a"] * 3 + ["a.bbbbbbb.b", "", "b"]])
     assert ids.tolist() == [5, 5, 5, 5, 8, 6, *[7] * 6, 8, 6, 6]

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from keras_bert_impl.pretraining import input_worker_watch
-from keras_bert_impl.pretraining.input_worker_watch import InputWorkerWatch
+from keras_bert_impl.pretraining import input_workers
+from keras_bert_impl.pretraining.input_workers import InputWorkerWatch
 from tests.pretraining.helpers import CONFIG
 from tests.training.helpers import free_ports
 
@@ -22,13 +22,13 @@ COMMAND = [sys.executable, "-m", "keras_bert_impl.cli.main"]
 def ended(monkeypatch):
     """Returns (event set when the process would end, list of the reported addresses)."""
     event, addresses = threading.Event(), []
-    monkeypatch.setattr(input_worker_watch, "_SECONDS_BETWEEN", 0.01)
+    monkeypatch.setattr(input_workers, "_SECONDS_BETWEEN", 0.01)
 
     def end(address):
         addresses.append(address)
         event.set()
 
-    monkeypatch.setattr(input_worker_watch, "_end", end)
+    monkeypatch.setattr(input_workers, "_end", end)
     return event, addresses
 
 

@@ -1,14 +1,40 @@
-"""Ends a run when one of its input workers is gone."""
+"""Batches made by input workers on other machines, and the end of a run when one is gone."""
 
 import os
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
 
 _SECONDS_BETWEEN, _MISSES = 2.0, 5
 _TIMEOUT = 5.0  # seconds to connect
 _STATUS = 2  # exit status, same as for every `InputError`
+
+
+def from_input_workers(
+    every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
+) -> tf.data.Dataset:
+    """Returns the batches in order, made by the input workers in turn."""
+    for address in addresses:
+        try:
+            connect(address, timeout=10)  # TensorFlow would wait for an hour
+        except OSError as error:
+            raise InputError(
+                f"no input worker answers at {address} ({error}). Start it with `keras-bert "
+                "input-worker`."
+            ) from error
+    parts = [
+        every(len(addresses), index).apply(
+            tf.data.experimental.service.distribute("parallel_epochs", service=address)
+        )
+        for index, address in enumerate(addresses)
+    ]
+    turns = tf.data.Dataset.range(len(parts)).repeat()
+    return tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=True)
 
 
 class InputWorkerWatch:
@@ -20,8 +46,7 @@ class InputWorkerWatch:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self):
-        if self._addresses:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_):

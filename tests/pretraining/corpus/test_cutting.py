@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.pretraining.corpus.memory_texts import as_paths
+from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 
 TEXTS = [f"{first}a {first}b. {first}c {first}d.\n{first}e {first}f." for first in "abcdefgh"]

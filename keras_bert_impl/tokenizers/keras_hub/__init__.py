@@ -1,1 +1,0 @@
-"""Files and objects of KerasHub's tokenizers."""
