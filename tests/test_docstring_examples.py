@@ -36,8 +36,8 @@ NOT_RUN = {
 SLOW = {
     "pretraining.adaptation.adapt",
     "pretraining.recipes.recipes",
-    "serving.litert.export.export_litert",
-    "serving.openvino.export.export_openvino",
+    "serving.litert.export_litert",
+    "serving.openvino.export_openvino",
     "tasks.runs.distillation.IntermediateLayers",
     "tasks.runs.distillation.SoftTargets",
     "tasks.runs.run.finetune",

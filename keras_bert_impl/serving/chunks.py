@@ -100,7 +100,7 @@ def in_chunks(
         tokens: int32, tokens per row. Default: that of `rows["token_ids"]`, which is
             `[rows, ..., length]`.
         buckets: shapes that chunks of `token_ids` `[rows, length]` should fill; see
-            `serving.buckets`.
+            `encoders_traced_once`.
     """
     count = _count(rows)
     if tokens is None:

@@ -43,7 +43,7 @@ class Signatures:
         max_length: texts are truncated to this many tokens.
 
     Attributes:
-        buckets: shapes for which encoders are compiled by XLA; see `serving.buckets`. Set before
+        buckets: shapes for which encoders are compiled by XLA; see `serving.chunks`. Set before
             tracing. Default: none.
         whole_batches: whether the rows of a request are computed together, as suits a GPU, and not
             in chunks of similar length. Set before tracing. Default: False.

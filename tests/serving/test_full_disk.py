@@ -25,12 +25,12 @@ def export(kind, model, directory):
     elif kind == "version":
         export_version(model.signatures(), directory)
     elif kind == "onnx":
-        pytest.importorskip("keras_bert_impl.serving.onnx.export").export_onnx(model, directory)
+        pytest.importorskip("keras_bert_impl.serving.onnx").export_onnx(model, directory)
     elif kind == "openvino":
-        module = pytest.importorskip("keras_bert_impl.serving.openvino.export")
+        module = pytest.importorskip("keras_bert_impl.serving.openvino")
         module.export_openvino(model, directory)
     elif kind == "litert":
-        pytest.importorskip("keras_bert_impl.serving.litert.export").export_litert(model, directory)
+        pytest.importorskip("keras_bert_impl.serving.litert").export_litert(model, directory)
     elif kind == "model":
         model.save_pretrained(directory)
     else:

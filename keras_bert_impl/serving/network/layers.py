@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 
-Graph = Any  # onnx.graph.Graph or litert.graph.Graph
+Graph = Any  # onnx.Graph or litert.Graph
 Tensor = Any  # the graph's: a name or a TensorFlow tensor
 Tensors = dict[str, Tensor]
 

@@ -3,7 +3,8 @@
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving.litert import export, export_litert
+from keras_bert_impl.serving import litert
+from keras_bert_impl.serving.litert import export_litert
 from tests.serving.litert.operators import check_builtin, operators
 from tests.tasks import helpers
 
@@ -32,7 +33,7 @@ def test_what_is_refused(tmp_path, monkeypatch):
     model = helpers.classifier()
     with pytest.raises(InputError, match="leave out calibration texts"):
         export_litert(model, tmp_path / "served", "int8", calibration=["a"])
-    monkeypatch.setattr(export, "_LARGE", 1000)
+    monkeypatch.setattr(litert, "_LARGE", 1000)
     with pytest.raises(InputError, match="larger than 2 GiB, the limit of a LiteRT file"):
         export_litert(model, tmp_path / "served")
     assert not (tmp_path / "served").exists()

@@ -7,10 +7,9 @@ import onnx
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.serving import onnx as onnx_export
 from keras_bert_impl.serving.network.proof import answered_by
-from keras_bert_impl.serving.onnx import export as onnx_export
-from keras_bert_impl.serving.onnx import export_onnx, write_graph
-from keras_bert_impl.serving.onnx.session import Session
+from keras_bert_impl.serving.onnx import Session, export_onnx, write_graph
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.serving.network_models import export_command, models
 from tests.tasks import helpers

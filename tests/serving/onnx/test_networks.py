@@ -11,8 +11,7 @@ from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.network.networks import encoder_of
-from keras_bert_impl.serving.onnx import write_graph
-from keras_bert_impl.serving.onnx.session import Session
+from keras_bert_impl.serving.onnx import Session, write_graph
 from tests.serving.network_models import (
     ARCHITECTURES,
     FEW_HEADS,

@@ -6,8 +6,7 @@ import openvino
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving.openvino import export_openvino
-from keras_bert_impl.serving.openvino.session import Session
+from keras_bert_impl.serving.openvino import Session, export_openvino
 from tests.serving.network_models import TOLERANCE, difference_from_keras, encoder, models
 from tests.tasks import helpers
 

@@ -10,7 +10,7 @@ import transformers
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.serving.onnx.export import export_onnx
+from keras_bert_impl.serving.onnx import export_onnx
 from keras_bert_impl.tasks import (
     MultipleChoice,
     QuestionAnswerer,

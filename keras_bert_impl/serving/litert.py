@@ -1,20 +1,103 @@
-"""Network operations in TensorFlow, in forms that have builtin LiteRT operators.
+"""Export to LiteRT, for mobile and edge devices, with TensorFlow's converter.
 
 A traced Keras model does not convert: indexing that adds dimensions to a tensor of unknown size,
 such as `mask[:, None]`, needs TensorFlow kernels in LiteRT.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.network.export import Format, Report, export_network
+from keras_bert_impl.serving.network.networks import (
+    encoder_of,
+    input_names,
+    network_of,
+    weights_of,
+)
+from keras_bert_impl.serving.network.proof import as_inputs
+
+_LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and names
+_USE = """\
+from ai_edge_litert.interpreter import Interpreter
+model = Interpreter("model.tflite").get_signature_runner()
+print(model.get_input_details(), model.get_output_details())
+"""
+_FILE = "model.tflite"
+
+
+def export_litert(
+    model: keras.Model, directory: str | Path, precision: str = "fp32", **how
+) -> Report:
+    """Writes `model.tflite`, with the tokenizer and `config.json` as in a model directory."""
+    litert_format = Format("LiteRT", _write, _session, _USE)
+    return export_network(model, directory, litert_format, precision, **how)
+
+
+def _write(model, directory, precision, batches):
+    if batches is not None:
+        raise InputError(
+            "LiteRT computes the scales of activations at run time: leave out calibration texts."
+        )
+    weights = weights_of(model)
+    if sum(weight.nbytes for weight in weights.values()) > _LARGE:
+        raise InputError("the model is larger than 2 GiB, the limit of a LiteRT file.")
+    module = tf.Module()
+    module.weights = {
+        path: tf.Variable(weight, trainable=False, dtype="float32")
+        for path, weight in weights.items()
+    }
+
+    def network(**inputs):
+        graph = Graph(module.weights, inputs)
+        network_of(model).write(graph)
+        return graph.outputs
+
+    shape = [None] * network_of(model).rank
+    names = input_names(encoder_of(model).config)
+    module.network = tf.function(network, autograph=False)
+    function = module.network.get_concrete_function(
+        **{name: tf.TensorSpec(shape, tf.int32, name) for name in names}
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+    if precision != "fp32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision == "fp16":
+        converter.target_spec.supported_types = [tf.float16]
+    (directory / _FILE).write_bytes(converter.convert())
+
+
+def _session(directory, config):
+    return Session(directory / _FILE, config)
+
+
+class Session:
+    """Runs an exported LiteRT model on the CPU."""
+
+    def __init__(self, path: str | Path, config: EncoderConfig) -> None:
+        self._interpreter = Interpreter(str(path))
+        self._run = self._interpreter.get_signature_runner()
+        self._config = config
+
+    def __call__(self, features: dict) -> dict[str, np.ndarray]:
+        """Returns the float32 outputs by name, from int features of an encoder."""
+        return self._run(**as_inputs(features, self._config, "int32"))
+
+
+# === Network operations in TensorFlow, in forms that have builtin LiteRT operators ===
 
 _DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": tf.bool}
 
 
 class Graph:
-    """Graph for `serving.network` with the API of `onnx.graph.Graph`; tensors are TensorFlow's."""
+    """Graph for `serving.network` with the API of `serving.onnx.Graph`; tensors are TensorFlow's."""
 
     dtype = "float32"
     fused = False

@@ -1,0 +1,153 @@
+"""Export to OpenVINO, for Intel processors, from ONNX graphs with only standard operators."""
+
+import contextlib
+import errno
+import functools
+import io
+import os
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import openvino
+from onnx import TensorProto, helper, numpy_helper
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.network.export import Format, Report, export_network
+from keras_bert_impl.serving.network.networks import encoder_of
+from keras_bert_impl.serving.network.proof import as_inputs
+from keras_bert_impl.serving.onnx import save, write_graph
+
+_USE = """\
+import openvino
+precision = {{"INFERENCE_PRECISION_HINT": "{}"}}
+model = openvino.Core().compile_model("model.xml", "CPU", precision)
+print(model.inputs, model.outputs)
+"""
+_FILE = "model.xml"
+_FEWEST = 1024  # values; smaller weights are not worth compressing
+# Operator -> (index of its weight input, axis with one scale per index): a scale per token vector
+# for embeddings, per column for matrices.
+_WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}
+
+
+def export_openvino(
+    model: keras.Model, directory: str | Path, precision: str = "fp32", **how
+) -> Report:
+    """Writes `model.xml` and `model.bin`, with the tokenizer and `config.json`."""
+    hint = "bf16" if precision == "bf16" else "f32"
+    openvino_format = Format(
+        "OpenVINO",
+        _write,
+        functools.partial(_session, hint=hint),
+        _USE.format(hint),
+        ("fp32", "bf16", "fp16", "int8"),
+    )
+    return export_network(model, directory, openvino_format, precision, **how)
+
+
+def _write(model, directory, precision, batches):
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model.onnx"
+        graph = write_graph(model, fused=False)
+        if precision == "int8" and batches is None:
+            _compress(graph)
+        save(graph, path)
+        read = openvino.Core().read_model(path)
+        if batches is not None:
+            read = _calibrated(read, batches, encoder_of(model).config)
+        # OpenVINO halves the weights itself, since it knows where float32 is better.
+        try:
+            openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
+        except RuntimeError as error:
+            if "iostream" in str(error):  # the only sign of a full disk
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
+
+
+def _session(directory, config, hint):
+    return Session(directory / _FILE, config, hint)
+
+
+# === 8 bits ===
+
+
+def _compress(proto):
+    """Converts embeddings and matrices of an ONNX graph to int8, with a scale per vector or column."""
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+    nodes = []
+    for node in proto.graph.node:
+        index, axis = _WEIGHTS.get(node.op_type, (None, None))
+        name = node.input[index] if index is not None else None
+        if name in tensors and _is_large(tensors[name]):  # converted once, even if shared
+            weight = numpy_helper.to_array(tensors.pop(name))
+            parts = [f"{name}/{part}" for part in ("int8", "scale", "zero")]
+            for part, array in zip(parts, _quantized(weight, axis)):
+                tensors[part] = numpy_helper.from_array(array, part)
+            nodes.append(helper.make_node("DequantizeLinear", parts, [name], axis=axis))
+        nodes.append(node)
+    for field, content in ((proto.graph.node, nodes), (proto.graph.initializer, tensors.values())):
+        content = list(content)
+        del field[:]
+        field.extend(content)
+
+
+def _is_large(tensor):
+    is_matrix = tensor.data_type == TensorProto.FLOAT and len(tensor.dims) == 2
+    return is_matrix and np.prod(tensor.dims) >= _FEWEST
+
+
+def _quantized(weight, axis):
+    """Returns (int8 values, float32 scales, int8 zero points) of a matrix."""
+    scale = np.abs(weight).max(axis=1 - axis) / 127
+    scale = np.where(scale == 0, 1, scale).astype("float32")
+    numbers = np.round(weight / np.expand_dims(scale, 1 - axis)).astype("int8")
+    return numbers, scale, np.zeros(len(scale), "int8")
+
+
+def _calibrated(model, batches, config):
+    """Quantizes the weights and activations of matrix products to 8 bits, with scales from texts."""
+    os.environ.setdefault("NNCF_CI", "1")  # NNCF then reports its use to nobody
+    with contextlib.redirect_stdout(io.StringIO()):  # it announces itself
+        import nncf
+
+    data = nncf.Dataset([as_inputs(batch, config) for batch in batches])
+    without_smoothing = nncf.AdvancedSmoothQuantParameters(matmul=-1)
+    with contextlib.redirect_stdout(io.StringIO()):  # its progress
+        return nncf.quantize(
+            model,
+            data,
+            subset_size=len(batches),
+            model_type=nncf.ModelType.TRANSFORMER,
+            advanced_parameters=nncf.AdvancedQuantizationParameters(
+                smooth_quant_alphas=without_smoothing
+            ),
+        )
+
+
+# === Inference ===
+
+
+class Session:
+    """Runs an exported OpenVINO model on the CPU."""
+
+    def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
+        core = openvino.Core()
+        model = core.read_model(path)
+        # After compilation, an output also has the names of the tensors it was made from.
+        self._names = [output.get_any_name() for output in model.outputs]
+        if precision == "bf16" and "BF16" not in core.get_property(
+            "CPU", "OPTIMIZATION_CAPABILITIES"
+        ):
+            raise InputError("this processor does not compute in bfloat16; use precision fp32.")
+        # By default OpenVINO computes in bfloat16 where the processor can.
+        hint = {"INFERENCE_PRECISION_HINT": precision}
+        self._model = core.compile_model(model, "CPU", hint)
+        self._config = config
+
+    def __call__(self, features: dict) -> dict[str, np.ndarray]:
+        """Returns the float32 outputs by name, from int features of an encoder."""
+        outputs = self._model(as_inputs(features, self._config))
+        return {name: outputs[index].copy() for index, name in enumerate(self._names)}
