@@ -99,9 +99,14 @@ def groups_of(settings_class: type) -> dict[str, list[Setting]]:
     found = {}
     for kind in settings_class.__mro__:
         if dataclasses.is_dataclass(kind) and (settings := settings_of(kind)):
-            title = (kind.__doc__ or kind.__name__).strip().splitlines()[0].rstrip(".")
-            found[title.removeprefix("Settings of ")] = settings
+            found[title_of(kind)] = settings
     return found
+
+
+def title_of(settings_class: type) -> str:
+    """Returns what a dataclass has the settings of."""
+    first = (settings_class.__doc__ or settings_class.__name__).strip().splitlines()[0]
+    return first.rstrip(".").removeprefix("Settings of ")
 
 
 def default_of(field: dataclasses.Field) -> Any:

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import pkgutil
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -16,8 +17,22 @@ def _folders() -> list[ModuleType]:
 
 
 def task_names() -> list[str]:
-    """Returns the names of the built-in tasks that read their own file formats."""
-    return [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
+    """Returns the names of the tasks that read their own file formats."""
+    names = [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
+    return names + [task.name for task in registered_tasks() if task.name]  # type: ignore[attr-defined]
+
+
+def settings_of_tasks() -> type:
+    """Returns a dataclass with the settings of all built-in tasks."""
+    kinds = dict.fromkeys(folder.SETTINGS for folder in _folders())
+    bases = [kind for kind in kinds if not any(kind in other.__mro__[1:] for other in kinds)]
+    return type("TaskSettings", tuple(bases), {})
+
+
+def registered_tasks() -> list[type]:
+    """Returns the tasks from outside, without an import of the registry."""
+    registry = sys.modules.get(f"{__package__}.registry")
+    return [] if registry is None else list(registry._registered)
 
 
 def reader_options() -> dict[str | None, set[str]]:

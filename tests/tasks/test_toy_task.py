@@ -1,5 +1,6 @@
 """A task defined outside the package: what it needs, and that every part of a run supports it."""
 
+import argparse
 import json
 
 import keras
@@ -8,6 +9,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli import main as cli
+from keras_bert_impl.cli.settings import given_settings
+from keras_bert_impl.cli.training import finetune as command
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Share
 from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry
@@ -32,6 +35,7 @@ class PraiseDetector(TextClassifier):
 
 class Praise(Task):
     name = "praise"
+    settings = ("threshold",)
     model_classes = (PraiseDetector,)
     example_class = ToyExamples
 
@@ -54,6 +58,12 @@ class Praise(Task):
             yield {"praise": label == "positive"}, [label]
 
 
+def cli_finetune_settings(arguments):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return given_settings(parser.parse_args(["--out", "o", *arguments]), command._settings_class())
+
+
 @pytest.fixture
 def praise(monkeypatch):
     monkeypatch.setattr(registry, "_registered", [])
@@ -63,8 +73,22 @@ def praise(monkeypatch):
 def test_description_is_enough_for_a_task(praise, tmp_path, capsys):
     base = helpers.save_base(tmp_path / "base")
     train, dev = (ToyExamples(*helpers.examples(32, seed), source="toy") for seed in range(2))
-    model = finetune(base, train, dev, tmp_path / "run", epochs=2, batch_size=16, verbose=0)
-    assert type(model) is PraiseDetector
+    model = finetune(
+        base, train, dev, tmp_path / "run", epochs=2, batch_size=16, verbose=0, threshold=0.75
+    )
+    assert type(model) is PraiseDetector and model.threshold == 0.75
+    recipe = tmp_path / "run" / "recipe.yaml"
+    assert "threshold: 0.75" in recipe.read_text()
+    settings = {"epochs": 2, "batch_size": 16, "verbose": 0}
+    finetune(base, train, dev, tmp_path / "run", threshold=0.75, **settings)  # finished
+    with pytest.raises(InputError, match="threshold was 0.75"):
+        finetune(base, train, dev, tmp_path / "run", threshold=0.5, **settings)
+    with pytest.raises(InputError, match=r"threshold must be a number in \[0, 1\]"):
+        finetune(base, train, dev, tmp_path / "other", threshold=2, **settings)
+    assert load_tuned(tmp_path / "run").threshold == 0.75
+    assert load_tuned(tmp_path / "run", threshold=0.25).threshold == 0.25
+    arguments = cli_finetune_settings(["--recipe", str(recipe), "--threshold", "0.1"])
+    assert arguments["threshold"] == 0.1 and arguments["epochs"] == 2
     model.threshold = 0.25
     model.save_pretrained(tmp_path / "lower")
     assert PraiseDetector.from_pretrained(tmp_path / "lower").threshold == 0.25

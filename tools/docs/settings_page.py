@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.cli.settings_help import sentences_of, settings_of
+from keras_bert_impl.cli.settings_help import sentences_of, settings_of, title_of
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings
+from keras_bert_impl.tasks.base.options import WindowSettings
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tuning.settings import TuningSettings
 
@@ -28,6 +29,11 @@ CLASSES = [
         FinetuneSettings,
         "`--key value` of `keras-bert finetune`, keyword arguments of `finetune()`. The fields of "
         "[Tuning](#tuning) and [Teachers and R-Drop](#teachers-and-r-drop) are given the same way.",
+    ),
+    *(
+        (title_of(kind), kind, "Settings that not every task has; given as those of fine-tuning.")
+        for kind in FinetuneSettings.__mro__[1:]
+        if issubclass(kind, WindowSettings) and settings_of(kind)
     ),
     (
         "Tuning",

@@ -28,7 +28,8 @@ from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
-from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings
+from keras_bert_impl.tasks.names import registered_tasks
+from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings, with_settings_of
 
 EXAMPLE = (
     "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
@@ -47,6 +48,10 @@ class _Settings(FinetuneSettings, AdaptationSettings):
     """All settings of the command, for its help and the types of its values."""
 
 
+def _settings_class(kind: type = _Settings) -> type:
+    return with_settings_of(kind, *registered_tasks())
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     group = add_run(parser, "model and output")
@@ -58,7 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     group.add_argument("--json", action="store_true", help="print the scores as JSON")
     add_examples(parser, is_training=True)
-    add_settings(parser, _Settings, main=_MAIN)
+    add_settings(parser, _settings_class(), main=_MAIN)
     group = parser.add_argument_group(Rare("several runs, adaptation and checkpoints"))
     group.add_argument(
         "--seeds",
@@ -106,7 +111,7 @@ def run(arguments: Namespace) -> None:
     grid, settings, of_adaptation = _resolve(arguments)
     train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
     more_dev = read_more(arguments)
-    from keras_bert_impl.tasks.runs.run import finetune, task_with
+    from keras_bert_impl.tasks.runs.run import finetune, settings_for, task_with
     from keras_bert_impl.tasks.runs.run_set import combinations, finetune_set
     from keras_bert_impl.training.strategy import is_chief
 
@@ -114,7 +119,7 @@ def run(arguments: Namespace) -> None:
     how = {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
     if arguments.adapt:
         # Reject settings that fine-tuning cannot use before spending time on adaptation.
-        for _, of_run in combinations(grid, settings).values():
+        for _, of_run in combinations(grid, settings, settings_for(train)).values():
             task_with(of_run, train, dev)
         settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
     how["keep_checkpoints"] = arguments.keep_checkpoints
@@ -153,7 +158,7 @@ def _seeds(text):
 
 def _resolve(arguments):
     """Returns (dict of setting to values to try, settings of all runs, adaptation settings)."""
-    given = given_settings(arguments, _Settings)
+    given = given_settings(arguments, _settings_class())
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
         if "seed" in grid:
@@ -174,7 +179,7 @@ def _resolve(arguments):
     AdaptationSettings(**of_adaptation)
     settings = {k: v for k, v in given.items() if k not in of_adaptation and k not in grid}
     if not grid:
-        FinetuneSettings(**settings)
+        _settings_class(FinetuneSettings)(**settings)
     return grid, settings, of_adaptation
 
 
@@ -183,7 +188,7 @@ def _grid(name):
         return dict(PAPER_GRID)
     if not name.endswith((".yaml", ".yml")):
         raise InputError(f"--sweep {name}: give a YAML file.")
-    return read_grid(name, FinetuneSettings)
+    return read_grid(name, _settings_class(FinetuneSettings))
 
 
 def _adapt(text, directory, settings, of_adaptation, how):

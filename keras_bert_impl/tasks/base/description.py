@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LONG_TEXT_SETTINGS = ("long_texts", "doc_stride", "max_windows")  # for tasks with a vector per text
+from keras_bert_impl.tasks.base.kept_settings import argument_of
+from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
+
+LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector per text
 
 
 class Task:
@@ -25,7 +28,8 @@ class Task:
         model_classes: `TaskModel` classes that the task trains; the first is the default.
         example_class: class of its labeled examples; None if `finetune` does not take them.
         architectures: suffixes of the class names in the `config.json` of other libraries.
-        settings: names of the `FinetuneSettings` fields that only some tasks have.
+        settings: names of the settings of a run that not every task has: fields of
+            `FinetuneSettings`, or arguments of the model classes.
         decision_settings: names of the model's settings that `finish` selects.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are refused.
@@ -47,6 +51,12 @@ class Task:
 
     def __init__(self, train: Any, dev: Any) -> None:
         self.arguments: dict[str, Any] = {}
+
+    @classmethod
+    def declared(cls, name: str) -> tuple[Any, Any]:
+        """Returns annotation and default of a setting, as a model class declares them."""
+        found = (argument_of(model_class, name) for model_class in cls.model_classes)
+        return next(one for one in found if one is not None)
 
     def model_class(self, settings: dict[str, Any]) -> type:
         """Returns the model class for a run with these settings of the task."""

@@ -1,5 +1,6 @@
 """Arguments of a task model that its `config.json` keeps under this package's key."""
 
+import inspect
 import logging
 import typing
 from collections.abc import Iterable
@@ -29,6 +30,17 @@ def _annotations(model_class):
         if "__init__" in vars(kind):
             found |= typing.get_type_hints(kind.__init__, include_extras=True)
     return found
+
+
+def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
+    """Returns annotation and default of an argument of a constructor; None without the argument."""
+    for kind in model_class.__mro__:
+        if "__init__" in vars(kind):
+            argument = inspect.signature(kind.__init__).parameters.get(name)  # type: ignore[misc]
+            if argument is not None:
+                required = argument.default is argument.empty
+                return _annotations(kind).get(name, Any), None if required else argument.default
+    return None
 
 
 def checked_length(length: int, limit: int) -> int:

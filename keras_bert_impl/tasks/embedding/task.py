@@ -6,9 +6,10 @@ import numpy as np
 
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.source import ExampleSource
-from keras_bert_impl.tasks.embedding import TASK_NAME
+from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME
 from keras_bert_impl.tasks.embedding.anchors import AnchorExamples, anchor_scores
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -22,7 +23,7 @@ class _Embedding(Task):
     name = TASK_NAME
     model_classes = (TextEmbedder,)
     report = "keras_bert_impl.reports.sections.embedding"
-    settings = ("loss", "pooling", *LONG_TEXT_SETTINGS)
+    settings = setting_names(SETTINGS)
 
     @classmethod
     def recognize(cls, source: ModelSource) -> type | None:

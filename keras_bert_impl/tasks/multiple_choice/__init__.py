@@ -1,5 +1,8 @@
 """Multiple choice: selects the most likely of several endings."""
 
+from keras_bert_impl.tasks.base.options import LongTextSettings
+
 TASK_NAME = "choice"
+SETTINGS = LongTextSettings
 READER_OPTIONS: set[str] = set()
 READS = "reads prompts with endings from SWAG (.csv), CODAH (.tsv), SIQA or any number of endings (.jsonl)"

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.source import ExampleSource
-from keras_bert_impl.tasks.multiple_choice import TASK_NAME
+from keras_bert_impl.tasks.multiple_choice import SETTINGS, TASK_NAME
 from keras_bert_impl.tasks.multiple_choice.data import read_choices
 from keras_bert_impl.tasks.multiple_choice.examples import (
     ChoiceExamples,
@@ -24,7 +25,7 @@ class Choice(Task):
     report = "keras_bert_impl.reports.sections.multiple_choice"
     example_class = ChoiceExamples
     architectures = ("ForMultipleChoice",)
-    settings = LONG_TEXT_SETTINGS
+    settings = setting_names(SETTINGS)
 
     @staticmethod
     def score(

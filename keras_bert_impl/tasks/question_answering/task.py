@@ -6,8 +6,9 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.source import ExampleSource
-from keras_bert_impl.tasks.question_answering import TASK_NAME
+from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
@@ -28,7 +29,7 @@ class QuestionAnswering(Task):
     example_class = QuestionExamples
     # The second is used by FlauBERT.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
-    settings = ("doc_stride", "max_question_length")
+    settings = setting_names(SETTINGS)
     decision_settings = ("null_threshold",)
     highest_score = 100.0  # as in the official script
 

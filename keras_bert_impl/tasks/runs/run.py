@@ -18,7 +18,7 @@ from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
-from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of
+from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
 from keras_bert_impl.tasks.runs.data_summary import summarize
 from keras_bert_impl.tasks.runs.held_examples import (
     as_examples,
@@ -28,7 +28,7 @@ from keras_bert_impl.tasks.runs.held_examples import (
 from keras_bert_impl.tasks.runs.inputs import made_of, model_directory
 from keras_bert_impl.tasks.runs.phases import phases_of
 from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from keras_bert_impl.tasks.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
@@ -113,8 +113,8 @@ def finetune(
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
     output_directory = local_path(output_directory)
-    config = FinetuneSettings(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
+    config = settings_for(train)(model=str(model), **settings)
     others = [as_examples(more, name) for name, more in (more_dev or {}).items()]
     train, dev, *others = with_named_classes(train, dev, *others)
     more_dev = dict(zip(more_dev or {}, others))
@@ -220,21 +220,24 @@ def load_embedder(
     return load_tuned(name_or_path, dtype, **settings)
 
 
+def settings_for(train: LabeledExamples) -> type[FinetuneSettings]:
+    """Returns the class of the settings of a run on these examples."""
+    return with_settings_of(FinetuneSettings, task_of_examples(train))
+
+
 def task_with(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> tuple[Task, dict[str, Any]]:
     """Returns the task of a run and the task-specific settings that are set."""
     task = task_of(train, dev)
-    values = {name: getattr(settings, name) for name in FinetuneSettings.of_tasks}
-    # The default of a dataclass field is also an attribute of the class.
-    chosen = {n: value for n, value in values.items() if value != getattr(FinetuneSettings, n)}
+    chosen = settings.of_tasks
     for name in chosen:
         if name not in task.settings:
             raise InputError(f"{name} is not a setting of {task.model_classes[0].__name__}.")
     if "loss" in chosen and chosen["loss"] not in task.losses:
         raise InputError(
             f"{train.source}: loss must be {' or '.join(task.losses)} for these examples. "
-            f"Received: loss={settings.loss}"
+            f"Received: loss={chosen['loss']}"
         )
     return task, chosen
 

@@ -17,7 +17,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.runs.held_examples import as_examples, with_named_classes
-from keras_bert_impl.tasks.runs.run import finetune, made_of, task_with
+from keras_bert_impl.tasks.runs.run import finetune, made_of, settings_for, task_with
 from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
@@ -82,7 +82,7 @@ def finetune_set(
     train, dev = with_named_classes(as_examples(train, "train"), as_examples(dev, "dev"))
     if not grid:
         raise InputError("grid is empty: pass at least one setting with its values.")
-    runs = combinations(grid, {"model": str(model), **settings})
+    runs = combinations(grid, {"model": str(model), **settings}, settings_for(train))
     _check_possible(directory, runs, resume, train, dev)
     scores = {}
     for number, (path, (_, run_settings)) in enumerate(runs.items(), 1):
@@ -120,10 +120,12 @@ def name_of(chosen: dict[str, Any]) -> str:
 
 
 def combinations(
-    grid: dict[str, list], settings: dict[str, Any]
+    grid: dict[str, list],
+    settings: dict[str, Any],
+    settings_class: type[FinetuneSettings] = FinetuneSettings,
 ) -> dict[str, tuple[dict[str, Any], FinetuneSettings]]:
     """Returns the runs of a set: path in the set -> (its settings of the grid, all its settings)."""
-    known = {field.name for field in dataclasses.fields(FinetuneSettings)}
+    known = {field.name for field in dataclasses.fields(settings_class)}
     for key, values in grid.items():
         if key not in known:
             raise InputError(f"grid: unknown setting {key!r}.")
@@ -139,7 +141,7 @@ def combinations(
         path = f"runs/{name_of(chosen)}"
         if path in runs:
             raise InputError(f"two runs are named {path}. Remove repeated values from the grid.")
-        runs[path] = chosen, FinetuneSettings(**settings, **chosen)
+        runs[path] = chosen, settings_class(**settings, **chosen)
     return runs
 
 

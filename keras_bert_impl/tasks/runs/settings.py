@@ -1,7 +1,8 @@
 """Settings of a fine-tuning run; imports nothing heavy, for the command line's help."""
 
 import dataclasses
-from typing import Annotated, ClassVar
+import inspect
+from typing import Annotated, Any
 
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.io.errors import InputError
@@ -16,8 +17,8 @@ from keras_bert_impl.io.settings import (
     Seed,
     Share,
 )
-from keras_bert_impl.tasks.base.options import LONG_TEXTS
-from keras_bert_impl.tuning.settings import CRF_RATE, FULL, TuningSettings
+from keras_bert_impl.tasks.names import settings_of_tasks
+from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 # The grid that BERT was fine-tuned with on every task: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
@@ -86,13 +87,17 @@ class ObjectiveSettings(TuningSettings):
                 object.__setattr__(self, name, value)
 
 
+_OfTasks: Any = settings_of_tasks()
+
+
 @known_fields("FinetuneSettings")
 @dataclasses.dataclass(frozen=True)
-class FinetuneSettings(ObjectiveSettings):
+class FinetuneSettings(_OfTasks, ObjectiveSettings):
     """Settings of a fine-tuning run.
 
     See `TuningSettings` for which weights are trained and at which learning rates, and
-    `ObjectiveSettings` for training signals besides the labels.
+    `ObjectiveSettings` for training signals besides the labels. The settings that only some tasks
+    have are declared in the folder of the task.
 
     Args:
         model: Model directory or name to start from.
@@ -107,25 +112,6 @@ class FinetuneSettings(ObjectiveSettings):
         dropout: Dropout rate. Default: that of the model.
         accumulation_steps: Micro-batches per replica and step.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
-        doc_stride: For windows: tokens from the start of one to the start of the next. Default: 128
-            for questions, else half of `max_length`.
-        long_texts: Use of texts, pairs and prompts of choices longer than `max_length`. See
-            `LongTexts`. Default: `"truncate"`.
-        max_windows: Maximum number of windows of a text longer than `max_length`. Default: 8.
-        class_weight: Factor of each class in the loss. `"balanced"`, or label name -> factor. For
-            texts with one label each; see `TextClassifier.fit`.
-        max_question_length: Maximum tokens of a question. Longer ones are truncated. Default: 64.
-        label_all_tokens: For tagging: every subword of a word learns its label.
-        crf: For tagging: use a conditional random field over the words.
-        features: For tagging: number of hidden states, or names, for a BiLSTM on a frozen encoder.
-            The default `learning_rate` is then 1e-3; see `FeatureTagger`. None fine-tunes the
-            encoder.
-        loss: Loss for similarity. cosine (the default, learns the labels as cosines) or cosent
-            (learns their order); for texts without labels, multiple_negatives (the default) or,
-            with three texts, triplet.
-        pooling: Vector of a text. For similarity: see `TextEmbedder`; mean is the default of models
-            without one. For texts with classes or numbers: mean, max or attention over all tokens,
-            instead of the vector that the encoder was published with. Default: that of the model.
         keep_best: Keep the epoch with the best score on --dev, not the last. The score is the first
             of the task's metrics.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
@@ -145,41 +131,38 @@ class FinetuneSettings(ObjectiveSettings):
     dropout: Rate | None = None
     accumulation_steps: PositiveInt = 1
     dtype: DType = "float32"
-    doc_stride: PositiveInt | None = None
-    long_texts: Annotated[str, OneOf(*LONG_TEXTS)] | None = None
-    max_windows: PositiveInt | None = None
-    class_weight: dict | str | None = None
-    max_question_length: PositiveInt | None = None
-    label_all_tokens: bool = False
-    crf: bool = False
-    features: int | str | None = None
-    loss: str | None = None
-    pooling: str | None = None
     keep_best: bool = False
     patience: PositiveInt | None = None
     seed: Seed = 1
 
-    of_tasks: ClassVar = (
-        "doc_stride",
-        "long_texts",
-        "max_windows",
-        "class_weight",
-        "max_question_length",
-        "label_all_tokens",
-        "crf",
-        "features",
-        "loss",
-        "pooling",
-    )
-
     def __post_init__(self):
-        if self.features is not None:
-            if self.tuning != FULL:
-                raise InputError(f"features cannot be combined with tuning={self.tuning}.")
-            if self.learning_rate is None:
-                object.__setattr__(self, "learning_rate", 1e-3)
         super().__post_init__()
         if self.patience is not None:
             object.__setattr__(self, "keep_best", True)
-        if self.crf_rate != CRF_RATE and not self.crf:
-            raise InputError("crf_rate requires crf=true.")
+
+    @property
+    def of_tasks(self) -> dict[str, Any]:
+        """The settings that not every task has and that differ from their defaults."""
+        general = {field.name for field in dataclasses.fields(ObjectiveSettings)}
+        general |= set(inspect.get_annotations(FinetuneSettings))
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in general and getattr(self, field.name) != field.default
+        }
+
+
+def with_settings_of(settings_class: type, *tasks: Any) -> type:
+    """Returns a class of settings that also has those that only tasks from outside have."""
+    known = {field.name for field in dataclasses.fields(settings_class)}
+    new = {name: task for task in tasks for name in task.settings if name not in known}
+    if not new:
+        return settings_class
+    declared = [(name, *task.declared(name)) for name, task in new.items()]
+    fields = [(name, kind, dataclasses.field(default=value)) for name, kind, value in declared]
+    made = dataclasses.make_dataclass(
+        "FinetuneSettings", fields, bases=(settings_class,), frozen=True
+    )
+    lines = [f"    {name}: Argument of {new[name].model_classes[0].__name__}." for name in new]
+    made.__doc__ = "\n".join(["Settings of tasks from outside.", "", "Args:", *lines])
+    return known_fields("FinetuneSettings")(made)

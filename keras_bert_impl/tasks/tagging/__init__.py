@@ -1,6 +1,10 @@
 """Token classification: entities, parts of speech."""
 
-from keras_bert_impl.tasks.base.options import TABLE_OPTIONS
+import dataclasses
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, WindowSettings
+from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
 TASK_NAME = "tagging"
 READER_OPTIONS = TABLE_OPTIONS - {"pair", "id"} | {"labels", "word_prefix", "sentence", "outside"}
@@ -14,3 +18,36 @@ READER_NOTE = (
     "are numbers (default: 0, and -1, the last); in a .conllu file, --label is upos (the default), "
     "xpos, feats or deprel."
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggingSettings(WindowSettings):
+    """Settings of tagging.
+
+    Args:
+        label_all_tokens: For tagging: every subword of a word learns its label.
+        crf: For tagging: use a conditional random field over the words.
+        features: For tagging: number of hidden states, or names, for a BiLSTM on a frozen encoder.
+            The default `learning_rate` is then 1e-3; see `FeatureTagger`. None fine-tunes the
+            encoder.
+
+    Raises:
+        InputError: the settings cannot be combined.
+    """
+
+    label_all_tokens: bool = False
+    crf: bool = False
+    features: int | str | None = None
+
+    def __post_init__(self):
+        if self.features is not None:
+            if self.tuning != FULL:
+                raise InputError(f"features cannot be combined with tuning={self.tuning}.")
+            if self.learning_rate is None:
+                object.__setattr__(self, "learning_rate", 1e-3)
+        super().__post_init__()
+        if self.crf_rate != CRF_RATE and not self.crf:
+            raise InputError("crf_rate requires crf=true.")
+
+
+SETTINGS = TaggingSettings

@@ -7,11 +7,12 @@ from typing import Any
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.labels import check_several
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.words import as_words
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
-from keras_bert_impl.tasks.tagging import TASK_NAME
+from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
     score_tags,
@@ -31,7 +32,7 @@ class Tagging(Task):
     report = "keras_bert_impl.reports.sections.tagging"
     example_class = TaggedExamples
     architectures = ("ForTokenClassification",)
-    settings = ("doc_stride", "label_all_tokens", "crf", "features")
+    settings = setting_names(SETTINGS)
 
     def __init__(self, train: TaggedExamples, dev: TaggedExamples):
         self._names = list(train.label_names)

@@ -1,6 +1,23 @@
 """Single-label and multi-label classification, and regression, of texts or text pairs."""
 
-from keras_bert_impl.tasks.base.options import TABLE_OPTIONS
+import dataclasses
+
+from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, VectorSettings
 
 TASK_NAME = None
 READER_OPTIONS = TABLE_OPTIONS | {"labels", "label_separator", "single_label", "regression"}
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationSettings(VectorSettings):
+    """Settings of text classification.
+
+    Args:
+        class_weight: Factor of each class in the loss. `"balanced"`, or label name -> factor. For
+            texts with one label each; see `TextClassifier.fit`.
+    """
+
+    class_weight: dict | str | None = None
+
+
+SETTINGS = ClassificationSettings

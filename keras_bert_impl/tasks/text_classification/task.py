@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
-from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE, setting_names
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.class_weights import class_weights
 from keras_bert_impl.tasks.data.examples import Examples
@@ -18,6 +18,7 @@ from keras_bert_impl.tasks.data.labels import check_several, join_names
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
+from keras_bert_impl.tasks.text_classification import SETTINGS
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class TextClassification(Task):
     report = "keras_bert_impl.reports.sections.classification"
     example_class = Examples
     architectures = ("ForSequenceClassification",)
-    settings = (*LONG_TEXT_SETTINGS, "class_weight", "pooling")
+    settings = setting_names(SETTINGS)
 
     def __init__(self, train: Examples, dev: Examples) -> None:
         self._problem_type, self._names = _problem_type(train), None
