@@ -113,8 +113,8 @@ def finetune(
         finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
     """
     output_directory = local_path(output_directory)
-    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     config = settings_for(train)(model=str(model), **settings)
+    train, dev = as_examples(train, "train"), as_examples(dev, "dev")
     others = [as_examples(more, name) for name, more in (more_dev or {}).items()]
     train, dev, *others = with_named_classes(train, dev, *others)
     more_dev = dict(zip(more_dev or {}, others))
@@ -220,8 +220,10 @@ def load_embedder(
     return load_tuned(name_or_path, dtype, **settings)
 
 
-def settings_for(train: LabeledExamples) -> type[FinetuneSettings]:
+def settings_for(train: Any) -> type[FinetuneSettings]:
     """Returns the class of the settings of a run on these examples."""
+    if not isinstance(train, LabeledExamples):
+        return FinetuneSettings
     return with_settings_of(FinetuneSettings, task_of_examples(train))
 
 
