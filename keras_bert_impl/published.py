@@ -255,6 +255,28 @@ def published_name(name: str) -> str | None:
     return short if short in MODELS and name in (short, MODELS[short].hub) else None
 
 
+# KerasHub model -> its presets, without the model's name.
+_PRESETS = {
+    "bert": "tiny_en_uncased small_en_uncased medium_en_uncased base_en_uncased base_en base_zh"
+    " base_multi large_en_uncased large_en tiny_en_uncased_sst2",
+    "roberta": "base_en large_en",
+    "albert": "base_en_uncased large_en_uncased extra_large_en_uncased"
+    " extra_extra_large_en_uncased",
+    "distil_bert": "base_en_uncased base_en base_multi",
+    "electra": "small_discriminator_uncased_en small_generator_uncased_en"
+    " base_discriminator_uncased_en base_generator_uncased_en large_discriminator_uncased_en"
+    " large_generator_uncased_en",
+    "xlm_roberta": "base_multi large_multi",
+}
+# The versions in KerasHub's own table: of a model or a preset; 3 for all others.
+_VERSIONS = {"electra": 2, "bert_tiny_en_uncased_sst2": 5, "albert_base_en_uncased": 5}
+# KerasHub preset names -> names on Kaggle.
+PRESETS = {
+    preset: f"keras/{model}/keras/{preset}/{_VERSIONS.get(preset, _VERSIONS.get(model, 3))}"
+    for model, names in _PRESETS.items()
+    for preset in (f"{model}_{name}" for name in names.split())
+}
+
 # SHA-256 of a published vocabulary's tokens, joined by newlines -> model name.
 _VOCABULARIES = {
     "0f052197aac305fe42f378b5c61554b7bacb34b8be4af83fec2cfdcdffbc9973": "bert-base-uncased",

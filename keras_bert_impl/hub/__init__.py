@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keras_bert_impl.families import instead_of, unsupported_in_name
-from keras_bert_impl.hub import huggingface, kaggle
+from keras_bert_impl.hub import downloads
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.published import MODELS, PRESETS
 
 # Characters allowed in names on both hubs. Names become folder names, so `..` must be rejected.
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
@@ -23,8 +23,8 @@ _HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
 def local_directory(name_or_path: str | os.PathLike, revision: str | None = None) -> Path:
     """Returns the directory with a model's files, downloading them if needed.
 
-    A download is either complete, with the checksums stated by the hub, or an error. An interrupted
-    download resumes. With `HF_HUB_OFFLINE=1` the network is not used.
+    Files go to the caches of the hubs' own libraries, which also read their environment variables
+    and resume interrupted downloads. With `HF_HUB_OFFLINE=1` the network is not used.
 
     Args:
         name_or_path: A directory; `owner/name` or `hf://owner/name[@revision]` on the Hugging Face
@@ -90,8 +90,8 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
         raise InputError(f"{name!r} {what}.")
     if name in MODELS:
         return _hugging_face(MODELS[name].hub, revision)
-    if name in kaggle.PRESETS:
-        return _kaggle(kaggle.PRESETS[name], revision)
+    if name in PRESETS:
+        return _kaggle(PRESETS[name], revision)
     if _REPOSITORY.fullmatch(name.partition("@")[0]):
         return functools.partial(_no_directory_but, name, _hugging_face(name, revision))
     raise InputError(f"No model is named {name!r}.{_hint(name)}")
@@ -116,7 +116,7 @@ def _hint(name):
     family = unsupported_in_name(name)
     if family:
         return f" Models of type {family!r} are not supported. {instead_of(family)}"
-    near = difflib.get_close_matches(name, [*MODELS, *kaggle.PRESETS], n=3)
+    near = difflib.get_close_matches(name, [*MODELS, *PRESETS], n=3)
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"
     return (
@@ -135,7 +135,7 @@ def _hugging_face(name, revision):
     valid = isinstance(revision, str) and len(revision) <= 200 and _REVISION.fullmatch(revision)
     if not valid or ".." in revision:
         raise InputError(f"revision must be a branch, tag or commit. Received: {revision!r}")
-    return functools.partial(huggingface.download, repository, revision)
+    return functools.partial(downloads.from_hugging_face, repository, revision)
 
 
 def _kaggle(name, revision):
@@ -150,4 +150,4 @@ def _kaggle(name, revision):
             f"On Kaggle, the version is a number at the end of the name: 'kaggle://{handle[1]}/2'. "
             f"Received: revision={revision!r}"
         )
-    return functools.partial(kaggle.download, *handle.groups())
+    return functools.partial(downloads.from_kaggle, *handle.groups())

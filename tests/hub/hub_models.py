@@ -1,7 +1,5 @@
 """A model for a local test hub, and settings that point the library to that hub."""
 
-from keras_bert_impl.hub import huggingface
-
 WEIGHTS = bytes(range(256)) * 1024
 FILES = {
     "config.json": b'{"model_type": "bert"}',
@@ -26,6 +24,5 @@ def point_at(url, cache, monkeypatch):
         monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(huggingface, "_WAITS", (0, 0, 0))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")

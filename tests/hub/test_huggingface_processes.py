@@ -1,10 +1,8 @@
-"""Downloads in separate processes: killed, two at a time, offline."""
+"""Downloads in separate processes: two at a time, offline."""
 
-import signal
-import time
 from pathlib import Path
 
-from tests.hub_server import Fault, HubServer, sha256, start_client
+from tests.hub_server import Fault, HubServer, start_client
 
 FILES = {"config.json": b'{"model_type": "bert"}', "model.safetensors": bytes(range(256)) * 1024}
 BIG = bytes(range(256)) * 3 * 2**14  # 12 MiB: the library writes chunks of 10 MiB
@@ -22,25 +20,6 @@ def finished(process):
     assert process.returncode == 0, errors
     assert errors == ""  # no progress bars without a terminal
     return Path(output.splitlines()[-1])
-
-
-def test_killed_process_keeps_its_partial_download(cache):
-    with HubServer() as hub:
-        hub.add("owner/model", FILES | {"model.safetensors": BIG})
-        stop = 11 * 2**20
-        hub.faults["model.safetensors"] = Fault(drop_after=stop, stalls=True)
-        partial = cache / f"hub/models--owner--model/blobs/{sha256(BIG)}.incomplete"
-        process = client(hub, cache)
-        while not partial.exists() or partial.stat().st_size < 10 * 2**20:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kept = partial.stat().st_size
-        directory = finished(client(hub, cache))
-        assert (directory / "model.safetensors").read_bytes() == BIG
-        assert hub.asked("GET", "model.safetensors")[-1].range == f"bytes={kept}-"
-        assert hub.sent["model.safetensors"] == stop + len(BIG) - kept
 
 
 def test_two_processes_at_the_same_time(cache):

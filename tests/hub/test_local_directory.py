@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from keras_bert_impl import EncoderConfig, hub
-from keras_bert_impl.hub import huggingface, kaggle, local_directory
+from keras_bert_impl.hub import downloads, local_directory
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.published import MODELS, PRESETS
 
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch):
     """Records what would have been downloaded."""
     asked = []
-    for module in (huggingface, kaggle):
-        monkeypatch.setattr(module, "download", lambda *arguments: asked.append(arguments))
+    for name in ("from_hugging_face", "from_kaggle"):
+        monkeypatch.setattr(downloads, name, lambda *arguments: asked.append(arguments))
     return asked
 
 
@@ -202,7 +202,7 @@ def test_presets_equal_keras_hub():
     # Parsed, not imported: importing takes longer than all other tests here.
     models = Path(importlib.util.find_spec("keras_hub").origin).parent / "src" / "models"
     handles = {}
-    for model in {handle.split("/")[1] for handle in kaggle.PRESETS.values()}:
+    for model in {handle.split("/")[1] for handle in PRESETS.values()}:
         tree = ast.parse((models / model / f"{model}_presets.py").read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict):
@@ -210,8 +210,8 @@ def test_presets_equal_keras_hub():
                 if "kaggle_handle" in entries:
                     handle = entries["kaggle_handle"].value.removeprefix("kaggle://")
                     handles[handle.split("/")[3]] = handle
-    assert len(kaggle.PRESETS) == 27
-    assert {name: handles[name] for name in kaggle.PRESETS} == kaggle.PRESETS
+    assert len(PRESETS) == 27
+    assert {name: handles[name] for name in PRESETS} == PRESETS
 
 
 def test_the_public_name_is_documented():
