@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert_impl.cli.common import add_table_form, say
-from keras_bert_impl.cli.kinds import DATA_SET, EXAMPLES, FOLDER
+from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_form, say
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource

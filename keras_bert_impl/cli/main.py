@@ -1,4 +1,4 @@
-"""The `keras-bert` command: command table and error handling."""
+"""The `keras-bert` command: table of commands, error handling, and `keras-bert completion`."""
 
 import argparse
 import codecs
@@ -6,70 +6,70 @@ import errno
 import importlib
 import os
 import sys
-from types import ModuleType
 
-from keras_bert_impl.cli.parser import CommandParser, suggestion
+from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.version import __version__
 
-# Group of commands -> command -> its module in `keras_bert_impl.cli`, and a description. A module
-# defines `add_arguments(parser)`, `run(arguments)`, `EXAMPLE` and, to find bad combinations of
-# arguments early, `check(arguments)`, and `check_files(arguments)` if it looks into files that are
-# known to exist. Only the selected one is imported, and none imports TensorFlow before `run`.
+# Group of commands -> command -> its class in `keras_bert_impl.cli`, and a description. Only the
+# module of the selected one is imported, and none imports TensorFlow before `run`.
 GROUPS = {
     "start": {
         "quickstart": (
-            "quickstart",
+            "pretraining.Quickstart",
             "run the whole path, from text to a served model, on a small corpus",
         ),
-        "models": ("models.list", "list the published models and their names"),
+        "models": ("models.Models", "list the published models and their names"),
         "doctor": (
-            "doctor.command",
+            "doctor.Doctor",
             "check this installation, and say what to do about its problems",
         ),
-        "completion": ("completion", "print a script that completes commands in bash and zsh"),
+        "completion": (
+            "main.Completion",
+            "print a script that completes commands in bash and zsh",
+        ),
     },
     "prepare and train": {
-        "vocab": ("training.vocab", "learn a WordPiece vocabulary from text"),
-        "prepare": ("training.prepare", "turn text into records for pre-training"),
-        "augment": ("training.augment", "augment labeled texts by replacing words"),
-        "finetune": ("training.finetune", "fine-tune a model on labeled texts"),
-        "pretrain": ("training.pretrain", "pre-train an encoder on prepared records"),
-        "recipes": ("training.recipes", "list published pre-training recipes"),
+        "vocab": ("preparing.Vocab", "learn a WordPiece vocabulary from text"),
+        "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
+        "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),
+        "finetune": ("finetuning.Finetune", "fine-tune a model on labeled texts"),
+        "pretrain": ("pretraining.Pretrain", "pre-train an encoder on prepared records"),
+        "recipes": ("pretraining.Recipes", "list published pre-training recipes"),
         "adapt": (
-            "training.adapt",
+            "pretraining.Adapt",
             "continue the pre-training of a model on text of a domain",
         ),
-        "student": ("models.student", "create a student model from a teacher's layers"),
+        "student": ("models.Student", "create a student model from a teacher's layers"),
         "input-worker": (
-            "training.input_worker",
+            "pretraining.InputWorker",
             "serve pre-training batches to other machines",
         ),
     },
     "use": {
-        "predict": ("using.predict", "predict with a fine-tuned model"),
-        "evaluate": ("using.evaluate", "score a fine-tuned model on labeled texts"),
-        "report": ("using.report", "write a page about a run, or one that compares several"),
-        "look": ("using.look", "write a page about what a model does with a text"),
-        "drift": ("using.drift", "compare served texts with those of the training set"),
-        "fill-mask": ("using.fill_mask", "predict the words that [MASK] stands for"),
-        "embed": ("using.embed", "write the embeddings of texts"),
-        "search": ("using.search", "find the texts that are closest in meaning to a query"),
+        "predict": ("predicting.Predict", "predict with a fine-tuned model"),
+        "evaluate": ("scoring.Evaluate", "score a fine-tuned model on labeled texts"),
+        "report": ("scoring.Report", "write a page about a run, or one that compares several"),
+        "look": ("scoring.Look", "write a page about what a model does with a text"),
+        "drift": ("predicting.Drift", "compare served texts with those of the training set"),
+        "fill-mask": ("embedding.FillMask", "predict the words that [MASK] stands for"),
+        "embed": ("embedding.Embed", "write the embeddings of texts"),
+        "search": ("embedding.Search", "find the texts that are closest in meaning to a query"),
     },
     "share and serve": {
         "export": (
-            "models.export",
+            "exporting.Export",
             "export a SavedModel that takes raw strings, or another format",
         ),
         "serve": (
-            "using.serve",
+            "serving.Serve",
             "serve an exported model over HTTP, as TensorFlow Serving does",
         ),
         "convert": (
-            "models.convert",
+            "models.Convert",
             "convert a model between Hugging Face, Google and KerasHub files",
         ),
-        "merge": ("models.merge", "merge LoRA weights into their base model"),
+        "merge": ("models.Merge", "merge LoRA weights into their base model"),
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -129,43 +129,44 @@ def _run(arguments):
     if command is None:
         _overview().parse_args(rest or ["--help"])
         return
-    module, parser = load(command)
-    from keras_bert_impl.cli.common import import_tensorflow_quietly  # not needed for --help
-    from keras_bert_impl.cli.kinds import check_values
+    chosen, parser = load(command)
+    from keras_bert_impl.cli.common import (
+        check_values,
+        import_tensorflow_quietly,  # not needed for --help
+    )
 
     parsed = parse(parser, rest)
-    if hasattr(module, "check"):
-        module.check(parsed)
+    chosen.check(parsed)
     check_values(parser, parsed)
-    if hasattr(module, "check_files"):
-        module.check_files(parsed)
-    if getattr(module, "NEEDS_TENSORFLOW_BACKEND", False):
+    chosen.check_files(parsed)
+    if chosen.needs_tensorflow_backend:
         os.environ["KERAS_BACKEND"] = "tensorflow"
-    if getattr(module, "USES_TENSORFLOW", True) and not parsed.debug:
-        import_tensorflow_quietly(alone=getattr(module, "TENSORFLOW_ALONE", False))
-    module.run(parsed)
+    if chosen.uses_tensorflow and not parsed.debug:
+        import_tensorflow_quietly(alone=chosen.tensorflow_alone)
+    chosen.run(parsed)
 
 
-def load(command: str) -> tuple[ModuleType, CommandParser]:
-    """Imports the module of a command.
+def load(command: str) -> tuple[Command, CommandParser]:
+    """Imports a command.
 
     Returns:
-        (module, parser of its arguments).
+        (command, parser of its arguments).
     """
     if command not in COMMANDS:
         hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
-    name, what = COMMANDS[command]
-    module = importlib.import_module(f"keras_bert_impl.cli.{name}")
+    address, what = COMMANDS[command]
+    module, _, name = address.rpartition(".")
+    chosen = getattr(importlib.import_module(f"keras_bert_impl.cli.{module}"), name)()
     parser = CommandParser(
         prog=f"keras-bert {command}",
         description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"examples:\n{module.EXAMPLE}",
+        epilog=f"examples:\n{chosen.example}",
         add_help=False,
     )
-    module.add_arguments(parser)
+    chosen.add_arguments(parser)
     parser.add_common()
-    return module, parser
+    return chosen, parser
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
@@ -232,6 +233,102 @@ def _report(error):
         message, status = f"{text[:500]} (`--debug` shows where)", FAILURE
     print(f"keras-bert: {' '.join(message.split())}", file=sys.stderr)
     return status
+
+
+# === Completion ===
+
+_SCRIPT = """\
+{start}_keras_bert() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+    local command="${{COMP_WORDS[1]}}" words="" files="" before=""
+    [[ $current == "=" ]] && current=""
+    [[ $previous == "=" ]] && previous="${{COMP_WORDS[COMP_CWORD-2]}}"
+    if [[ $current == *=* ]]; then
+        previous="${{current%%=*}}"; before="$previous="; current="${{current#*=}}"
+    fi
+    if [[ $COMP_CWORD == 1 ]]; then
+        words="{commands}"
+    else
+        case "$command $previous" in
+{values}
+            *) case "$command" in
+{options}
+            esac ;;
+        esac
+    fi
+    local IFS=$'\\n'  # a file's name may have spaces; the words of compgen -W are split as usual
+    # PREFIX is where the compgen of zsh finds the beginning of a file's name.
+    COMPREPLY=($(IFS=$' \\t\\n'; PREFIX="$current"; compgen $files -P "$before" -W "$words" -- "$current"))
+}}
+complete -o filenames -F _keras_bert keras-bert
+"""
+_START = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
+_FILES = {"file": "-f", "recipe": "-f", "directory": "-d", "model": "-d"}
+
+
+class Completion(Command):
+    """`keras-bert completion`: prints a script that completes commands in bash and zsh."""
+
+    example = (
+        "  keras-bert completion bash > \\\n"
+        "      ~/.local/share/bash-completion/completions/keras-bert\n"
+        '  eval "$(keras-bert completion zsh)"    # in ~/.zshrc, after compinit'
+    )
+    uses_tensorflow = False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("shell", choices=tuple(_START), help="shell that reads the script")
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Prints the script."""
+        print(script(arguments.shell), end="")
+
+
+def script(shell: str) -> str:
+    """Returns the script of a shell, made from the parsers of all commands."""
+    # What is offered, as (words, options of `compgen`) -> where: patterns of a `case`.
+    values: dict[tuple[str, str], list[str]] = {}
+    options = {(" ".join(COMMANDS), ""): ["help"]}
+    for command in COMMANDS:
+        _, parser = load(command)
+        names = [name for action in parser._actions for name in action.option_strings]
+        words, files = _offered(next((a for a in parser._actions if not a.option_strings), None))
+        line = " ".join([words, *names]).strip()
+        options.setdefault((line, files), []).append(command)
+        for action in parser._actions:
+            if action.option_strings and action.nargs != 0:
+                lines = [f'"{command} {name}"' for name in action.option_strings]
+                values.setdefault(_offered(action), []).extend(lines)
+    return _SCRIPT.format(
+        start=_START[shell],
+        commands=" ".join(["help", *COMMANDS]),
+        values=_cases(values),
+        options=_cases(options),
+    )
+
+
+def _cases(offers):
+    return "\n".join(
+        f'            {"|".join(patterns)}) words="{words}"; files="{files}" ;;'
+        for (words, files), patterns in offers.items()
+    )
+
+
+def _offered(action):
+    """Returns (words, options of `compgen`) for the values of an argument."""
+    if action is None:
+        return "", ""
+    kind = getattr(action.type, "completes", None)
+    words = [str(choice) for choice in action.choices or ()]
+    if kind == "model":
+        from keras_bert_impl.published import MODELS
+
+        words = list(MODELS)
+    if kind == "recipe":
+        from keras_bert_impl.pretraining.recipes import recipes
+
+        words = list(recipes())
+    return " ".join(words), _FILES.get(kind, "")
 
 
 if __name__ == "__main__":

@@ -80,24 +80,55 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises an `InputError`, with the nearest name of an unknown option."""
-        unknown = re.match(r"unrecognized arguments: .*?--([^\s=]+)", message)
         pair = re.match(r"unrecognized arguments: (\w+)=(.+)", message)
-        if unknown:
-            message = f"there is no option --{unknown[1]}; {self._hint(unknown[1])}"
-        elif pair:
-            message = f"write --{pair[1].replace('_', '-')} {pair[2]}, not {pair[1]}={pair[2]}"
+        option = f"--{pair[1].replace('_', '-')}" if pair else ""
+        unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
+        if pair and option in self._option_string_actions:
+            message = f"write {option} {pair[2]}, not {pair[1]}={pair[2]}"
+        elif pair or unknown:
+            option = option or unknown[1]
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            message = f"there is no option {option}; {nearest(option, sorted(known))}"
         message = message.removeprefix("argument ")
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
-
-    def _hint(self, name):
-        """Suggests what to write instead of an option that does not exist."""
-        known = [option for option in self._option_string_actions if option.startswith("--")]
-        return nearest(f"--{name}", sorted(known))
 
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
             hint = suggestion(value, action.choices) or f"choose from {', '.join(action.choices)}"
             raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
+
+
+class Command:
+    """A command of `keras-bert`.
+
+    Attributes:
+        example: lines of its use.
+        uses_tensorflow: whether TensorFlow is imported before `run`.
+        tensorflow_alone: whether it is imported without Keras.
+        needs_tensorflow_backend: whether Keras must use TensorFlow.
+    """
+
+    example = ""
+    uses_tensorflow = True
+    tensorflow_alone = False
+    needs_tensorflow_backend = False
+
+    @property
+    def settings_class(self) -> type | None:
+        """The dataclass of the command's settings, or None."""
+        return None
+
+    def add_arguments(self, parser: Any) -> None:
+        """Adds the arguments of the command."""
+
+    def check(self, arguments: argparse.Namespace) -> None:
+        """Finds bad combinations of arguments, without TensorFlow."""
+
+    def check_files(self, arguments: argparse.Namespace) -> None:
+        """Looks into files, which are known to exist."""
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Does the work."""
 
 
 class _HelpAll(argparse.Action):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.cli import completion
 from keras_bert_impl.cli import main as cli
 from tests.cli import zsh
 
@@ -21,7 +20,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def complete(*words, folder="/"):
-    program = completion.script("bash") + _COMPLETE
+    program = cli.script("bash") + _COMPLETE
     command = ["bash", "-c", program, "bash", "keras-bert", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stderr == ""
@@ -81,7 +80,7 @@ def test_printing_a_script_imports_no_tensorflow():
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout == completion.script("bash")
+    assert done.stdout == cli.script("bash")
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
@@ -100,5 +99,5 @@ def test_printing_a_script_imports_no_tensorflow():
 def test_zsh_completes(line, expected, tmp_path):
     (tmp_path / "corpus.txt").touch()
     (tmp_path / "run").mkdir()
-    found = zsh.completed(completion.script("zsh"), f"keras-bert {line}", tmp_path)
+    found = zsh.completed(cli.script("zsh"), f"keras-bert {line}", tmp_path)
     assert found.rstrip() == f"keras-bert {expected}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.cli import common, kinds
+from keras_bert_impl.cli import common
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import STRATEGIES
@@ -108,59 +108,59 @@ def test_every_command_is_tried():
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (kinds.MODEL, "bert-base-uncased"),
-        (kinds.MODEL, "hf://google-bert/bert-base-uncased@main"),
-        (kinds.MODEL, "kaggle://keras/bert/keras/bert_base_en/3"),
-        (kinds.MODEL, "bert_tiny_en_uncased"),
-        (kinds.MODEL, "{}"),
-        (kinds.MODEL, "{}/bert_model.ckpt"),
-        (kinds.PATH, "gs://bucket/corpus"),
-        (kinds.PATH, "tfds://my_text:train?field=body"),
-        (kinds.PATH, "-"),
-        (kinds.PATH, "{}"),
-        (kinds.FILE, "{}/file.txt"),
-        (kinds.FOLDER, "{}"),
-        (kinds.FOLDER, "gs://bucket/records"),
-        (kinds.OUTPUT_DIRECTORY, "gs://bucket/records"),
-        (kinds.OUTPUT_DIRECTORY, "{}/a/new/folder"),
-        (kinds.OUTPUT_DIRECTORY, "{}"),
-        (kinds.OUTPUT_FILE, "{}/new/file.npy"),
-        (kinds.OUTPUT_FILE, "{}/file.txt"),
+        (common.MODEL, "bert-base-uncased"),
+        (common.MODEL, "hf://google-bert/bert-base-uncased@main"),
+        (common.MODEL, "kaggle://keras/bert/keras/bert_base_en/3"),
+        (common.MODEL, "bert_tiny_en_uncased"),
+        (common.MODEL, "{}"),
+        (common.MODEL, "{}/bert_model.ckpt"),
+        (common.PATH, "gs://bucket/corpus"),
+        (common.PATH, "tfds://my_text:train?field=body"),
+        (common.PATH, "-"),
+        (common.PATH, "{}"),
+        (common.FILE, "{}/file.txt"),
+        (common.FOLDER, "{}"),
+        (common.FOLDER, "gs://bucket/records"),
+        (common.OUTPUT_DIRECTORY, "gs://bucket/records"),
+        (common.OUTPUT_DIRECTORY, "{}/a/new/folder"),
+        (common.OUTPUT_DIRECTORY, "{}"),
+        (common.OUTPUT_FILE, "{}/new/file.npy"),
+        (common.OUTPUT_FILE, "{}/file.txt"),
     ],
 )
 def test_what_can_be_used_is_accepted(kind, value, folder):
     (folder / "bert_model.ckpt.index").touch()
     parser = ArgumentParser()
     parser.add_argument("--value", type=kind, nargs="?", const=True)
-    kinds.check_values(parser, parser.parse_args(["--value", value.format(folder)]))
-    kinds.check_values(parser, parser.parse_args(["--value"]))
-    kinds.check_values(parser, parser.parse_args([]))
+    common.check_values(parser, parser.parse_args(["--value", value.format(folder)]))
+    common.check_values(parser, parser.parse_args(["--value"]))
+    common.check_values(parser, parser.parse_args([]))
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        (kinds.FILE, "{}/fil.txt", "--value: {}/fil.txt does not exist; did you mean 'file.txt'?"),
-        (kinds.FILE, "{}", "--value: {} is a directory; give a file."),
-        (kinds.FOLDER, "{}/file.txt", "--value: {}/file.txt is a file; give the folder it is in."),
-        (kinds.MODEL, "gs://bucket/model", "--value: No model is named 'gs://bucket/model'."),
-        (kinds.OUTPUT_FILE, "{}/file.txt/x/y", "--value: {}/file.txt/x cannot be written: "),
+        (common.FILE, "{}/fil.txt", "--value: {}/fil.txt does not exist; did you mean 'file.txt'?"),
+        (common.FILE, "{}", "--value: {} is a directory; give a file."),
+        (common.FOLDER, "{}/file.txt", "--value: {}/file.txt is a file; give the folder it is in."),
+        (common.MODEL, "gs://bucket/model", "--value: No model is named 'gs://bucket/model'."),
+        (common.OUTPUT_FILE, "{}/file.txt/x/y", "--value: {}/file.txt/x cannot be written: "),
     ],
 )
 def test_what_cannot_be_used_is_refused(kind, value, message, folder):
     parser = ArgumentParser()
     parser.add_argument("--value", type=kind)
     with pytest.raises(InputError) as error:
-        kinds.check_values(parser, parser.parse_args(["--value", value.format(folder)]))
+        common.check_values(parser, parser.parse_args(["--value", value.format(folder)]))
     assert str(error.value).startswith(message.format(folder))
 
 
 def test_an_output_without_permission_is_refused(folder, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder)  # as for no root
     parser = ArgumentParser()
-    parser.add_argument("--out", type=kinds.OUTPUT_DIRECTORY)
+    parser.add_argument("--out", type=common.OUTPUT_DIRECTORY)
     with pytest.raises(InputError, match="--out: .* no permission to write in "):
-        kinds.check_values(parser, parser.parse_args(["--out", str(folder / "run")]))
+        common.check_values(parser, parser.parse_args(["--out", str(folder / "run")]))
 
 
 @pytest.mark.parametrize(
@@ -178,19 +178,19 @@ def test_an_output_is_no_input(value, message, folder):
     if not (folder / "link.txt").exists():
         (folder / "link.txt").symlink_to(folder / "file.txt")
     parser = ArgumentParser()
-    parser.add_argument("paths", type=kinds.PATH, nargs="+")
-    parser.add_argument("--out", type=kinds.OUTPUT_FILE)
+    parser.add_argument("paths", type=common.PATH, nargs="+")
+    parser.add_argument("--out", type=common.OUTPUT_FILE)
     inputs = [str(folder / "texts"), str(folder / "file.txt")]
     with pytest.raises(InputError) as error:
-        kinds.check_values(parser, parser.parse_args([*inputs, "--out", value.format(folder)]))
+        common.check_values(parser, parser.parse_args([*inputs, "--out", value.format(folder)]))
     assert str(error.value).startswith(f"--out: {value} {message}".format(folder, folder))
-    kinds.check_values(parser, parser.parse_args([*inputs, "--out", str(folder / "new.txt")]))
+    common.check_values(parser, parser.parse_args([*inputs, "--out", str(folder / "new.txt")]))
 
 
 def test_with_tfds_splits_are_no_files():
     _, parser = cli.load("finetune")
     line = "--model bert-base-uncased --tfds my_reviews --train train --dev test --out run"
-    kinds.check_values(parser, cli.parse(parser, line.split()))
+    common.check_values(parser, cli.parse(parser, line.split()))
 
 
 def test_strategies_are_those_of_training():
@@ -198,7 +198,7 @@ def test_strategies_are_those_of_training():
 
 
 def test_forms_are_those_of_conversion():
-    from keras_bert_impl.cli.models.convert import FORMS
+    from keras_bert_impl.cli.models import FORMS
     from keras_bert_impl.conversion import formats
 
     assert FORMS == formats.FORMS

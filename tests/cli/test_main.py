@@ -9,6 +9,7 @@ import types
 import pytest
 
 from keras_bert_impl.cli import main as cli
+from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -19,12 +20,13 @@ def failing_command(monkeypatch):
     """A command `fail` that raises what the test puts into the list."""
     errors = []
 
-    def run(arguments):
-        raise errors[0]
+    class Fail(Command):
+        def run(self, arguments):
+            raise errors[0]
 
-    module = types.SimpleNamespace(EXAMPLE="", add_arguments=lambda parser: None, run=run)
+    module = types.SimpleNamespace(Fail=Fail)
     monkeypatch.setitem(sys.modules, "keras_bert_impl.cli.fail", module)
-    monkeypatch.setitem(cli.COMMANDS, "fail", ("fail", "raise an error"))
+    monkeypatch.setitem(cli.COMMANDS, "fail", ("fail.Fail", "raise an error"))
     return errors
 
 

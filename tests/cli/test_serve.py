@@ -16,7 +16,7 @@ import yaml
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.cli.using import serve
+from keras_bert_impl.cli import serving
 from keras_bert_impl.serving import export_version
 from tests.serving.families import signatures_of
 from tests.serving.server.load import Server, load, send_garbage_to
@@ -217,7 +217,7 @@ def test_deployment_files_start_the_same_server():
     (container,) = pod["containers"]
     assert command == service["command"] == container["args"]
     parser = argparse.ArgumentParser()
-    serve.add_arguments(parser)
+    serving.Serve().add_arguments(parser)
     parsed = parser.parse_args(command)
     assert parsed.host == "0.0.0.0"
     exposed = [parsed.grpc_port, parsed.port]

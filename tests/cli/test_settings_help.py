@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.cli import settings, settings_help
+from keras_bert_impl.cli import settings
 from keras_bert_impl.cli.parser import CommandParser
 from keras_bert_impl.io.settings import OneOf, PositiveInt
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
@@ -88,7 +88,7 @@ def test_an_option_refuses_other_names_and_takes_null():
     "settings_class", [FinetuneSettings, AdaptationSettings, PretrainSettings, QuickstartSettings]
 )
 def test_every_setting_has_a_sentence_of_one_line_or_two(settings_class):
-    for group in settings_help.groups_of(settings_class).values():
+    for group in settings.groups_of(settings_class).values():
         for setting in group:
             assert 5 < len(setting.sentence) <= 100, setting
             assert setting.text[0].isupper() and setting.text.endswith("."), setting
@@ -96,15 +96,12 @@ def test_every_setting_has_a_sentence_of_one_line_or_two(settings_class):
 
 @pytest.mark.parametrize("command", ["finetune", "pretrain", "adapt", "quickstart"])
 def test_help_all_lists_every_setting(command, capsys):
-    module, _ = cli.load(command)
+    settings_class = cli.load(command)[0].settings_class
     assert cli.main([command, "--help-all"]) == 0
     out = capsys.readouterr().out
-    kind = getattr(module, "_Settings", None) or getattr(
-        module, "PretrainSettings", QuickstartSettings
-    )
     missing = [
         field.name
-        for field in dataclasses.fields(kind)
+        for field in dataclasses.fields(settings_class)
         if f"\n  --{field.name.replace('_', '-')} " not in out
         and f"\n  --{field.name.replace('_', '-')}\n" not in out
     ]
@@ -113,6 +110,6 @@ def test_help_all_lists_every_setting(command, capsys):
 
 @pytest.mark.parametrize("written", [["--epochs", "3"], ["--epochs=3"]])
 def test_a_setting_is_an_option(written):
-    module, parser = cli.load("finetune")
+    finetune, parser = cli.load("finetune")
     parsed = cli.parse(parser, ["--model", "bert-base-uncased", "--out", "run", *written])
-    assert settings.given_settings(parsed, module._Settings) == {"epochs": 3}
+    assert settings.given_settings(parsed, finetune.settings_class) == {"epochs": 3}

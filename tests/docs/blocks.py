@@ -54,9 +54,9 @@ def _words(text):
 def check_command(words):
     """Asserts that the command line accepts a command; `...` stands for further arguments."""
     if "..." in words:
-        command = references.command(words[0])
+        _, parser = references.command(words[0])
         options = [word for word in words[1:] if word.startswith("--")]
-        assert set(options) <= command.parser._option_string_actions.keys(), words
+        assert set(options) <= parser._option_string_actions.keys(), words
         return
     references.parse(words)
 

@@ -1,6 +1,5 @@
 """Resolves what pages name: functions and their arguments, commands, options and settings."""
 
-import argparse
 import dataclasses
 import functools
 import importlib
@@ -12,6 +11,7 @@ import keras_bert_impl
 from keras_bert_impl.cli import main
 from keras_bert_impl.cli import settings as cli_settings
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.serving.onnx import export_onnx
 from keras_bert_impl.serving.openvino import export_openvino
@@ -82,36 +82,15 @@ def _arguments(function):
     return set(inspect.signature(function).parameters)
 
 
-@dataclasses.dataclass
-class Command:
-    """The parser of a command, and what `add_settings` was called with."""
-
-    parser: argparse.ArgumentParser
-    settings_class: type | None = None
-    recipes: dict | None = None
-
-
 @functools.cache
 def command(name):
-    """Returns the `Command` of a `keras-bert` command.
+    """Returns (class of the settings of a `keras-bert` command or None, parser).
 
     Raises:
-        KeyError: there is none.
+        InputError: there is none.
     """
-    module = importlib.import_module(f"keras_bert_impl.cli.{main.COMMANDS[name][0]}")
-    add_settings, given = getattr(module, "add_settings", None), []
-
-    def add(parser, *arguments, **options):
-        given.extend(arguments)
-        add_settings(parser, *arguments, **options)
-
-    if add_settings:
-        module.add_settings = add
-    try:
-        return Command(main.load(name)[1], *given[:2])
-    finally:
-        if add_settings:
-            module.add_settings = add_settings
+    found, parser = main.load(name)
+    return found.settings_class, parser
 
 
 def parse(words):
@@ -124,27 +103,28 @@ def parse(words):
     if name in (None, "help"):
         assert set(rest) <= {"--help", "-h", "--version"}, rest
         return
-    found = command(name)
+    settings_class, parser = command(name)
     if "--help" in rest or "-h" in rest:
         return
-    parsed = main.parse(found.parser, rest)
-    if found.settings_class is None:
+    parsed = main.parse(parser, rest)
+    if settings_class is None:
         return
-    if parsed.recipe and parsed.recipe not in (found.recipes or {}):
+    known = recipes() if name == "pretrain" else {}
+    if parsed.recipe and parsed.recipe not in known:
         assert parsed.recipe.endswith(".yaml"), parsed.recipe
         parsed.recipe = None  # a file of the user's
-        cli_settings.given_settings(parsed, found.settings_class, found.recipes)
+        cli_settings.given_settings(parsed, settings_class, known)
         return
-    cli_settings.resolve_settings(parsed, found.settings_class, found.recipes)
+    cli_settings.resolve_settings(parsed, settings_class, known)
 
 
 def check_reference(reference):
     """Asserts that a reference of the migration page exists; for its forms, see `Row.ours`."""
     if reference.startswith("keras-bert"):
         _, name, *what = reference.split()
-        found = command(name)
+        _, parser = command(name)
         for one in what:
-            assert one in found.parser._option_string_actions, reference
+            assert one in parser._option_string_actions, reference
         return
     path, _, argument = reference.partition("(")
     value = find(path)

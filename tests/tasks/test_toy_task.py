@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl.cli import finetuning as command
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.settings import given_settings
-from keras_bert_impl.cli.training import finetune as command
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Share
 from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry

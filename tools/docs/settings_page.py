@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.cli.settings_help import sentences_of, settings_of, title_of
+from keras_bert_impl.cli.settings import sentences_of, settings_of, title_of
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings

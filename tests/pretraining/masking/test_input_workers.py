@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.cli.training.input_worker import start
+from keras_bert_impl.cli.pretraining import start
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import Masking

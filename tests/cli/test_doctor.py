@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 import requests
 
+from keras_bert_impl.cli import doctor
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.cli.doctor import command, devices, packages, surroundings
-from keras_bert_impl.cli.doctor.findings import Problem, Section
+from keras_bert_impl.cli.doctor import Problem
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def no_probe(monkeypatch):
     """TensorFlow works, without an import in another process."""
     found = {"errors": {}, "devices": ["/physical_device:CPU:0"]}
-    monkeypatch.setattr(devices, "_probe", lambda: (found, None))
+    monkeypatch.setattr(doctor, "_probe", lambda: (found, None))
     return found
 
 
@@ -74,45 +74,45 @@ def test_a_process_that_crashes_is_reported(tmp_path, monkeypatch):
         "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    section = devices.check_devices()
+    section = doctor.check_devices()
     assert problems([section]) == ["the process that imported TensorFlow crashed with SIGILL."]
 
 
 def test_a_gpu_that_tensorflow_does_not_find_is_a_note(no_probe, monkeypatch):
-    monkeypatch.setattr(devices, "_gpus", lambda: ["NVIDIA H100, 81559 MiB"])
-    section = devices.check_devices()
+    monkeypatch.setattr(doctor, "_gpus", lambda: ["NVIDIA H100, 81559 MiB"])
+    section = doctor.check_devices()
     assert section.facts["gpus of the driver"] == "NVIDIA H100, 81559 MiB"
     assert [problem.is_failure for problem in section.problems] == [False]
     no_probe["devices"].append("/physical_device:GPU:0")
-    assert devices.check_devices().problems == []
+    assert doctor.check_devices().problems == []
 
 
 def test_devices_of_jax_are_shown_on_its_backend(no_probe, monkeypatch):
     no_probe["jax devices"] = ["tpu:0 TPU v5 lite", "tpu:1 TPU v5 lite"]
-    assert "jax devices" not in devices.check_devices().facts
+    assert "jax devices" not in doctor.check_devices().facts
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    facts = devices.check_devices().facts
+    facts = doctor.check_devices().facts
     assert facts["jax devices"] == "tpu:0 TPU v5 lite, tpu:1 TPU v5 lite"
-    monkeypatch.setattr(devices, "_gpus", lambda: ["NVIDIA H100, 81559 MiB"])
-    assert problems([devices.check_devices()]) == ["JAX does not find the GPU of this machine."]
+    monkeypatch.setattr(doctor, "_gpus", lambda: ["NVIDIA H100, 81559 MiB"])
+    assert problems([doctor.check_devices()]) == ["JAX does not find the GPU of this machine."]
     no_probe["jax devices"] = ["gpu:0 NVIDIA H100"]
-    assert problems([devices.check_devices()]) == []
+    assert problems([doctor.check_devices()]) == []
 
 
 @pytest.mark.slow
 def test_jax_is_asked_for_its_devices(monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-    assert devices.check_devices().facts["jax devices"] == "cpu:0 cpu, cpu:1 cpu"
+    assert doctor.check_devices().facts["jax devices"] == "cpu:0 cpu, cpu:1 cpu"
 
 
 def test_another_minor_version_of_tensorflow_text_is_a_failure(monkeypatch):
     versions = {"tensorflow": "2.21.0", "tensorflow-text": "2.20.1"}
-    monkeypatch.setattr(packages, "version_of", lambda name: versions.get(name))
-    (problem,) = packages._tensorflow_text_problems()
+    monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name))
+    (problem,) = doctor._tensorflow_text_problems()
     assert problem.is_failure and problem.do == "pip install 'tensorflow-text==2.21.*'"
     versions["tensorflow-text"] = "2.21.1"
-    assert list(packages._tensorflow_text_problems()) == []
+    assert list(doctor._tensorflow_text_problems()) == []
 
 
 def test_versions_out_of_range_and_missing_packages(monkeypatch):
@@ -126,8 +126,8 @@ def test_versions_out_of_range_and_missing_packages(monkeypatch):
     ]
     versions = {"keras": "2.9", "openvino": "5.0", "pytest": "8"}
     monkeypatch.setattr(metadata, "requires", lambda name: lines)
-    monkeypatch.setattr(packages, "version_of", lambda name: versions.get(name))
-    required, optional = packages.check_packages()
+    monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name))
+    required, optional = doctor.check_packages()
     assert [problem.do for problem in required.problems] == [
         "pip install 'keras<4,>=3.12'", "pip install 'gone>=1'",
     ]  # fmt: skip
@@ -141,14 +141,14 @@ def test_distributions_that_clash_are_named(tmp_path, monkeypatch):
     distribution(tmp_path, "other-bert", entry_points=point, modules="keras_bert_impl\n")
     distribution(tmp_path, "keras-bert", modules="keras_bert\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    what = [problem.what for problem in packages._clashes()]
+    what = [problem.what for problem in doctor._clashes()]
     assert what[0].startswith("other-bert also installs a command keras-bert")
     assert what[1].startswith("other-bert also installs a package keras_bert_impl")
     assert what[2].startswith("keras-bert is installed, another project")
 
 
 def test_this_environment_has_no_clash():
-    assert list(packages._clashes()) == []
+    assert list(doctor._clashes()) == []
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_this_environment_has_no_clash():
 )
 def test_variables_that_break_commands(name, value, message, monkeypatch):
     monkeypatch.setenv(name, value)
-    section = surroundings.check_variables()
+    section = doctor.check_variables()
     assert section.facts[name] == value
     assert [what for what in problems([section]) if what.startswith(message)]
 
 
 def test_secrets_are_not_shown(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    assert surroundings.check_variables().facts["HF_TOKEN"] == "set"
+    assert doctor.check_variables().facts["HF_TOKEN"] == "set"
 
 
 def test_sizes_of_caches_and_little_space(tmp_path, monkeypatch):
@@ -176,9 +176,9 @@ def test_sizes_of_caches_and_little_space(tmp_path, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    assert surroundings._size_of(tmp_path / "hub") == 1 << 20
-    monkeypatch.setattr(surroundings, "_LITTLE", 1 << 60)
-    section = surroundings.check_caches()
+    assert doctor._size_of(tmp_path / "hub") == 1 << 20
+    monkeypatch.setattr(doctor, "_LITTLE", 1 << 60)
+    section = doctor.check_caches()
     assert section.facts["Hugging Face"].startswith(f"{tmp_path / 'hub'}, 0.0 GiB, ")
     assert section.problems[0].do.startswith("export HF_HOME=")
     assert not section.problems[0].is_failure
@@ -203,22 +203,21 @@ def test_a_check_that_fails_does_not_hide_the_others():
     def check_things():
         raise RuntimeError("broken")
 
-    (section,) = command._sections_of(check_things)
-    assert section == Section(
-        "check_things",
-        {},
-        [Problem("check_things failed: RuntimeError: broken", "keras-bert doctor --debug")],
-    )
+    (section,) = doctor._sections_of(check_things)
+    assert section.title == "check_things" and section.facts == {}
+    assert section.problems == [
+        Problem("check_things failed: RuntimeError: broken", "keras-bert doctor --debug")
+    ]
 
 
 def test_a_wrong_cluster_is_a_problem(no_probe, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{x")
-    found = problems([surroundings.check_variables()])
+    found = problems([doctor.check_variables()])
     assert any("TF_CONFIG" in what for what in found)
 
 
 def test_variables_are_checked_where_keras_cannot_be_imported():
-    code = "from keras_bert_impl.cli.doctor.surroundings import check_variables as check; "
+    code = "from keras_bert_impl.cli.doctor import check_variables as check; "
     code += "import sys; print([one.what for one in check().problems], 'keras' in sys.modules)"
     environment = os.environ | {"KERAS_BACKEND": "foo", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

@@ -1,1 +1,0 @@
-"""Checks of an installation: packages, devices, caches, environment and hubs."""

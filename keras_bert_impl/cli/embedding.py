@@ -1,0 +1,242 @@
+"""`keras-bert embed`, `search` and `fill-mask`."""
+
+import dataclasses
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from keras_bert_impl.cli.common import (
+    FILE,
+    MODEL,
+    OUTPUT_FILE,
+    PATH,
+    add_dtype,
+    add_table_form,
+    check_model,
+    check_not_read,
+    positive_int,
+    print_json,
+    say,
+)
+from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.tasks.base.options import LONG_TEXTS
+
+
+class Embed(Command):
+    """`keras-bert embed`: computes embeddings of the texts in files and folders."""
+
+    example = (
+        "  keras-bert embed --model DIR folder --out vectors.npy\n"
+        "  keras-bert embed --model DIR rows.csv --text body --out vectors.parquet"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add = parser.add_argument_group("texts and output").add_argument
+        add(
+            "paths",
+            nargs="+",
+            type=PATH,
+            metavar="PATH",
+            help=".txt, .csv, .tsv, .jsonl, .json or .parquet file, or a folder of such files",
+        )
+        add(
+            "--out",
+            required=True,
+            type=OUTPUT_FILE,
+            metavar="FILE",
+            help=".npy file of the vectors, with a .jsonl file next to it of the path, line and "
+            "beginning of each text; or a .parquet file of both",
+        )
+        add("--text", default="text", metavar="COLUMN", help="text column of tables")
+        add(
+            "--per",
+            choices=["line", "file"],
+            default="line",
+            help="compute a vector for each line of a .txt file, or for the whole file",
+        )
+        add_table_form(parser.add_argument_group("form of tables"))
+        group = parser.add_argument_group("model")
+        add = group.add_argument
+        add(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="run or model directory, or name",
+        )
+        add(
+            "--long-texts",
+            choices=LONG_TEXTS,
+            metavar="NAME",
+            help="part of a text longer than a row that is used: its beginning (truncate), its "
+            "beginning and end (head_tail), or windows over all of it, joined by their mean, max or "
+            "attention; default: the model's own, or truncate",
+        )
+        add(
+            "--max-windows",
+            type=positive_int,
+            metavar="N",
+            help="largest number of windows of a text; default: 8",
+        )
+        add(
+            "--batch-size",
+            type=positive_int,
+            default=32,
+            metavar="N",
+            help="number of texts in a batch",
+        )
+        add_dtype(group)
+
+    def check_files(self, arguments: Namespace) -> None:
+        """Checks the output, before TensorFlow is imported."""
+        if not arguments.out.endswith((".npy", ".parquet")):
+            raise InputError(f"{arguments.out}: the name must end in .npy or .parquet.")
+        if arguments.out.endswith(".npy"):
+            try:
+                check_not_read(Path(arguments.out).with_suffix(".jsonl"), arguments.paths)
+            except InputError as error:
+                raise InputError(f"--out also writes a .jsonl file: {error}") from error
+
+    def run(self, arguments: Namespace) -> None:
+        """Writes the file and prints what it contains."""
+        from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
+        from keras_bert_impl.tasks.runs.run import load_embedder
+
+        texts = read_texts(
+            arguments.paths,
+            arguments.text,
+            arguments.per,
+            arguments.delimiter,
+            not arguments.no_header,
+        )
+        long_texts = {"way": arguments.long_texts, "max_windows": arguments.max_windows}
+        embedder = load_embedder(arguments.model, arguments.dtype, long_texts=long_texts)
+        with Progress("embedding", unit="texts") as progress:
+            count = write_vectors(
+                embedder, texts, arguments.out, arguments.batch_size, progress.update
+            )
+        say(f"wrote {count:,} vectors of {embedder.dim} numbers to {arguments.out}")
+
+
+class Search(Command):
+    """`keras-bert search`: finds the texts nearest in meaning to a query."""
+
+    example = '  keras-bert search --model DIR --vectors vectors.npy "mend a bicycle" --top 5'
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("query", nargs="+", help="texts to search for")
+        parser.add_argument(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="DIR",
+            help="the --model of `keras-bert embed`",
+        )
+        parser.add_argument(
+            "--vectors",
+            required=True,
+            type=FILE,
+            metavar="FILE.npy",
+            help="the file that `keras-bert embed` wrote",
+        )
+        parser.add_argument(
+            "--top", type=positive_int, default=5, metavar="N", help="number of texts per query"
+        )
+        parser.add_argument("--json", action="store_true", help="print the texts as JSON")
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints the cosine, location and beginning of each text, best first."""
+        from keras_bert_impl.tasks.embedding.search import (
+            check_vectors,
+            read_places,
+            read_vectors,
+            search,
+        )
+        from keras_bert_impl.tasks.runs.run import load_embedder
+
+        vectors = read_vectors(arguments.vectors)
+        embedder = load_embedder(arguments.model)
+        rows, scores = search(embedder, arguments.query, vectors, arguments.top)
+        places = read_places(arguments.vectors, rows.ravel(), len(vectors))
+        check_vectors(embedder, vectors, places)
+        answers = [
+            {
+                "query": query,
+                "texts": [
+                    {"score": score, **places[row]._asdict()} for row, score in zip(*of_query)
+                ],
+            }
+            for query, *of_query in zip(
+                arguments.query, rows.tolist(), scores.tolist(), strict=True
+            )
+        ]
+        if arguments.json:
+            print_json(answers)
+            return
+        for answer in answers:
+            if len(answers) > 1:
+                print(answer["query"])
+            for text in answer["texts"]:
+                line = " ".join(text["text"].split())
+                print(f"{text['score']:.4f}\t{text['path']}:{text['line']}\t{line}")
+
+
+class FillMask(Command):
+    """`keras-bert fill-mask`: predicts the most likely words for a mask."""
+
+    example = '  keras-bert fill-mask run/model "Paris is the [MASK] of France."'
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "text",
+            nargs="+",
+            help="model directory or name, unless --model is given, and texts with [MASK] in them",
+        )
+        parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
+        parser.add_argument(
+            "--top-k", type=positive_int, default=5, metavar="N", help="number of words per mask"
+        )
+        parser.add_argument(
+            "--candidate",
+            action="append",
+            metavar="WORD",
+            help="word to choose from, instead of the whole vocabulary; may be repeated",
+        )
+        parser.add_argument("--json", action="store_true", help="print the words as JSON")
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the model, which may be the first positional argument, and that there is a text."""
+        path, texts = _model_and_texts(arguments)
+        if not texts:
+            raise InputError('there is no text: write keras-bert fill-mask DIR "a [MASK] text".')
+        check_model("model", path)
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints the words and their probabilities."""
+        from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+
+        path, texts = _model_and_texts(arguments)
+        model = MaskedLM.from_pretrained(path)
+        fillings = model.fill(texts, arguments.top_k, arguments.candidate)
+        if arguments.json:
+            print_json(
+                [
+                    {
+                        "text": text,
+                        "masks": [[dataclasses.asdict(f) for f in mask] for mask in masks],
+                    }
+                    for text, masks in zip(texts, fillings, strict=True)
+                ]
+            )
+            return
+        for text, masks in zip(texts, fillings, strict=True):
+            print(text)
+            for mask in masks:
+                print("  " + ", ".join(f"{filling.token} {filling.score:.1%}" for filling in mask))
+
+
+def _model_and_texts(arguments):
+    if arguments.model is None:
+        return arguments.text[0], arguments.text[1:]
+    return arguments.model, arguments.text

@@ -1,0 +1,293 @@
+"""`keras-bert export`: writes a model as an artifact that runs without this package."""
+
+import functools
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.cli.common import FILE, FOLDER, OUTPUT_DIRECTORY, add_tuned_model, say
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
+from keras_bert_impl.cli.parser import Command, Rare
+from keras_bert_impl.cli.remembered import run_of
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.serving.formats import NAMES, exporter
+
+# Argument -> the formats that support it.
+_ARGUMENTS = {
+    "precision": tuple(NAMES),
+    "standard": ("onnx",),
+    "calibrate": ("onnx", "openvino"),
+    "texts": tuple(NAMES),
+}
+FORMATS = tuple(NAMES)
+
+
+class Export(Command):
+    """`keras-bert export`: writes a model as an artifact that runs without this package."""
+
+    needs_tensorflow_backend = True
+    example = (
+        "  keras-bert export --model run --out models/reviews --check\n"
+        "  keras-bert export --model bert-base-uncased --as encoder --out models/bert\n"
+        "  keras-bert export --model run --out exported --format onnx --precision int8"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = add_tuned_model(parser)
+        group.add_argument(
+            "--as",
+            dest="use",
+            choices=["encoder", "embedder", "masked-lm"],
+            help="kind of model to export; default: the task that it was fine-tuned for",
+        )
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "--out",
+            type=OUTPUT_DIRECTORY,
+            metavar="DIR",
+            help="directory to write; for a SavedModel, the folder of the model's versions, which has "
+            "the model's name and gets the next version number",
+        )
+        group.add_argument(
+            "--format",
+            choices=("saved_model", *FORMATS),
+            default="saved_model",
+            metavar="NAME",
+            help=f"saved_model, which takes raw strings; {', '.join(FORMATS)} take ids",
+        )
+        group = parser.add_argument_group("with --format saved_model")
+        group.add_argument(
+            "--check",
+            nargs="?",
+            const=True,
+            type=FOLDER,
+            metavar="DIR",
+            help="run the exported SavedModel, or the one in DIR, in a process that has only "
+            "TensorFlow and TF-Text; exit with status 1 if outputs differ by more than rounding does",
+        )
+        group.add_argument(
+            "--ids-only",
+            action="store_true",
+            help="take token ids but no strings, for a server without TF-Text",
+        )
+        group.add_argument(
+            "--xla",
+            metavar="ROWSxLENGTH,...",
+            help="batch shapes that XLA compiles the encoder for, such as 1x128,8x128; batches are "
+            "padded to a shape if they fill at least half of it, and run without XLA otherwise",
+        )
+        group.add_argument(
+            "--whole-batches",
+            action="store_true",
+            help="compute the texts of a request together, which suits a GPU; default: in chunks of "
+            "similar length, which suits a CPU",
+        )
+        _add_network_arguments(parser)
+        group = parser.add_argument_group(Rare("comparison of scores"))
+        group.add_argument(
+            "--max-drop",
+            type=float,
+            metavar="POINTS",
+            help="write nothing if the exported model scores more than this many points below the "
+            "model in float32 on the examples",
+        )
+        title = Rare("labeled examples to score the exported model on")
+        add_examples(parser, is_training=False, title=title)
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the combination of arguments."""
+        check_examples(arguments)
+        _check_network(arguments)
+        if arguments.max_drop is not None and not has_examples(arguments):
+            raise InputError(
+                "--max-drop needs labeled examples: --dev FILE, or --task with --data."
+            )
+        _buckets(arguments.xla)
+        if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
+            raise InputError(f"{arguments.out} is a run; name another folder for its exports.")
+        if arguments.format != "saved_model":
+            for name in ("ids_only", "check", "dtype", "xla", "whole_batches"):
+                if getattr(arguments, name):
+                    raise InputError(f"--{name.replace('_', '-')} needs --format saved_model.")
+            if not arguments.out:
+                raise InputError("--out, the directory to write, is missing.")
+            return
+        if bool(arguments.out) == isinstance(arguments.check, str):
+            raise InputError("give --out to export, or --check DIR to check what was exported.")
+        if arguments.ids_only and arguments.check:
+            raise InputError("--check sends strings, which --ids-only does not export.")
+        for name in ("xla", "whole_batches", "dev", "task", "max_drop"):
+            if getattr(arguments, name) and not arguments.out:
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} needs --out, the SavedModel to write.")
+
+    def run(self, arguments: Namespace) -> None:
+        """Exports a model and prints where, or checks an export and prints the largest difference."""
+        from keras_bert_impl.tasks.runs.served import load_model, load_signatures
+
+        if arguments.format != "saved_model":
+            with Progress("loading the model"):
+                # The exported file is compared with a float32 model.
+                model = load_model(arguments.model, arguments.use, "float32", arguments.base)
+            _export_network(arguments, model)
+            return
+        from keras_bert_impl.serving import export_version
+
+        how = arguments.dtype, arguments.base
+        with Progress("loading the model"):
+            signatures = load_signatures(arguments.model, arguments.use, *how)
+        signatures.buckets = _buckets(arguments.xla)
+        signatures.whole_batches = arguments.whole_batches
+        path = arguments.check
+        if arguments.out:
+            if has_examples(arguments):
+                say(_score(arguments, signatures.model))
+            with Progress("writing the SavedModel"):
+                run = run_of(arguments.model)
+                path = export_version(signatures, arguments.out, arguments.ids_only, run)
+            say(f"wrote the SavedModel to {path}")
+            _say_neighbors(arguments, signatures.model)
+        if arguments.check:
+            _check(signatures, path)
+
+
+def _buckets(text):
+    """Parses the value of `--xla` to a list of (rows, length)."""
+    if text is None:
+        return []
+    buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]
+    if not all(buckets):
+        raise InputError(f"--xla must be shapes such as 1x128,8x128. Received: {text!r}")
+    return [(int(bucket[1]), int(bucket[2])) for bucket in buckets]
+
+
+def _score(arguments, model):
+    """Scores the model in float32 and as it is exported; returns a sentence."""
+    from keras_bert_impl.serving.target import check_drop
+    from keras_bert_impl.tasks.runs.served import load_model
+
+    with Progress("scoring the model"):
+        float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
+        examples = read_examples_of(model, arguments, "dev")
+        before, after = (points(each, examples) for each in (float32, model))
+    check_drop(before, after, arguments.max_drop)
+    return f"score {before:.2f} in float32 and {after:.2f} as exported"
+
+
+def _say_neighbors(arguments, model):
+    """Says how many nearest neighbors an embedder changes by computing in 16 bits."""
+    if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
+        return
+    from keras_bert_impl.serving.network.proof import changed_neighbors
+    from keras_bert_impl.tasks.runs.served import load_model
+
+    with Progress("comparing nearest neighbors with those in float32"):
+        float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
+        say(f"{changed_neighbors(float32, model)}, compared with float32")
+
+
+def _check(signatures, path):
+    from keras_bert_impl.serving.check import largest_difference, tolerance_of
+
+    with Progress("checking the SavedModel in another process"):
+        difference = largest_difference(signatures, path)
+    print(f"largest difference from the model: {difference:.1e}")
+    tolerance = tolerance_of(signatures)
+    if not difference <= tolerance:
+        say(f"keras-bert: the outputs of {path} differ from the model's by more than {tolerance}.")
+        sys.exit(1)
+
+
+# === Networks without the tokenizer ===
+
+
+def _add_network_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments in addition to those of every export."""
+    group = parser.add_argument_group(Rare(f"with --format {', '.join(FORMATS)}"))
+    group.add_argument(
+        "--precision",
+        choices=("fp32", "bf16", "fp16", "int8"),
+        help="precision of weights; bf16, OpenVINO only: of the computation; default: fp32",
+    )
+    group.add_argument(
+        "--standard",
+        action="store_true",
+        help="ONNX only: use only operators of the standard, for runtimes other than ONNX Runtime",
+    )
+    group.add_argument(
+        "--texts",
+        type=FILE,
+        metavar="FILE",
+        help="file with a text on each line, to compare the outputs on, and the nearest neighbors "
+        "of an embedder; default: built-in texts",
+    )
+    group.add_argument(
+        "--calibrate",
+        type=FILE,
+        metavar="FILE",
+        help="ONNX and OpenVINO in int8: file with a text on each line, to compute the scales of "
+        "activations from; default: they are computed at run time",
+    )
+
+
+def _check_network(arguments: Namespace) -> None:
+    """Raises an `InputError` for arguments that the format does not support."""
+    for name, formats in _ARGUMENTS.items():
+        value = getattr(arguments, name)
+        if value is not None and value is not False and arguments.format not in formats:
+            raise InputError(f"--{name.replace('_', '-')} needs --format {' or '.join(formats)}.")
+    if arguments.precision == "bf16" and arguments.format != "openvino":
+        raise InputError("--precision bf16 needs --format openvino.")
+
+
+def has_examples(arguments: Namespace) -> bool:
+    """Returns whether the arguments name labeled examples."""
+    return bool(arguments.dev or arguments.task)
+
+
+def _export_network(arguments: Namespace, model: Any) -> None:
+    """Exports a model, and prints a report."""
+    export, name = exporter(arguments.format), NAMES[arguments.format]
+    from keras_bert_impl.tasks.data.tables import text_lines
+
+    settings: dict[str, Any] = {"fused": False} if arguments.standard else {}
+    for option, setting in (("calibrate", "calibration"), ("texts", "texts")):
+        if path := getattr(arguments, option):
+            lines = text_lines(Path(path))
+            settings[setting] = [text for _, text in lines if text.strip()]
+    if not hasattr(model, "tokenizer"):  # an encoder
+        from keras_bert_impl.conversion.formats import read_tokenizer
+        from keras_bert_impl.interop import open_model
+        from keras_bert_impl.tasks.runs.run import model_directory
+
+        settings["tokenizer"] = read_tokenizer(open_model(model_directory(arguments.model)))
+    if has_examples(arguments):
+        examples = read_examples_of(model, arguments, "dev")
+        settings["measure"] = functools.partial(points, examples=examples)
+    with Progress(f"writing and checking the {name} model"):
+        report = export(
+            model,
+            arguments.out,
+            arguments.precision or "fp32",
+            max_drop=arguments.max_drop,
+            run=run_of(arguments.model),
+            **settings,
+        )
+    line = f"{report.bytes / 1e6:.1f} MB, outputs within {report.difference:.1g} of the model's"
+    if report.before is not None:
+        line += f", score {report.before:.2f} before and {report.after:.2f} after"
+    if report.neighbors is not None:
+        line += f"; {report.neighbors}"
+    say(f"wrote the {name} model to {arguments.out}: {line}")
+
+
+def points(model: Any, examples: Any) -> float:
+    """Returns the first metric of a model's task on examples, on a scale of 0 to 100."""
+    from keras_bert_impl.tasks.registry import score, task_of_model
+    from keras_bert_impl.tasks.scores.metrics import comparable
+
+    first = comparable(*next(iter(score(model, examples).items())))
+    return 100 * first / task_of_model(model).highest_score

@@ -1,0 +1,316 @@
+"""`keras-bert finetune` and `augment`: training on labeled examples, and more of them."""
+
+import argparse
+import dataclasses
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from keras_bert_impl.cli.common import (
+    GRID,
+    MODEL,
+    OUTPUT_FILE,
+    PATH,
+    add_run,
+    check_model,
+    check_run,
+    positive_int,
+    prepared_strategy,
+    print_json,
+    print_scores,
+    print_table,
+    say,
+)
+from keras_bert_impl.cli.examples import (
+    add_examples,
+    check_examples,
+    check_tables,
+    read_examples,
+    read_more,
+    read_train_and_dev,
+)
+from keras_bert_impl.cli.parser import Command, Rare
+from keras_bert_impl.cli.remembered import options_of
+from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.pretraining.settings import AdaptationSettings
+from keras_bert_impl.tasks.names import registered_tasks
+from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings, with_settings_of
+
+_MAIN = (
+    "epochs", "batch_size", "learning_rate", "max_length", "tuning", "keep_best", "dtype", "seed",
+)  # fmt: skip
+_PAPER = "paper"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings(FinetuneSettings, AdaptationSettings):
+    """All settings of the command, for its help and the types of its values."""
+
+
+def _settings_class(kind: type = _Settings) -> type:
+    return with_settings_of(kind, *registered_tasks())
+
+
+class Finetune(Command):
+    """`keras-bert finetune`: fine-tunes one model, or several to choose from, on labeled examples."""
+
+    example = (
+        "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
+        "      --text body --label tag --out run\n"
+        "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --sweep"
+    )
+
+    @property
+    def settings_class(self) -> type:
+        """Those of every registered task, too."""
+        return _settings_class()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = add_run(parser, "model and output")
+        group.add_argument(
+            "--model",
+            type=MODEL,
+            metavar="MODEL",
+            help="model directory or published name to start from",
+        )
+        group.add_argument("--json", action="store_true", help="print the scores as JSON")
+        add_examples(parser, is_training=True)
+        add_settings(parser, self.settings_class, main=_MAIN)
+        group = parser.add_argument_group(Rare("several runs, adaptation and checkpoints"))
+        group.add_argument(
+            "--seeds",
+            type=_seeds,
+            metavar="1,2,3",
+            help="train with each of these seeds; --out has the spread of the scores, and the best "
+            "model",
+        )
+        grid = ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items())
+        group.add_argument(
+            "--sweep",
+            nargs="?",
+            const=_PAPER,
+            type=GRID,
+            metavar="FILE.yaml",
+            help="train with each combination of settings, and compare them on --dev; the file has "
+            f"lines `setting: [value, ...]`; default: those of the BERT paper, {grid}",
+        )
+        group.add_argument(
+            "--adapt",
+            type=PATH,
+            metavar="TEXT",
+            help="file or folder of text without labels, to continue the model's pre-training on "
+            "first; its settings are adapt_...",
+        )
+        group.add_argument(
+            "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
+        )
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the combination of arguments, and the settings."""
+        check_run(arguments)
+        check_examples(arguments)
+        _, settings, _ = _resolve(arguments)
+        for name in ("model", "teacher"):
+            check_model(name, settings.get(name))
+
+    def check_files(self, arguments: Namespace) -> None:
+        check_tables(arguments)
+
+    def run(self, arguments: Namespace) -> None:
+        """Fine-tunes a model, and prints its scores and where it is."""
+        grid, settings, of_adaptation = _resolve(arguments)
+        train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
+        more_dev = read_more(arguments)
+        from keras_bert_impl.tasks.runs.run import finetune, settings_for, task_with
+        from keras_bert_impl.tasks.runs.run_set import combinations, finetune_set
+        from keras_bert_impl.training.strategy import is_chief
+
+        out = Path(arguments.out)
+        how = {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
+        if arguments.adapt:
+            # Reject settings that fine-tuning cannot use before spending time on adaptation.
+            for _, of_run in combinations(grid, settings, settings_for(train)).values():
+                task_with(of_run, train, dev)
+            settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
+        how["keep_checkpoints"] = arguments.keep_checkpoints
+        how["read_with"] = options_of(arguments, settings.get("seed", FinetuneSettings.seed))
+        if grid:
+            finetune_set(
+                train=train,
+                dev=dev,
+                output_directory=out,
+                grid=grid,
+                more_dev=more_dev,
+                say=say,
+                **how,
+                **settings,
+            )
+        else:
+            finetune(
+                train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings
+            )
+        if not is_chief():
+            return  # the chief writes and reports the result
+        scores = read_json(out / "scores.json")
+        if arguments.json:
+            print_json(scores)
+        elif grid:
+            _print_groups(scores)
+        else:
+            print_scores(scores)
+        say(f"wrote the model to {out / 'model'}")
+
+
+def _seeds(text):
+    """argparse type: a list of whole numbers."""
+    if not all(seed.isdecimal() for seed in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3")
+    return [int(seed) for seed in text.split(",")]
+
+
+def _resolve(arguments):
+    """Returns (dict of setting to values to try, settings of all runs, adaptation settings)."""
+    given = given_settings(arguments, _settings_class())
+    grid = {} if arguments.sweep is None else _grid(arguments.sweep)
+    if arguments.seeds is not None:
+        if "seed" in grid:
+            raise InputError(f"--seeds and {arguments.sweep} both give seeds; leave one out.")
+        grid["seed"] = arguments.seeds
+    for key, text in arguments.options.items():
+        if key in grid:
+            raise InputError(
+                f"--{key.replace('_', '-')} {text}: --sweep or --seeds already gives the values of "
+                f"{key} to try."
+            )
+    given["model"] = arguments.model or given.get("model")
+    if not given["model"]:
+        raise InputError("--model DIR, the model to start from, is missing.")
+    of_adaptation = {key: value for key, value in given.items() if key.startswith("adapt_")}
+    if of_adaptation and not arguments.adapt:
+        raise InputError(f"{next(iter(of_adaptation))} needs --adapt TEXT.")
+    AdaptationSettings(**of_adaptation)
+    settings = {k: v for k, v in given.items() if k not in of_adaptation and k not in grid}
+    if not grid:
+        _settings_class(FinetuneSettings)(**settings)
+    return grid, settings, of_adaptation
+
+
+def _grid(name):
+    if name == _PAPER:
+        return dict(PAPER_GRID)
+    if not name.endswith((".yaml", ".yml")):
+        raise InputError(f"--sweep {name}: give a YAML file.")
+    return read_grid(name, _settings_class(FinetuneSettings))
+
+
+def _adapt(text, directory, settings, of_adaptation, how):
+    """Adapts the model to text; returns its path."""
+    from keras_bert_impl.pretraining.adaptation import adapt
+
+    common = {name: settings[name] for name in ("dtype", "seed") if name in settings}
+    return str(
+        adapt(
+            settings["model"],
+            text,
+            directory,
+            **how,
+            **common,
+            **of_adaptation,
+        )
+    )
+
+
+def _print_groups(summary):
+    """Prints the groups of a set of runs, best first; for a single group, every metric."""
+    from keras_bert_impl.tasks.runs.run_set import name_of
+
+    groups, metric = summary["groups"], summary["metric"]
+    if len(groups) == 1:
+        of_what, rows = "metric", groups[0]["scores"]
+    else:
+        of_what = metric
+        rows = {name_of(group["settings"]): group["scores"][metric] for group in groups}
+    columns = ("mean", "std", "min", "max")
+    print_table(
+        [
+            {"name": name} | {c: "-" if spread[c] is None else f"{spread[c]:.4f}" for c in columns}
+            for name, spread in rows.items()
+        ],
+        {"name": of_what} | {column: column for column in columns},
+    )
+    print(f"best by {metric} on the development set: {summary['best']}")
+
+
+class Augment(Command):
+    """`keras-bert augment`: adds copies of labeled texts in which some words are replaced."""
+
+    example = (
+        "  keras-bert augment --model DIR --train train.csv \\\n"
+        "      --text review --label stars --out more.jsonl\n"
+        "  keras-bert augment --model DIR --task mrpc --data glue --out more.jsonl"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = parser.add_argument_group("model and output")
+        group.add_argument(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="masked language model to draw words from",
+        )
+        group.add_argument(
+            "--out", required=True, type=OUTPUT_FILE, metavar="FILE.jsonl", help="file to write"
+        )
+        add_examples(parser, is_training=True, is_scored=False)
+        group = parser.add_argument_group("copies")
+        group.add_argument(
+            "--copies",
+            type=positive_int,
+            default=20,
+            metavar="N",
+            help="number of copies of a text",
+        )
+        group.add_argument(
+            "--rate", type=float, default=0.4, metavar="SHARE", help="share of words to replace"
+        )
+        group.add_argument(
+            "--top-k",
+            type=positive_int,
+            default=15,
+            metavar="N",
+            help="number of words to choose a replacement from",
+        )
+        group.add_argument(
+            "--seed", type=int, default=0, metavar="N", help="seed of random choices"
+        )
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the combination of arguments."""
+        if Path(arguments.out).suffix != ".jsonl":
+            raise InputError(f"--out must end in .jsonl. Received: {arguments.out}")
+        check_examples(arguments, are_written=True)
+
+    def check_files(self, arguments: Namespace) -> None:
+        check_tables(arguments)
+
+    def run(self, arguments: Namespace) -> None:
+        """Writes the texts with their copies, and prints how many."""
+        examples = read_examples(arguments, "train")
+        from keras_bert_impl.tasks.language_modelling.augmentation import augment, write_examples
+        from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+
+        more = augment(
+            MaskedLM.from_pretrained(arguments.model),
+            examples,
+            arguments.copies,
+            arguments.rate,
+            arguments.top_k,
+            arguments.seed,
+        )
+        names = {name: getattr(arguments, name) or name for name in ("text", "pair", "label")}
+        if not isinstance(more.texts[0], tuple):
+            names["pair"] = None
+        write_examples(arguments.out, more, **names)
+        say(f"wrote {len(more):,} texts, of {len(examples):,}, to {arguments.out}")

@@ -1,0 +1,231 @@
+"""`keras-bert models`, `convert`, `merge` and `student`: models of the hub, and files of models."""
+
+import argparse
+import difflib
+import math
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from keras_bert_impl.cli.common import (
+    MODEL,
+    OUTPUT_DIRECTORY,
+    add_base,
+    print_json,
+    print_table,
+    say,
+)
+from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.published import MODELS
+
+_COLUMNS = ("name", "parameters", "layers", "hidden", "tokenizer", "lowercase")
+_WIDE = (
+    "name", "parameters", "architecture", "layers", "hidden", "heads", "vocabulary",
+    "tokenizer", "lowercase", "hub", "licence", "paper",
+)  # fmt: skip
+
+
+class Models(Command):
+    """`keras-bert models`: lists the published models by name."""
+
+    example = "  keras-bert models uncased bert\n  keras-bert models chinese --json"
+    uses_tensorflow = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "filter",
+            nargs="*",
+            metavar="WORD",
+            help="list the models with all of these words in their row, such as uncased or electra",
+        )
+        parser.add_argument("--wide", action="store_true", help="show every column")
+        parser.add_argument("--json", action="store_true", help="print a JSON list of every column")
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints the table; exits with status 1 if no model matches."""
+        rows = [row for row in _rows() if _matches(row, arguments.filter)]
+        if not rows:
+            words = " ".join(arguments.filter)
+            near = difflib.get_close_matches("-".join(arguments.filter), MODELS, n=3, cutoff=0.4)
+            hint = f"; the nearest names are {', '.join(near)}." if near else "."
+            say(f"keras-bert: no published model matches {words!r}{hint}")
+            sys.exit(1)
+        if arguments.json:
+            print_json(rows)
+            return
+        for row in rows:
+            row["lowercase"] = "yes" if row["lowercase"] else "no"
+        print_table(rows, {key: key for key in (_WIDE if arguments.wide else _COLUMNS)})
+
+
+def _rows():
+    for name, model in MODELS.items():
+        config = EncoderConfig.named(name)
+        yield {
+            "name": name,
+            "parameters": config.num_parameters(),
+            "architecture": config.architecture,
+            "layers": config.num_layers,
+            "hidden": config.hidden_dim,
+            "heads": config.num_heads,
+            "vocabulary": config.vocabulary_size,
+            "tokenizer": model.tokenizer,
+            "lowercase": model.lowercase,
+            "hub": model.hub,
+            "licence": model.licence,
+            "paper": model.paper,
+        }
+
+
+def _matches(row, words):
+    """Whether each word begins a word of the name, architecture or tokenizer."""
+    text = " ".join(row[key] for key in ("name", "architecture", "hub", "tokenizer")).lower()
+    text += " uncased" if row["lowercase"] else " cased"
+
+    return all(re.search(rf"(?<![a-z0-9]){re.escape(word.lower())}", text) for word in words)
+
+
+FORMS = ("huggingface", "google", "keras_hub")
+
+
+class Convert(Command):
+    """`keras-bert convert`: converts a model between file formats."""
+
+    example = (
+        "  keras-bert convert --from uncased_L-12_H-768_A-12 --to bert-base-uncased\n"
+        "  keras-bert convert --from bert-base-uncased --to checkpoint --form google"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = parser.add_argument_group("from and to")
+        group.add_argument(
+            "--from",
+            dest="source",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="model directory, Google checkpoint, SavedModel from TF Hub, KerasHub preset, "
+            "owner/name on the hub, kaggle://owner/model/framework/variation, or a name that "
+            "`keras-bert models` lists",
+        )
+        group.add_argument(
+            "--to", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
+        )
+        group.add_argument(
+            "--form",
+            choices=FORMS,
+            default="huggingface",
+            metavar="NAME",
+            help="format to write: huggingface, config.json and model.safetensors; google, "
+            "bert_model.ckpt; keras_hub, a preset, with the head if KerasHub computes it in the same "
+            "way",
+        )
+        group = parser.add_argument_group("exceptions")
+        group.add_argument(
+            "--activation",
+            metavar="NAME",
+            help="activation to write instead of the model's own, if the format has no name for "
+            "that, such as gelu_tanh for BERT in --form keras_hub; outputs then differ a little",
+        )
+        group.add_argument(
+            "--generator",
+            action="store_true",
+            help="convert the generator of a Google ELECTRA checkpoint, not the discriminator",
+        )
+
+    def run(self, arguments: Namespace) -> None:
+        """Converts a model, and prints what was written."""
+        from keras_bert_impl.conversion.formats import convert
+
+        shapes = convert(
+            arguments.source,
+            arguments.to,
+            arguments.form,
+            arguments.activation,
+            arguments.generator,
+        )
+        parameters = sum(map(math.prod, shapes.values()))
+        say(f"wrote {len(shapes)} tensors with {parameters:,} numbers to {arguments.to}")
+
+
+class Merge(Command):
+    """`keras-bert merge`: writes a model fine-tuned with LoRA as an ordinary model directory."""
+
+    example = "  keras-bert merge --model run --out merged"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="DIR",
+            help="run directory, or one written by save_tuned or peft",
+        )
+        parser.add_argument(
+            "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
+        )
+        add_base(parser)
+
+    def run(self, arguments: Namespace) -> None:
+        """Merges the weights, and prints where the model is."""
+        from keras_bert_impl.interop.tuned import base_of, is_tuned
+        from keras_bert_impl.tasks.runs.run import load_tuned, model_directory
+
+        tuned = Path(model_directory(arguments.model))
+        if is_tuned(tuned):
+            base, out = Path(arguments.base or base_of(tuned)), Path(arguments.out)
+            if base.is_dir() and out.is_dir() and out.samefile(base):
+                raise InputError(f"{out} holds the base model of {tuned}; give another directory.")
+        model = load_tuned(arguments.model, "float32", arguments.base)
+        model.save_pretrained(arguments.out)
+        say(f"wrote the model to {arguments.out}")
+
+
+class Student(Command):
+    """`keras-bert student`: creates a student model from a teacher's layers, for distillation."""
+
+    example = (
+        "  keras-bert student --teacher DIR --layers 6 --out student\n"
+        "  keras-bert student --teacher DIR --layers 0,2,4 --out student"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--teacher",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="model to take layers from, in any form that `keras-bert convert --from` takes",
+        )
+        parser.add_argument(
+            "--layers",
+            required=True,
+            type=_layers,
+            metavar="N|A,B",
+            help="number of layers, spread evenly from the first to the last; or their indices, from "
+            "0, such as 0,2,4",
+        )
+        parser.add_argument(
+            "--out",
+            required=True,
+            type=OUTPUT_DIRECTORY,
+            metavar="DIR",
+            help="model directory to write",
+        )
+
+    def run(self, arguments: Namespace) -> None:
+        """Writes the model, and prints which layers it has."""
+        from keras_bert_impl.conversion.students import student_of
+
+        layers = student_of(arguments.teacher, arguments.out, arguments.layers)
+        say(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}")
+
+
+def _layers(text):
+    numbers = text.split(",")
+    if not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a list such as 0,2,4")
+    return int(text) if len(numbers) == 1 else [int(number) for number in numbers]

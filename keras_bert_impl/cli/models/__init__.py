@@ -1,1 +1,0 @@
-"""Commands that write a model in another form."""

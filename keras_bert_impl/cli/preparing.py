@@ -1,0 +1,234 @@
+"""`keras-bert vocab` and `prepare`: from text to a tokenizer and records."""
+
+from argparse import ArgumentParser, Namespace
+
+from keras_bert_impl.cli.common import (
+    MODEL,
+    OUTPUT_DIRECTORY,
+    add_documents,
+    positive_int,
+    print_json,
+    say,
+)
+from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.progress import Progress
+
+_SIZE, _ADDED = 30522, 1000  # tokens
+
+
+class Vocab(Command):
+    """`keras-bert vocab`: learns a WordPiece vocabulary, or extends a vocabulary of any kind."""
+
+    example = (
+        "  keras-bert vocab corpus.txt more/ --out tokenizer --size 8000\n"
+        "  keras-bert vocab abstracts.txt --extend bert-base-uncased --out bert-medical"
+    )
+    tensorflow_alone = True
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_documents(parser)
+        group = parser.add_argument_group("vocabulary")
+        group.add_argument(
+            "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
+        )
+        group.add_argument(
+            "--size",
+            type=positive_int,
+            metavar="N",
+            help=f"size of the vocabulary; default: {_SIZE}",
+        )
+        group.add_argument("--cased", action="store_true", help="keep upper case and accents")
+        group.add_argument(
+            "--min-frequency",
+            type=positive_int,
+            metavar="N",
+            help="how often a pair of tokens must occur to be merged (default: 2), or with --extend a "
+            "word or pair to be added (default: 5)",
+        )
+        group = parser.add_argument_group("instead of a new vocabulary")
+        group.add_argument(
+            "--extend",
+            type=MODEL,
+            metavar="MODEL",
+            help="write this model with more tokens, for words of the text, to pre-train it further",
+        )
+        group.add_argument(
+            "--add",
+            type=positive_int,
+            metavar="N",
+            help=f"largest number of tokens that --extend adds; default: {_ADDED}",
+        )
+
+    def check(self, arguments: Namespace) -> None:
+        """Refuses the options of the other way."""
+        others, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
+        for name in others:
+            if getattr(arguments, name):
+                raise InputError(f"--{name} has no meaning {way} --extend.")
+
+    def run(self, arguments: Namespace) -> None:
+        """Reads the text, learns the vocabulary and writes it with its settings."""
+        from keras_bert_impl.pretraining import read_documents
+        from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
+
+        documents = read_documents(arguments.text, arguments.format, arguments.text_field)
+        if arguments.extend:
+            _extend(arguments, documents)
+            return
+        with replace_directory(
+            arguments.out
+        ) as temporary:  # rejects an unusable path before the work
+            vocabulary = learn_wordpiece_vocabulary(
+                _texts(documents),
+                vocabulary_size=arguments.size or _SIZE,
+                lowercase=not arguments.cased,
+                min_frequency=arguments.min_frequency or 2,
+            )
+            WordPieceTokenizer(vocabulary, lowercase=not arguments.cased).save_pretrained(temporary)
+        say(f"wrote {len(vocabulary):,} tokens to {arguments.out}")
+
+
+def _extend(arguments, documents):
+    from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
+
+    tokens = augment_vocabulary(
+        arguments.extend,
+        arguments.out,
+        _texts(documents),
+        arguments.add or _ADDED,
+        arguments.min_frequency or 5,
+    )
+    some = ", ".join(tokens[:10])
+    say(f"added {len(tokens):,} tokens ({some}, ...); wrote the model to {arguments.out}")
+
+
+def _texts(documents):
+    with Progress("reading", unit="documents") as progress:
+        for count, document in enumerate(documents, start=1):
+            yield from document.paragraphs
+            progress.update(count)
+
+
+class Prepare(Command):
+    """`keras-bert prepare`: turns text into records for pre-training."""
+
+    example = "  keras-bert prepare corpus.txt --tokenizer vocabulary --out records"
+    tensorflow_alone = True
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
+
+        add_documents(parser)
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "--out",
+            required=True,
+            type=OUTPUT_DIRECTORY,
+            metavar="DIR",
+            help="folder of records to write, or gs://...",
+        )
+        group.add_argument("--json", action="store_true", help="print the manifest as JSON")
+        group = parser.add_argument_group("records")
+        add = group.add_argument
+        add(
+            "--tokenizer",
+            required=True,
+            type=MODEL,
+            metavar="DIR",
+            help="model directory or name, or the --out of `keras-bert vocab`",
+        )
+        add("--length", type=positive_int, default=128, metavar="N", help="tokens of a row")
+        add(
+            "--objective",
+            choices=RECORDS_OBJECTIVES,
+            default="mlm_nsp",
+            help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
+            "(mlm)",
+        )
+        add(
+            "--held-out",
+            type=float,
+            default=0.0,
+            metavar="SHARE",
+            help="share of the documents to hold out for evaluation",
+        )
+        add(
+            "--passes",
+            type=positive_int,
+            default=1,
+            metavar="N",
+            help="passes over the text, each with new pairs",
+        )
+        add("--no-packing", action="store_true", help="write one example per row")
+        add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
+        _add_processes(parser)
+
+    def run(self, arguments: Namespace) -> None:
+        """Reads the text and writes the records."""
+        from keras_bert_impl.pretraining.corpus.build_worker import keep_freed_memory
+        from keras_bert_impl.pretraining.corpus.preparation import prepare, shown_progress
+        from keras_bert_impl.tokenizers import Tokenizer
+
+        keep_freed_memory()
+        with shown_progress() as progress:
+            manifest = prepare(
+                arguments.text,
+                arguments.out,
+                Tokenizer.from_pretrained(arguments.tokenizer),
+                length=arguments.length,
+                objective=arguments.objective,
+                passes=arguments.passes,
+                pack=not arguments.no_packing,
+                held_out=arguments.held_out,
+                input_format=arguments.format,
+                text_field=arguments.text_field,
+                num_workers=arguments.workers,
+                seed=arguments.seed,
+                progress=progress,
+                runner=arguments.runner,
+                runner_options=arguments.runner_option,
+            )
+        if arguments.json:
+            print_json(manifest)
+            return
+        for name, split in manifest["splits"].items():
+            if split["rows"]:
+                print(
+                    f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
+                    f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
+                    + _share_of_true_pairs(split, manifest["settings"]["objective"])
+                )
+
+
+def _add_processes(parser):
+    from keras_bert_impl.pretraining.settings import RUNNERS
+
+    group = parser.add_argument_group("processes")
+    group.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="number of processes; default: one per core",
+    )
+    group.add_argument(
+        "--runner",
+        choices=RUNNERS,
+        metavar="NAME",
+        help=f"Apache Beam runner to use instead of processes: {', '.join(RUNNERS)}",
+    )
+    group.add_argument(
+        "--runner-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of the Beam pipeline, such as direct_num_workers=4; may be repeated",
+    )
+
+
+def _share_of_true_pairs(split, objective):
+    if objective == "mlm":
+        return ""
+    share = 1 - split["pairs_labelled_1"] / split["examples"]
+    return f", {share:.0%} of the pairs {'true' if objective == 'mlm_nsp' else 'in order'}"

@@ -1,0 +1,289 @@
+"""`keras-bert pretrain`, `recipes`, `adapt`, `input-worker` and `quickstart`."""
+
+import dataclasses
+import logging
+import socket
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.cli.common import (
+    FOLDER,
+    MODEL,
+    OUTPUT_DIRECTORY,
+    PATH,
+    RECIPE,
+    add_run,
+    check_model,
+    check_run,
+    positive_int,
+    prepared_strategy,
+    print_json,
+    print_table,
+    say,
+)
+from keras_bert_impl.cli.parser import Command, suggestion
+from keras_bert_impl.cli.settings import add_settings, resolve_settings
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.pretraining.recipes import recipe_text, recipes
+from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
+from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
+
+_PRETRAIN_MAIN = (
+    "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",
+    "mask_unit", "mask_rate", "optimizer", "dtype", "seed",
+)  # fmt: skip
+
+
+class Pretrain(Command):
+    """`keras-bert pretrain`: pre-trains a model on records."""
+
+    example = (
+        "  keras-bert pretrain records --out run --model bert_uncased_L-4_H-256_A-4\n"
+        "  keras-bert pretrain records --out run --recipe electra_small --batch-size 256"
+    )
+    settings_class = PretrainSettings
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = parser.add_argument_group("records")
+        group.add_argument(
+            "records",
+            type=FOLDER,
+            help="the --out of `keras-bert prepare`, or gs://bucket/records",
+        )
+        add_run(parser).add_argument("--json", action="store_true", help="print the scores as JSON")
+        add_settings(parser, PretrainSettings, recipes(), _PRETRAIN_MAIN)
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the combination of arguments, and the settings."""
+        check_run(arguments)
+        settings = resolve_settings(arguments, PretrainSettings, recipes())
+        for name in ("model", "teacher", "generator"):
+            check_model(name, getattr(settings, name))
+
+    def run(self, arguments: Namespace) -> None:
+        """Pre-trains a model, and prints where it is."""
+        from keras_bert_impl.pretraining.run import pretrain
+        from keras_bert_impl.reports.finished import describe_run
+        from keras_bert_impl.training.strategy import is_chief
+
+        settings = resolve_settings(arguments, PretrainSettings, recipes())
+        pretrain(
+            arguments.records,
+            arguments.out,
+            strategy=prepared_strategy(arguments),
+            resume=arguments.resume,
+            **dataclasses.asdict(settings),
+        )
+        if not is_chief():
+            return  # the chief writes and reports the result
+        describe_run(arguments.out)
+        say(f"wrote the model to {Path(arguments.out) / 'model'}")
+        scores = Path(arguments.out) / "scores.json"
+        if arguments.json and scores.exists():
+            print_json(read_json(scores))
+
+
+class Recipes(Command):
+    """`keras-bert recipes`: lists the pre-training recipes, or prints one of them."""
+
+    example = "  keras-bert recipes\n  keras-bert recipes electra_small > mine.yaml"
+    uses_tensorflow = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", nargs="?", type=RECIPE, help="recipe to print the file of")
+        parser.add_argument("--json", action="store_true", help="print all settings as JSON")
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints the table, the settings or the file."""
+        known = recipes()
+        if arguments.name not in (None, *known):
+            hint = suggestion(arguments.name, known) or f"choose from {', '.join(known)}."
+            raise InputError(f"there is no recipe {arguments.name!r}; {hint}")
+        if arguments.json:
+            print_json(known if arguments.name is None else known[arguments.name])
+        elif arguments.name is not None:
+            print(recipe_text(arguments.name), end="")
+        else:
+            rows = [_row(name, recipe) for name, recipe in known.items()]
+            print_table(rows, {key: key for key in rows[0]})
+
+
+def _row(name, recipe):
+    lengths = recipe["records_length"], recipe.get("long_records_length")
+    return {
+        "name": name,
+        "model": recipe["model"].rpartition("/")[2],
+        "steps": recipe["total_steps"],
+        "rows": recipe["batch_size"],
+        "length": " + ".join(str(length) for length in lengths if length),
+        "objectives": ", ".join(recipe["objectives"]),
+        "records": recipe["records_objective"],
+        "tokenizer": recipe["records_tokenizer"],
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings(AdaptationSettings):
+    """Precision and seed.
+
+    Args:
+        dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
+        seed: Seed of all random choices.
+    """
+
+    dtype: str = "float32"
+    seed: int = 1
+
+
+class Adapt(Command):
+    """`keras-bert adapt`: continues masked LM pre-training on text of a domain."""
+
+    example = (
+        "  keras-bert adapt --model DIR corpus.txt --out adapted --adapt-steps 5000\n"
+        "  keras-bert finetune --model adapted/run/model --out run \\\n"
+        "      --train train.csv --dev dev.csv --text review --label stars"
+    )
+    settings_class = _Settings
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = parser.add_argument_group("text and model")
+        group.add_argument(
+            "text", type=PATH, help="text without labels: a file, a folder or a tfds:// name"
+        )
+        group.add_argument(
+            "--model",
+            required=True,
+            type=MODEL,
+            metavar="MODEL",
+            help="model directory or published name to train further",
+        )
+        add_run(parser)
+        add_settings(
+            parser, _Settings, main=[field.name for field in dataclasses.fields(_Settings)]
+        )
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the combination of arguments, and the settings."""
+        check_run(arguments)
+        resolve_settings(arguments, _Settings)
+
+    def run(self, arguments: Namespace) -> None:
+        """Adapts the model, and prints where it is."""
+        settings = resolve_settings(arguments, _Settings)
+        from keras_bert_impl.pretraining.adaptation import adapt
+        from keras_bert_impl.reports.finished import describe_run
+        from keras_bert_impl.training.strategy import is_chief
+
+        adapted = adapt(
+            arguments.model,
+            arguments.text,
+            arguments.out,
+            strategy=prepared_strategy(arguments),
+            resume=arguments.resume,
+            **dataclasses.asdict(settings),
+        )
+        if is_chief():
+            describe_run(Path(arguments.out) / "run")
+        say(f"wrote the model to {adapted}")
+
+
+class InputWorker(Command):
+    """`keras-bert input-worker`: makes batches for pre-training on other machines."""
+
+    example = "  keras-bert input-worker --port 5050"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--host",
+            metavar="NAME",
+            help="this machine's name, as other machines reach it; default: its host name",
+        )
+        parser.add_argument(
+            "--port",
+            type=positive_int,
+            default=5050,
+            metavar="N",
+            help="first of two ports to use",
+        )
+
+    def run(self, arguments: Namespace) -> None:
+        """Serves until stopped."""
+        host = arguments.host or socket.gethostname()
+        server = start(host, arguments.port)
+        say(f"--input-workers [grpc://{host}:{arguments.port}]")
+        server.join()
+
+
+def start(host: str, port: int) -> Any:
+    """Starts and returns a tf.data service with one worker, which ends with the process."""
+    import tensorflow as tf
+
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer(service.DispatcherConfig(port=port))
+    worker = service.WorkerServer(
+        service.WorkerConfig(
+            dispatcher_address=f"localhost:{port}",
+            worker_address=f"{host}:{port + 1}",
+            port=port + 1,
+        )
+    )
+    worker.dispatcher = dispatcher  # keeps it from being garbage-collected
+    return worker
+
+
+_QUICKSTART_MAIN = (
+    "num_layers", "hidden_dim", "num_heads", "vocabulary_size", "length", "batch_size",
+    "pretraining_steps", "learning_rate", "finetuning_epochs", "finetuning_rate", "seed",
+)  # fmt: skip
+
+
+class Quickstart(Command):
+    """`keras-bert quickstart`: the whole path, on text that is already on this machine."""
+
+    example = "  keras-bert quickstart --out quickstart-run"
+    settings_class = QuickstartSettings
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "--out",
+            type=OUTPUT_DIRECTORY,
+            default="quickstart-run",
+            metavar="DIR",
+            help="directory to write, where finished steps are kept",
+        )
+        group.add_argument("--json", action="store_true", help="print the scores as JSON")
+        add_settings(parser, QuickstartSettings, main=_QUICKSTART_MAIN)
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the settings, the packages, and the folder to write."""
+        resolve_settings(arguments, QuickstartSettings)
+        check_ready(arguments.out)
+
+    def run(self, arguments: Namespace) -> None:
+        """Runs the job and prints its results."""
+        settings = resolve_settings(arguments, QuickstartSettings)
+        from keras_bert_impl.quickstart import show
+        from keras_bert_impl.quickstart.main_job import MainJob
+
+        # Warnings about missing heads matter to users with weights of their own; here they are
+        # expected at every step.
+        logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
+        job = MainJob(arguments.out, settings, say=say)
+        scores = job.run()
+        pictures = show.draw(job, scores)
+        if arguments.json:
+            print_json(scores)
+            return
+        for title, lines in (
+            ("", show.score_lines(scores)),
+            ("masked words in held-out sentences", show.fill_mask_lines(job)),
+            (
+                "answers in a new process that has only tensorflow and tensorflow_text",
+                show.answer_lines(job),
+            ),
+            ("pictures", [f"  {path}" for path in pictures]),
+        ):
+            print("\n".join(filter(None, ["", title, *lines])))

@@ -1,0 +1,148 @@
+"""`keras-bert serve`: serves an exported model over HTTP, as TensorFlow Serving does."""
+
+import errno
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from urllib.parse import quote
+
+from keras_bert_impl.cli.common import SAVED_MODEL, import_tensorflow_quietly, positive_int, say
+from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.io.errors import InputError
+
+_PACKAGES = ("uvicorn", "starlette", "prometheus_client")
+
+
+class Serve(Command):
+    """`keras-bert serve`: serves an exported model over HTTP, as TensorFlow Serving does."""
+
+    example = (
+        "  keras-bert serve models/reviews\n"
+        '  curl -d \'{"instances": ["a joy"]}\' localhost:8501/v1/models/reviews:predict'
+    )
+    uses_tensorflow = False  # imported when folder and port are known to be usable
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add = parser.add_argument_group("model and address").add_argument
+        add(
+            "folder",
+            type=SAVED_MODEL,
+            help="folder that `keras-bert export` wrote, or a SavedModel",
+        )
+        add("--name", metavar="NAME", help="name of the model in URLs; default: that of the folder")
+        add("--host", default="127.0.0.1", metavar="ADDRESS", help="address; 0.0.0.0 for all")
+        add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free one")
+        add(
+            "--grpc-port",
+            type=_port,
+            metavar="N",
+            help="answer gRPC as well, on this port; 0 for any",
+        )
+        group = parser.add_argument_group("batches")
+        _limit(group, "--max-batch", 32, "rows of a batch of several requests")
+        group.add_argument(
+            "--batch-timeout",
+            type=_milliseconds,
+            default=2.0,
+            metavar="MS",
+            help="milliseconds that a request waits for others",
+        )
+        group = parser.add_argument_group("limits")
+        _limit(group, "--max-rows", 1024, "rows of a request")
+        _limit(group, "--max-bytes", 4 << 20, "bytes of a request")
+        _limit(group, "--max-waiting", 256, "requests that wait; more are answered with 503")
+        _limit(group, "--max-connections", 512, "open connections")
+        _limit(group, "--timeout", 30, "seconds for an answer")
+        _limit(group, "--client-timeout", 30, "seconds for a client to send or receive")
+        _limit(group, "--stop-timeout", 30, "seconds to answer what runs when stopped")
+        _limit(group, "--poll", 2, "seconds between looks for a newer version")
+
+    def run(self, arguments: Namespace) -> None:
+        """Serves until SIGTERM or SIGINT."""
+        from keras_bert_impl.serving.server.versions import Folder
+
+        if not all(map(importlib.util.find_spec, _PACKAGES)):
+            raise InputError('serve needs more packages: pip install "keras-bert-impl[serve]".')
+        if arguments.grpc_port is not None and not importlib.util.find_spec("tensorflow_serving"):
+            raise InputError(
+                '--grpc-port needs more packages: pip install "keras-bert-impl[serve,serving]".'
+            )
+        folder = Folder(arguments.folder, arguments.name)
+        if arguments.grpc_port:
+            listen(
+                arguments.host, arguments.grpc_port
+            ).close()  # an error before the model is loaded
+        with listen(arguments.host, arguments.port) as listener:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: sys.exit(0))
+            _serve(arguments, folder, listener)
+
+
+def _limit(group, name, default, text):
+    group.add_argument(name, type=positive_int, default=default, metavar="N", help=text)
+
+
+def _port(text):
+    if not text.isdecimal() or int(text) > 65535:
+        raise ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
+    return int(text)
+
+
+def _milliseconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 10_000:
+        raise ArgumentTypeError(f"{text!r} is not a number of milliseconds up to 10000")
+    return value
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opens the port, so that clients wait while the model is loaded."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)
+    except (OSError, UnicodeError) as error:
+        code = getattr(error, "errno", None)
+        reason = "it is in use" if code == errno.EADDRINUSE else getattr(error, "strerror", error)
+        raise InputError(
+            f"cannot listen on port {port} of {host}: {reason}. Choose another one."
+        ) from error
+
+
+def _serve(arguments, folder, listener):
+    if not arguments.debug:
+        import_tensorflow_quietly(alone=True)
+    from keras_bert_impl.serving.server.limits import Limits
+    from keras_bert_impl.serving.server.model_server import ModelServer
+
+    limits = Limits(
+        max_batch=arguments.max_batch,
+        batch_timeout=arguments.batch_timeout / 1000,
+        max_rows=arguments.max_rows,
+        max_bytes=arguments.max_bytes,
+        max_waiting=arguments.max_waiting,
+        max_connections=arguments.max_connections,
+        seconds=arguments.timeout,
+        client_seconds=arguments.client_timeout,
+        stop_seconds=arguments.stop_timeout,
+    )
+    server = ModelServer(folder, limits, arguments.poll, lambda line: say(f"{folder.name}: {line}"))
+    server.load()
+    if server.versions.current is None:
+        raise InputError(f"no version of {folder.path} can be loaded.")
+    host, port = listener.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    if arguments.grpc_port is not None:
+        grpc_port = server.start_grpc(f"{host}:{arguments.grpc_port}")
+        print(f"serving gRPC on {host}:{grpc_port}")
+    print(f"serving http://{host}:{port}/v1/models/{quote(folder.name)}", flush=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn handles them, and passes them on
+    if not server.run(listener):
+        sys.stdout.flush()
+        os._exit(0)  # a model that runs or loads would delay or crash the end of Python
