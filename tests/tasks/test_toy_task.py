@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.cli import finetuning as command
 from keras_bert_impl.cli import main as cli
+from keras_bert_impl.cli.finetuning import Finetune
 from keras_bert_impl.cli.settings import given_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Share
@@ -60,8 +60,8 @@ class Praise(Task):
 
 def cli_finetune_settings(arguments):
     parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return given_settings(parser.parse_args(["--out", "o", *arguments]), command._settings_class())
+    Finetune().add_arguments(parser)
+    return given_settings(parser.parse_args(["--out", "o", *arguments]), Finetune().settings_class)
 
 
 @pytest.fixture
