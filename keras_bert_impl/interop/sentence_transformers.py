@@ -11,8 +11,10 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import file_within, parse_json, read_json, read_text
 
-# In the order in which the library concatenates the vectors of several.
-POOLINGS = {
+# Keys of poolings, in the order in which the library concatenates their vectors. That of another
+# pooling is `pooling_mode_` with its name.
+_PREFIX = "pooling_mode_"
+_KEYS = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
     "mean": "pooling_mode_mean_tokens",
@@ -42,17 +44,11 @@ _HARMLESS_ARGUMENTS = {"torch_dtype", "dtype", "attn_implementation", "device_ma
 _HARMLESS_ARGUMENTS |= {"trust_remote_code", "add_pooling_layer", "use_fast"}
 
 
-def poolings_of(pooling: str) -> list[str]:
-    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`, whose vectors are joined."""
-    names = pooling.split("+") if isinstance(pooling, str) else []
-    known = [name for name in POOLINGS if name in names]
-    if names != known or not names:
-        right = f" Write pooling={'+'.join(known)!r}." if known else ""
-        raise InputError(
-            f"pooling must be one of {', '.join(POOLINGS)}, or several of them joined by '+' in "
-            f"this order. Received: pooling={pooling!r:.60}.{right}"
-        )
-    return names
+def pooling_modes(pooling: str) -> dict[str, bool]:
+    """Returns the keys of a `pooling` such as `"mean"` or `"cls+mean"` in a Pooling module."""
+    names = pooling.split("+")
+    every = dict.fromkeys([*_KEYS, *names])
+    return {_KEYS.get(name, f"{_PREFIX}{name}"): name in names for name in every}
 
 
 def transformer_directory(directory: Path) -> Path:
@@ -180,17 +176,13 @@ def _pooling(directory, folder):
     settings = _config(directory, folder)
     modes = settings.get("pooling_mode")
     if modes is None:
-        keys = [key for key in settings if key.startswith("pooling_mode_")]
-        names = {key: name for name, key in POOLINGS.items()}
-        modes = [names.get(key, key) for key in keys if _flag(settings, key, False)]
+        keys = [key for key in settings if key.startswith(_PREFIX)]
+        names = {key: name for name, key in _KEYS.items()}
+        modes = [names.get(k, k.removeprefix(_PREFIX)) for k in keys if _flag(settings, k, False)]
         modes = modes if keys else ["mean"]
-    modes = modes if isinstance(modes, list) else [modes]
-    if not modes or not all(mode in list(POOLINGS) for mode in modes):
-        raise InputError(
-            f"{settings.source}: the pooling is {', '.join(map(str, modes))}; it must be among "
-            f"{', '.join(POOLINGS)}."
-        )
-    pooling = "+".join(name for name in POOLINGS if name in modes)
+    modes = list(map(str, modes if isinstance(modes, list) else [modes]))
+    order = dict.fromkeys([*_KEYS, *modes])
+    pooling = "+".join(name for name in order if name in modes)
     return {"pooling": pooling, "include_prompt": _flag(settings, "include_prompt", True)}
 
 

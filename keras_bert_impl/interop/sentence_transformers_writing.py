@@ -11,8 +11,7 @@ from keras_bert_impl.interop.directory import write_json, write_tensors
 from keras_bert_impl.interop.sentence_transformers import (
     ACTIVATIONS,
     CONCATENATION,
-    POOLINGS,
-    poolings_of,
+    pooling_modes,
     read_projections,
     read_sentence_settings,
 )
@@ -64,10 +63,8 @@ def write_sentence_settings(
         add(CONCATENATION, {"num_layers": num_layers})
         dim = hidden_dim * num_layers
         width = {"word_embedding_dimension": dim}
-    poolings = poolings_of(settings["pooling"])
-    modes = {key: name in poolings for name, key in POOLINGS.items()}
-    add(f"{_LIBRARY}Pooling", width | modes)
-    dim *= len(poolings)
+    add(f"{_LIBRARY}Pooling", width | pooling_modes(settings["pooling"]))
+    dim *= len(settings["pooling"].split("+"))
     for projection, tensors in zip(settings["projections"], projections, strict=True):
         if projection["kind"] == "layer_norm":
             named = {"norm.weight": tensors["gamma"], "norm.bias": tensors["beta"]}

@@ -6,29 +6,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.interop.sentence_transformers import poolings_of
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import (
-    LastPooling,
-    LayerMix,
-    MaxPooling,
-    MeanPooling,
-    MeanSqrtPooling,
-    SplitGroups,
-    WeightedMeanPooling,
-)
+from keras_bert_impl.layers import LayerMix, SplitGroups
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.global_tokens import with_global_mask
 from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.embedding.poolings import POOLINGS, poolings_of
 from keras_bert_impl.tasks.inputs.windows import merged
-
-_LAYERS = {
-    "max": MaxPooling,
-    "mean": MeanPooling,
-    "mean_sqrt_len_tokens": MeanSqrtPooling,
-    "weightedmean": WeightedMeanPooling,
-    "lasttoken": LastPooling,
-}
 
 
 def embedding_network(
@@ -49,7 +33,7 @@ def embedding_network(
         `[batch, group, windows, length]`; float32 `[batch, group, dim]`; the `LayerMix`, or None.
     """
     poolings = poolings_of(pooling)
-    if "cls" in poolings and encoder.config.causal:
+    if POOLINGS["cls"] in poolings and encoder.config.causal:
         raise InputError(
             "pooling='cls' takes the first token, which attends to no other token in a causal "
             "encoder: use pooling='mean'."
@@ -122,13 +106,8 @@ def _states(encoder, features, num_layers, mix):
 
 def _pooled(states, padding_mask, poolings):
     """Returns the vectors of the poolings, side by side."""
-    vectors = []
-    for pooling in poolings:
-        if pooling == "cls":
-            vectors.append(states[:, 0])
-            continue
-        name = "pooling" if len(poolings) == 1 else f"{pooling}_pooling"
-        vectors.append(_LAYERS[pooling](dtype="float32", name=name)(states, padding_mask))
+    names = ["pooling"] if len(poolings) == 1 else [f"{each.name}_pooling" for each in poolings]
+    vectors = [each(states, padding_mask, name) for each, name in zip(poolings, names)]
     if len(vectors) == 1:
         return vectors[0]
     return keras.layers.Concatenate(dtype="float32", name="poolings")(vectors)

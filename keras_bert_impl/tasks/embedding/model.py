@@ -30,6 +30,7 @@ from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.head import embedding_network
 from keras_bert_impl.tasks.embedding.network import TextEmbedderNetwork
+from keras_bert_impl.tasks.embedding.poolings import check_poolings
 from keras_bert_impl.tasks.embedding.projections import (
     checked_projections,
     projection_layers,
@@ -322,6 +323,8 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         found = read_sentence_settings(source.task_path)
         if found and found["max_length"] is None:
             found["max_length"] = read_encoder_config(source, with_adapter=True).max_length
+        if found:
+            check_poolings(found["pooling"].split("+"), source.task_path)
         return super().saved_settings(source, given) | found
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:

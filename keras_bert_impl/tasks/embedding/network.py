@@ -4,19 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.interop.sentence_transformers import poolings_of
 from keras_bert_impl.serving.network import layers, networks
 from keras_bert_impl.serving.network.networks import Network, to_numpy
-
-# The mirrors of the layers of `head`.
-_POOLINGS = {
-    "cls": lambda graph, states, mask: layers.first_token(graph, states),
-    "max": layers.max_pooling,
-    "mean": layers.mean_pooling,
-    "mean_sqrt_len_tokens": layers.mean_sqrt_pooling,
-    "weightedmean": layers.weighted_mean_pooling,
-    "lasttoken": layers.last_token,
-}
+from keras_bert_impl.tasks.embedding.poolings import poolings_of
 
 
 class TextEmbedderNetwork(Network):
@@ -33,7 +23,7 @@ class TextEmbedderNetwork(Network):
             states = networks.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
             states = _mixed(graph, states, self.model)
             mask = rows["attention_mask"]
-            vectors = [_POOLINGS[name](graph, states, mask) for name in poolings]
+            vectors = [pooling.write(graph, states, mask) for pooling in poolings]
             if len(vectors) == 1:
                 return vectors[0]
             return graph.add("Concat", *map(graph.as_float32, vectors), axis=1)

@@ -1,0 +1,65 @@
+"""The poolings of `TextEmbedder`: each with its name, its Keras layer and its exported network."""
+
+from typing import Any
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import (
+    LastPooling,
+    MaxPooling,
+    MeanPooling,
+    MeanSqrtPooling,
+    WeightedMeanPooling,
+)
+from keras_bert_impl.serving.network import layers
+
+POOLINGS: dict[str, "Pooling"] = {}  # in the order in which vectors are concatenated
+
+
+class Pooling:
+    """One way to compute the vector of a text from the states of its tokens.
+
+    Args:
+        name: value of `pooling`, and in files, where `sentence-transformers` has the same.
+        layer: Keras layer of states `[rows, length, hidden]` and `padding_mask` `[rows, length]`;
+            None for the state of the first token.
+        write: function of (graph, states, mask) that writes the same into a graph.
+    """
+
+    def __init__(self, name: str, layer: Any, write: Any) -> None:
+        self.name, self.layer, self.write = name, layer, write
+        POOLINGS[name] = self
+
+    def __call__(self, states: Any, padding_mask: Any, name: str) -> Any:
+        """Returns the vectors, `[rows, hidden]`."""
+        if self.layer is None:
+            return states[:, 0]
+        return self.layer(dtype="float32", name=name)(states, padding_mask)
+
+
+Pooling("cls", None, lambda graph, states, mask: layers.first_token(graph, states))
+Pooling("max", MaxPooling, layers.max_pooling)
+Pooling("mean", MeanPooling, layers.mean_pooling)
+Pooling("mean_sqrt_len_tokens", MeanSqrtPooling, layers.mean_sqrt_pooling)
+Pooling("weightedmean", WeightedMeanPooling, layers.weighted_mean_pooling)
+Pooling("lasttoken", LastPooling, layers.last_token)
+
+
+def check_poolings(names: list[str], where: Any) -> None:
+    """Checks the names of poolings that were read from a model directory."""
+    if not all(name in POOLINGS for name in names):
+        raise InputError(
+            f"{where}: the pooling is {', '.join(names)}; it must be among {', '.join(POOLINGS)}."
+        )
+
+
+def poolings_of(pooling: str) -> list[Pooling]:
+    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`, whose vectors are joined."""
+    names = pooling.split("+") if isinstance(pooling, str) else []
+    known = [name for name in POOLINGS if name in names]
+    if names != known or not names:
+        right = f" Write pooling={'+'.join(known)!r}." if known else ""
+        raise InputError(
+            f"pooling must be one of {', '.join(POOLINGS)}, or several of them joined by '+' in "
+            f"this order. Received: pooling={pooling!r:.60}.{right}"
+        )
+    return [POOLINGS[name] for name in names]
