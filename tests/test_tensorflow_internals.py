@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 from tensorflow.python.framework.func_graph import FuncGraph
 
-from keras_bert_impl.layers.own_gradient import own_gradient
+from keras_bert_impl.layers.basic import own_gradient
 from tests.tasks.helpers import classifier, examples
 
 

@@ -13,8 +13,7 @@ from keras_bert_impl.attribution.rows import text_row
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.models.encoder import encoders_run_by
-from keras_bert_impl.models.encoder_layers import EncoderLayers, apply_layers
-from keras_bert_impl.models.inputs import with_all_names
+from keras_bert_impl.models.encoder_layers import EncoderLayers, apply_layers, with_all_names
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.registry import all_tasks
 

@@ -9,10 +9,15 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.layers.activations import ACTIVATIONS
-from keras_bert_impl.layers.dense import Dense
-from keras_bert_impl.layers.dropout import Dropout
-from keras_bert_impl.layers.freezing import freeze_parts
+from keras_bert_impl.layers.basic import ACTIVATIONS, Dense, Dropout
+
+
+def freeze_parts(layer: keras.layers.Layer) -> None:
+    """Freezes the sublayers of a layer that was created with `trainable=False`."""
+    if not layer.trainable:
+        layer.trainable = True  # otherwise TensorFlow's setter would see no change
+        layer.trainable = False
+
 
 Tensor = Any  # of any Keras backend
 

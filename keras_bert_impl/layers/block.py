@@ -7,14 +7,16 @@ import keras
 from keras import ops
 
 from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.layers.activations import ACTIVATIONS
-from keras_bert_impl.layers.adapters import dense
+from keras_bert_impl.layers.adapters import dense, freeze_parts
 from keras_bert_impl.layers.attention import SelfAttention
-from keras_bert_impl.layers.dropout import Dropout
-from keras_bert_impl.layers.freezing import freeze_parts
-from keras_bert_impl.layers.longformer.attention import LongformerAttention
-from keras_bert_impl.layers.normalization import LayerNormalization
-from keras_bert_impl.layers.recompute import is_recomputed, recomputed
+from keras_bert_impl.layers.basic import (
+    ACTIVATIONS,
+    Dropout,
+    LayerNormalization,
+    is_recomputed,
+    recomputed,
+)
+from keras_bert_impl.layers.longformer import LongformerAttention
 
 Tensor = Any  # of any Keras backend
 

@@ -6,10 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.layers.dense import Dense
-from keras_bert_impl.layers.dropout import Dropout
-from keras_bert_impl.layers.freezing import freeze_parts
-from keras_bert_impl.layers.normalization import LayerNormalization
+from keras_bert_impl.layers.adapters import freeze_parts
+from keras_bert_impl.layers.basic import Dense, Dropout, LayerNormalization
 
 Tensor = Any  # of any Keras backend
 

@@ -23,12 +23,19 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Embeddings, LoRADense, is_added
-from keras_bert_impl.models import inputs
-from keras_bert_impl.models.encoder_layers import apply_layers, create_layers
-from keras_bert_impl.models.serialization import frozen, no_hdf5, set_frozen
+from keras_bert_impl.models.encoder_layers import (
+    apply_layers,
+    checked,
+    create_layers,
+    symbols,
+    with_all_names,
+)
 from keras_bert_impl.models.weights import (
     added_names,
+    frozen,
     load_weights,
+    no_hdf5,
+    set_frozen,
     tensors_of,
     values_deferred,
     values_of_encoder,
@@ -109,7 +116,7 @@ class Encoder(keras.Model):
         # === Functional model ===
         with values_of_encoder():
             layers = create_layers(config, dtype, shared_embeddings)
-            features = inputs.symbols(config)
+            features = symbols(config)
             outputs, _, _ = apply_layers(layers, features)
             super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = dtype  # a functional model takes no policy
@@ -133,7 +140,7 @@ class Encoder(keras.Model):
     # A functional model needs a value, if only None, for each optional input. Trainers go through
     # `__call__` (TensorFlow) or `call` (JAX), functional models through `compute_output_spec`.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
-        features = inputs.checked(features, self.config)
+        features = checked(features, self.config)
         if self.virtual_tokens is not None:
             given = [n for n in ("position_ids", "example_ids") if features[n] is not None]
             if given:
@@ -145,7 +152,7 @@ class Encoder(keras.Model):
     ) -> dict[str, Any]:
         if _run.value is not None:
             return _run.value(self._compute, features)
-        return super().call(self._own(inputs.with_all_names(features)), training=training)
+        return super().call(self._own(with_all_names(features)), training=training)
 
     def _compute(self, features, training=None):
         with _run.set(None):
@@ -333,7 +340,7 @@ class _DetailedEncoder(keras.Model):
 
     # Not in `call`: on JAX, Keras casts ids to int32 before.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
-        features = inputs.checked(features, self.encoder.config)
+        features = checked(features, self.encoder.config)
         return super().__call__(features, *args, **kwargs)
 
     def call(self, features: Features, training: bool | None = None) -> dict[str, Any]:
@@ -342,7 +349,7 @@ class _DetailedEncoder(keras.Model):
 
     def _compute(self, features, training=None):  # Keras passes `training` on to the layers
         kind = "logits" if "attention_logits" in self.names else "attention_scores" in self.names
-        features = inputs.with_all_names(features)
+        features = with_all_names(features)
         outputs, states, scores = apply_layers(self.encoder, features, with_scores=kind)
         details = {name: tuple(scores) for name in self.names} | {"hidden_states": tuple(states)}
         return outputs | {name: details[name] for name in self.names}

@@ -1,13 +1,14 @@
-"""The published task heads of each encoder architecture."""
+"""The published task heads of each encoder architecture, and the global tokens of tasks."""
 
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate, check
-from keras_bert_impl.layers import ClassificationHead, MaskedLMHead
+from keras_bert_impl.layers import ClassificationHead, MaskedLMHead, SegmentMask
 from keras_bert_impl.models.encoder import Encoder
 
 # Activation applied to the first token's last hidden state, in heads that do not use the pooler.
@@ -165,3 +166,21 @@ def _classification_head(encoder, num_classes, dropout, transform, name, **more)
         name=name,
         **more,
     )
+
+
+def with_global_mask(
+    encoder: Encoder, features: dict[str, Any], segment: str | None, tokenizer: Any = None
+) -> dict[str, Any]:
+    """Adds the `global_mask` of a task to its features, as `transformers` does by default.
+
+    Args:
+        features: dict of symbolic or other tensors, int32 `[rows, length]`.
+    """
+    limit = encoder.config.max_global_tokens
+    if limit is None:
+        return features
+    token_ids = features["token_ids"]
+    if segment is None:
+        return features | {"global_mask": ops.zeros_like(token_ids)}
+    mask = SegmentMask(segment, tokenizer.sep_id, tokenizer.num_separators, limit)
+    return features | {"global_mask": mask(token_ids, features["padding_mask"])}

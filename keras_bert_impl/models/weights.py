@@ -1,8 +1,11 @@
-"""Conversion of weights between Keras variables and the tensors of a model directory."""
+"""Weights: what is frozen, first values, and conversion from and to a model directory."""
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,13 +14,91 @@ from keras_bert_impl.interop.layouts.names import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import (
+    all_layers,
     forget_variables_without_values,
     has_value,
     set_first_value,
 )
 from keras_bert_impl.layers import is_added
-from keras_bert_impl.models.weight_copies import as_tensor, copy_of
 from keras_bert_impl.thread_value import ThreadValue
+
+
+def no_hdf5(cls: type) -> type:
+    """Makes `save` refuse HDF5 files: Keras writes the model, but cannot load it again."""
+
+    def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise InputError(
+                f"{filepath}: Keras cannot load this model from an HDF5 file. Write "
+                'save("model.keras") or save_pretrained("directory").'
+            )
+        super(cls, self).save(filepath, overwrite, **kwargs)  # type: ignore[arg-type]  # any class
+
+    save.__doc__ = keras.Model.save.__doc__
+    cls.save = save  # type: ignore[attr-defined]  # any model class
+    return cls
+
+
+def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = None) -> dict:
+    """Returns a model's configuration with some of its values deserialized."""
+    return config | {
+        name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
+    }
+
+
+def frozen(model: keras.Model) -> dict[str, list[int]]:
+    """Returns the indices of a model's frozen layers and weights."""
+    return {
+        "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
+        "weights": [n for n, weight in enumerate(model.weights) if not weight.trainable],
+    }
+
+
+def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
+    """Freezes the layers and weights in `state` and unfreezes all others."""
+    if state is None:
+        return
+    for number, layer in enumerate(_layers(model)):  # a layer comes before those inside it
+        layer.trainable = number not in state["layers"]
+    for number, weight in enumerate(model.weights):
+        weight.trainable = number not in state["weights"]
+
+
+def _layers(model):
+    return all_layers(model, include_self=True)
+
+
+_ALIGNMENT = 64  # bytes; TensorFlow and JAX copy arrays that are not aligned
+_COLUMNS = 64  # of a transposed array that are copied at once: four cache lines of each row
+
+
+def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Returns an aligned, C-contiguous copy of an array, converted to another type."""
+    copy = _empty(array.shape, np.dtype(dtype))
+    if array.ndim == 2 and not array.flags.c_contiguous:
+        for start in range(0, array.shape[1], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            copy[:, columns] = array[:, columns]
+    else:
+        copy[...] = array
+    return copy
+
+
+def _empty(shape, dtype):
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, "uint8")
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def as_tensor(copy: np.ndarray) -> Any:
+    """Returns the result of `copy_of` as a tensor in the same memory, if the backend can."""
+    if keras.backend.backend() != "tensorflow" or copy.dtype.kind != "f":
+        return copy
+    import tensorflow as tf
+
+    return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())  # `tf.constant` copies twice
+
 
 _log = logging.getLogger(__name__)
 

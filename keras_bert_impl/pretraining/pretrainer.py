@@ -25,11 +25,19 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.interop.layouts import layout_of
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.layers.fused.logits import VocabularyLogits, factored_logits
+from keras_bert_impl.layers.heads import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides
-from keras_bert_impl.models.serialization import deserialize_parts, frozen, no_hdf5, set_frozen
-from keras_bert_impl.models.weights import check_tied, load_weights, tensors_of, values_deferred
+from keras_bert_impl.models.weights import (
+    check_tied,
+    deserialize_parts,
+    frozen,
+    load_weights,
+    no_hdf5,
+    set_frozen,
+    tensors_of,
+    values_deferred,
+)
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensors
 from keras_bert_impl.training.runs.flops import encoder_flops

@@ -17,7 +17,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim, replace_directory, replace_file
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.keras_internals import all_layers
-from keras_bert_impl.layers.dense import without_gradients
+from keras_bert_impl.layers.basic import without_gradients
 from keras_bert_impl.serving.chunks import Bucket
 from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.signatures import HUB_NAMES, Function, Functions, Signatures

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.layers.own_gradient import own_gradient
+from keras_bert_impl.layers.basic import own_gradient
 
 
 def cross_entropy(labels: Any, logits: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from keras_bert_impl.layers.fused.logits import VocabularyLogits, VocabularyScores
+from keras_bert_impl.layers.heads import VocabularyLogits, VocabularyScores
 
 _LARGEST_BLOCK = 4096  # tokens
 _TILE = 128  # of accelerators; blocks are multiples

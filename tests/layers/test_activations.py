@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.layers.activations import ACTIVATIONS, gelu, gelu_tanh, in_training
+from keras_bert_impl.layers.basic import ACTIVATIONS, gelu, gelu_tanh, in_training
 from tests.helpers import TINY, difference, gradient, to_numpy
 
 POINTS = np.linspace(-8, 8, 4001)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.layers import Dropout, TransformerBlock
-from keras_bert_impl.layers.activations import gelu
+from keras_bert_impl.layers.basic import gelu
 from tests.helpers import difference, run_layer_test, to_numpy
 
 INPUTS = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")

@@ -8,8 +8,7 @@ import tensorflow as tf
 from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.layers import Dense
-from keras_bert_impl.layers.activations import gelu
-from keras_bert_impl.layers.dense import without_gradients
+from keras_bert_impl.layers.basic import gelu, without_gradients
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import MaskedLM, NextSentence
 from keras_bert_impl.pretraining.pretrainer import Pretrainer

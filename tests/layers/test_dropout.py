@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_impl.layers.dropout import Dropout, dropout_seed
+from keras_bert_impl.layers.basic import Dropout, dropout_seed
 from tests.helpers import compiled, difference, gradient, to_numpy
 
 ONES = np.ones((200, 501), "float32")  # an odd number of units

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.layers import LayerNormalization
-from keras_bert_impl.layers import normalization as module
+from keras_bert_impl.layers import basic as module
 from tests.helpers import to_numpy
 
 torch = pytest.importorskip("torch")

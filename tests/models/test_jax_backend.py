@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PARITY = "tests/interop/test_parity.py"
 ENCODER = "tests/models/test_encoder.py"
+FUSED = "tests/layers/test_fused_attention.py", "tests/layers/test_packed_rows.py"
 
 
 def run_on_jax(*tests, **environment):
@@ -31,21 +32,25 @@ def test_a_layer():
 
 @pytest.mark.slow
 def test_longformer():
-    run_on_jax("tests/layers/longformer", "tests/interop/test_longformer.py")
+    run_on_jax(
+        "tests/layers/test_longformer.py",
+        "tests/layers/test_segment_mask.py",
+        "tests/interop/test_longformer.py",
+    )
 
 
 @pytest.mark.slow
 def test_fused_attention_and_loss():
     files = "tests/training/test_vocabulary_loss.py", "tests/pretraining/test_factored_logits.py"
     devices = "--xla_force_host_platform_device_count=2"
-    run_on_jax("tests/layers/fused", *files, XLA_FLAGS=devices)
+    run_on_jax(*FUSED, *files, XLA_FLAGS=devices)
 
 
 @pytest.mark.slow
 def test_everything():
     run_on_jax(
         "tests/layers",
-        "--ignore=tests/layers/fused",
+        *(f"--ignore={path}" for path in FUSED),
         ENCODER,
         PARITY,
         "tests/interop/test_directory.py",

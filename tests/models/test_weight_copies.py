@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.models.weight_copies import as_tensor, copy_of
+from keras_bert_impl.models.weights import as_tensor, copy_of
 
 # Shapes on both sides of the number of columns that are copied at once.
 SHAPES = [(), (0, 3), (5,), (64, 64), (63, 130), (2, 3, 4)]

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.interop import encoder_config
-from keras_bert_impl.layers.dropout import dropout_seed
-from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.layers.basic import dropout_seed, recomputation
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain

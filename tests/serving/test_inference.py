@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.layers.dense import without_gradients
+from keras_bert_impl.layers.basic import without_gradients
 from keras_bert_impl.serving import export_saved_model, saved_model
 from tests.helpers import randomize
 from tests.tasks.helpers import classifier

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.basic import Dropout
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer

@@ -11,7 +11,7 @@ POSITIONS, WIDTH = 6, 16
 
 
 def scores(labels, *factors):
-    from keras_bert_impl.layers.fused.logits import VocabularyLogits
+    from keras_bert_impl.layers.heads import VocabularyLogits
     from keras_bert_impl.training.vocabulary_loss import vocabulary_scores
 
     return vocabulary_scores(labels, VocabularyLogits(*factors))

@@ -10,8 +10,8 @@ import tensorflow as tf
 from keras_bert_impl.adapter import ADAPTER_KINDS, Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import SelfAttention, is_added
-from keras_bert_impl.layers.activations import ACTIVATIONS
 from keras_bert_impl.layers.adapters import AdapterDense, LoRADense
+from keras_bert_impl.layers.basic import ACTIVATIONS
 from keras_bert_impl.models.encoder import Encoder
 from tests.helpers import MODERN, TINY, difference, random_features, randomize, to_numpy
 

@@ -112,8 +112,7 @@ def memory(
     import numpy as np
 
     from keras_bert_impl import Encoder, EncoderConfig, Pretrainer
-    from keras_bert_impl.layers.dropout import dropout_seed
-    from keras_bert_impl.layers.recompute import recomputation
+    from keras_bert_impl.layers.basic import dropout_seed, recomputation
 
     pretrainer = Pretrainer(Encoder(EncoderConfig.named(model), dtype=dtype), ["masked_lm"])
     ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)

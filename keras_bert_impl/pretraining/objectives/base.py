@@ -11,9 +11,8 @@ from keras_bert_impl.interop import head_tensors, huggingface_config
 from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm, optional
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
-from keras_bert_impl.layers.activations import ACTIVATIONS
-from keras_bert_impl.layers.fused.logits import VocabularyScores
-from keras_bert_impl.layers.normalization import LayerNormalization
+from keras_bert_impl.layers.basic import ACTIVATIONS, LayerNormalization
+from keras_bert_impl.layers.heads import VocabularyScores
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head, pooled_head
 from keras_bert_impl.training.cross_entropy import cross_entropy

@@ -32,8 +32,16 @@ from keras_bert_impl.io.settings import DType, check
 from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.serialization import deserialize_parts, frozen, no_hdf5, set_frozen
-from keras_bert_impl.models.weights import added_names, load_weights, tensors_of, values_deferred
+from keras_bert_impl.models.weights import (
+    added_names,
+    deserialize_parts,
+    frozen,
+    load_weights,
+    no_hdf5,
+    set_frozen,
+    tensors_of,
+    values_deferred,
+)
 from keras_bert_impl.serving.formats import SAVED_MODEL
 from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures

@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LayerMix, SplitGroups
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.global_tokens import with_global_mask
+from keras_bert_impl.models.heads import with_global_mask
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.embedding.poolings import POOLINGS, poolings_of
 from keras_bert_impl.tasks.inputs.windows import merged

@@ -9,8 +9,7 @@ import numpy as np
 
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers.activations import HEAD_ACTIVATIONS
-from keras_bert_impl.layers.normalization import LayerNormalization
+from keras_bert_impl.layers.basic import HEAD_ACTIVATIONS, LayerNormalization
 from keras_bert_impl.models.weights import assign
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.models.inputs import check_not_ragged, check_values, renamed
+from keras_bert_impl.models.encoder_layers import check_not_ragged, check_values, renamed
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 _INTEGERS = (*FEATURES, "masked_positions")

@@ -17,8 +17,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import Fraction, PositiveInt, check
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.global_tokens import with_global_mask
-from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head
+from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head, with_global_mask
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.global_tokens import with_global_mask
+from keras_bert_impl.models.heads import with_global_mask
 from keras_bert_impl.serving.chunks import in_chunks
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.tokenizers import Tokenizer

@@ -15,8 +15,12 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.global_tokens import with_global_mask
-from keras_bert_impl.models.heads import check_sees_all, choice_head, choice_needs_pooler
+from keras_bert_impl.models.heads import (
+    check_sees_all,
+    choice_head,
+    choice_needs_pooler,
+    with_global_mask,
+)
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_numbers, one_hot_tensor

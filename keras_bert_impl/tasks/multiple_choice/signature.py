@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.layers.groups import is_row
+from keras_bert_impl.layers.pooling import is_row
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
 
 

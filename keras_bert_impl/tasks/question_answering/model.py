@@ -14,8 +14,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.global_tokens import with_global_mask
-from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import Objective
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values

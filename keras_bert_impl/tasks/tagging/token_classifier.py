@@ -13,8 +13,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.global_tokens import with_global_mask
-from keras_bert_impl.models.heads import token_head
+from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs

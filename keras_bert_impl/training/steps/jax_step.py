@@ -15,8 +15,8 @@ from keras_bert_impl.keras_internals import (
     state_kept,
     track_loss,
 )
-from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
-from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.basic import recomputation
 from keras_bert_impl.training.jax_devices import JaxDevices
 from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
 from keras_bert_impl.training.steps.jax_programs import are_always_zero

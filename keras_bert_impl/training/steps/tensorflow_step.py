@@ -19,8 +19,8 @@ from keras_bert_impl.keras_internals import (
     take_over_reduction,
     track_loss,
 )
-from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
-from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.basic import recomputation
 from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
 from keras_bert_impl.training.steps.micro_batches import (
     assert_divisible,

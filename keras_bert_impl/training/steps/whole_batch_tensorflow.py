@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.layers.dropout import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
 from keras_bert_impl.training.steps.micro_batches import micro_batch, unpack
 from keras_bert_impl.training.steps.tensorflow_step import num_replicas
 

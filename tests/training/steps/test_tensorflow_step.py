@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers.dropout import Dropout
+from keras_bert_impl.layers.basic import Dropout
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.helpers import mirrored

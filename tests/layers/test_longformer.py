@@ -11,8 +11,7 @@ from keras_bert_impl.layers import (
     LoRADense,
     TransformerBlock,
 )
-from keras_bert_impl.layers.dropout import dropout_seed
-from keras_bert_impl.layers.recompute import recomputation
+from keras_bert_impl.layers.basic import dropout_seed, recomputation
 from tests.helpers import compiled, difference, gradient, randomize, to_numpy
 from tests.tasks import helpers
 

@@ -12,7 +12,7 @@ import pytest
 
 from keras_bert_impl import Encoder
 from keras_bert_impl.layers import AttentionBias, SelfAttention, attention
-from keras_bert_impl.layers.fused import attention as fused
+from keras_bert_impl.layers import fused_attention as fused
 from tests.helpers import MODERN, randomize, to_numpy
 
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "jax", reason="a kernel of JAX")

@@ -1,18 +1,59 @@
-"""Fused attention kernels of accelerators, on the JAX backend.
+"""Local attention in blocks, and the fused attention kernels of accelerators on the JAX backend.
 
-`SelfAttention` asks `fused_attention` first, and computes the plain formula where it declines.
-docs/decisions/attention.md says which kernel is used where, and why.
+A row with local (windowed) attention is split into blocks of `window` tokens. A token then attends
+only to tokens in its own block and the two neighboring ones: linear, not quadratic, in the length.
 
-Shape legend: b = batch; n = heads; l = length; d = hidden / heads.
+`SelfAttention` asks `fused_attention` first, and computes the plain formula where it declines. In
+packed rows cuDNN, on Hopper and later GPUs, goes by the offsets of their examples: it computes no
+scores between examples, and reads no mask. docs/decisions/attention.md says which kernel is used
+where, and why, and has the measurements.
+
+Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
 """
 
 from typing import Any
 
 import keras
-
-from keras_bert_impl.layers.windows import in_blocks, with_neighbors
+from keras import ops
 
 Tensor = Any  # of any Keras backend
+
+
+def in_blocks(tensor: Tensor, size: int) -> Tensor:
+    """Splits `[batch, heads, length, width]` into `[batch, heads, blocks, size, width]`."""
+    batch, heads, length, width = ops.shape(tensor)
+    filling = ops.zeros((batch, heads, -length % size, width), tensor.dtype)
+    tensor = ops.concatenate([tensor, filling], axis=2)
+    return ops.reshape(tensor, (batch, heads, -1, size, width))
+
+
+def with_neighbors(blocks: Tensor) -> Tensor:
+    """Concatenates each block with its neighbors: `[batch, heads, blocks, 3 * size, width]`."""
+    nothing = ops.zeros_like(blocks[:, :, :1])
+    before = ops.concatenate([nothing, blocks[:, :, :-1]], axis=2)
+    after = ops.concatenate([blocks[:, :, 1:], nothing], axis=2)
+    return ops.concatenate([before, blocks, after], axis=3)
+
+
+def from_blocks(blocks: Tensor, length: Tensor) -> Tensor:
+    """Inverts `in_blocks`: returns `[batch, heads, length, width]`."""
+    batch, heads, _, _, width = ops.shape(blocks)
+    return ops.reshape(blocks, (batch, heads, -1, width))[:, :, :length]
+
+
+def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
+    """Converts blocked attention weights to full rows."""
+    batch, heads, number, size, _ = ops.shape(weights)
+    indices = ops.arange(number)
+    distance = indices[None, :] - indices[:, None]  # [blocks, blocks]
+    rows = 0.0
+    for offset, part in zip((-1, 0, 1), ops.split(weights, 3, axis=-1)):
+        is_neighbor = ops.cast(ops.equal(distance, offset), part.dtype)
+        rows += ops.einsum("bniqk,ij->bniqjk", part, is_neighbor)
+    rows = ops.reshape(rows, (batch, heads, number * size, number * size))
+    return rows[:, :, :length, :length]
+
+
 _LANES = 128  # of a TPU: blocks of the splash kernel are multiples
 _BLOCKS = (512, 256, _LANES)
 _SHORTEST_FOR_OFFSETS = 2048  # tokens
@@ -104,7 +145,6 @@ def _by_cudnn(query, key, value, bias, window, kernel):
 
 
 def _in_packed_rows(query, key, value, example_ids, kernel):
-    from keras_bert_impl.layers.fused.packed_rows import attention_by_offsets, fits
 
     def by_mask(query, key, value, example_ids):
         same = (example_ids[:, :, None] == example_ids[:, None, :])[:, None]  # [b, 1, l, l]
@@ -162,3 +202,72 @@ def _splash_kernel(num_heads, length, window):
         q_seq_shards=1,
         interpret=jax_platform() != "tpu",  # in tests
     )
+
+
+# cuDNN computes as many examples in every row, most of them empty. One more than `prepare` packs by
+# default, for the padding at the end.
+MOST_SEGMENTS = 9
+
+
+def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids: Tensor) -> Tensor:
+    """Computes attention within each example of packed rows.
+
+    Args:
+        query: `[b, l, n, d]`, bfloat16 or float16, multiplied by `d ** -0.5`.
+        key, value: `[b, l, n, d]`.
+        example_ids: int32 `[b, l]`, for which `fits` is true.
+
+    Returns:
+        `[b, l, n, d]`. Padding attends to padding, so that all values are finite.
+    """
+    # `jax.nn.dot_product_attention` does not pass on offsets.
+    from jax._src.cudnn.fused_attention_stablehlo import MaskType, dot_product_attention
+
+    lengths, starts = segments(example_ids)
+    return dot_product_attention(
+        *(query, key, value),
+        q_seqlen=lengths,
+        kv_seqlen=lengths,
+        q_offsets=starts,
+        kv_offsets=starts,
+        scale=1.0,
+        mask_type=MaskType.PADDING,
+    )
+
+
+def fits(example_ids: Tensor) -> Tensor:
+    """Returns a bool scalar: whether no row has too many segments, or an example in two pieces.
+
+    Args:
+        example_ids: int32 `[b, l]`, for each token the number of its example, 0 for padding.
+    """
+    numbers = _jax().numpy.where(example_ids == 0, _jax().numpy.iinfo("int32").max, example_ids)
+    in_order = _jax().numpy.all(numbers[:, 1:] >= numbers[:, :-1])
+    return in_order & (_segment_numbers(example_ids).max() < MOST_SEGMENTS)
+
+
+def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the (lengths, starts) of the runs of equal numbers, as cuDNN reads them.
+
+    Args:
+        example_ids: int32 `[b, l]`.
+
+    Returns:
+        int32 `[b, s]` and `[b, s + 1]`; -1 after the last run.
+    """
+    numbers = _segment_numbers(example_ids)
+    lengths = (numbers[:, :, None] == _jax().numpy.arange(MOST_SEGMENTS)).sum(
+        1, dtype="int32"
+    )  # [b, s]
+    starts = _jax().numpy.cumsum(lengths, axis=1) - lengths
+    starts = _jax().numpy.pad(
+        _jax().numpy.where(lengths > 0, starts, -1), [(0, 0), (0, 1)], constant_values=-1
+    )
+    return _jax().numpy.where(lengths > 0, lengths, -1), starts
+
+
+def _segment_numbers(example_ids):
+    changes = example_ids[:, 1:] != example_ids[:, :-1]
+    return _jax().numpy.pad(
+        _jax().numpy.cumsum(changes, axis=1, dtype="int32"), [(0, 0), (1, 0)]
+    )  # [b, l], from 0

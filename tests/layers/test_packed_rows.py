@@ -8,7 +8,7 @@ pytestmark = pytest.mark.skipif(keras.backend.backend() != "jax", reason="a kern
 
 
 def test_segments_are_the_runs_of_equal_numbers():
-    from keras_bert_impl.layers.fused.packed_rows import MOST_SEGMENTS, segments
+    from keras_bert_impl.layers.fused_attention import MOST_SEGMENTS, segments
 
     ids = np.array([[1, 1, 2, 3, 3, 0, 0], [1] * 7], "int32")
     lengths, starts = segments(ids)
@@ -30,7 +30,7 @@ def test_segments_are_the_runs_of_equal_numbers():
     ],
 )
 def test_rows_that_fit(ids, expected):
-    from keras_bert_impl.layers.fused.packed_rows import fits
+    from keras_bert_impl.layers.fused_attention import fits
 
     row = np.array([list(ids)], "int32")
     assert bool(fits(row)) is expected
@@ -44,7 +44,7 @@ def test_outputs_and_gradients_equal_the_formula_on_a_gpu(length, pieces):
     import jax
     import jax.numpy as jnp
 
-    from keras_bert_impl.layers.fused import attention as fused
+    from keras_bert_impl.layers import fused_attention as fused
 
     if fused.fused_kernel() != "cudnn" or float(jax.devices()[0].compute_capability) < 9:
         pytest.skip("needs a GPU of compute capability 9.0")

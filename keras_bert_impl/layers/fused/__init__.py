@@ -1,1 +1,0 @@
-"""Attention and vocabulary logits that never hold their largest tensor whole, on JAX."""

@@ -1,0 +1,268 @@
+"""Attention with global tokens: their positions, the biases and the layer."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_impl.layers.adapters import freeze_parts
+from keras_bert_impl.layers.attention import AttentionBias, SelfAttention
+from keras_bert_impl.layers.fused_attention import (
+    from_blocks,
+    in_blocks,
+    weights_of_row,
+    with_neighbors,
+)
+
+Tensor = Any  # of any Keras backend
+_HIDDEN = -3e4  # same as in `AttentionBias`
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class GlobalAttentionBias(keras.layers.Layer):
+    """Locates the global tokens of each row and computes the biases of `LongformerAttention`.
+
+    XLA needs fixed shapes, so each row has `max_global_tokens` slots. Its global tokens, in order,
+    take the first ones; the others are empty, and no token attends to them.
+
+    Args:
+        window: largest distance, in tokens, that a query attends to on each side.
+        max_global_tokens: number of slots. A row with more global tokens has outputs of NaN.
+
+    Call arguments:
+        token_ids, padding_mask, example_ids: see `AttentionBias`.
+        global_mask: int32 `[batch, length]`, 1 for a global token. Padding is never global. None
+            means the first token of each example.
+
+    Returns:
+        dict of:
+            window: float32 `[batch, 1, blocks, window, 3 * window + g]`, the bias of each token's
+                attention to its window, in the blocks of `layers.windows`, and to the slots.
+            row: float32 `[batch, 1, g, length]`, the bias of the slots' attention to all tokens.
+            positions: int32 `[batch, g]`, position of the token in each slot; 0 if it is empty.
+            slots: int32 `[batch, length]`, slot of each global token; -1 for all other tokens.
+    """
+
+    def __init__(self, window: int, max_global_tokens: int, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.window = window
+        self.max_global_tokens = max_global_tokens
+        self.in_window = AttentionBias(window, dtype=self.dtype_policy, name="in_window")
+
+    def build(self, *args: Any, **kwargs: Any) -> None:
+        self.built = True  # without variables; Keras would warn of the layer inside
+
+    def call(
+        self,
+        token_ids: Tensor,
+        padding_mask: Tensor = None,
+        example_ids: Tensor = None,
+        global_mask: Tensor = None,
+    ) -> dict[str, Tensor]:
+        examples = ops.ones_like(token_ids) if example_ids is None else example_ids
+        is_real = ops.not_equal(examples, 0)
+        if padding_mask is not None:
+            is_real = ops.logical_and(is_real, ops.not_equal(padding_mask, 0))
+        if global_mask is None:
+            before = ops.pad(examples[:, :-1], [[0, 0], [1, 0]])
+            global_mask = ops.not_equal(examples, before)
+        is_global = ops.logical_and(ops.not_equal(global_mask, 0), is_real)
+        number = ops.cumsum(ops.cast(is_global, "int32"), axis=1)  # [batch, length], from 1
+        has_slot = ops.logical_and(is_global, number <= self.max_global_tokens)
+        slots = ops.where(has_slot, number - 1, -1)
+        in_slot = ops.equal(slots[:, None], ops.arange(self.max_global_tokens)[:, None])
+        places = ops.arange(ops.shape(token_ids)[1])
+        positions = ops.sum(ops.where(in_slot, places, 0), axis=2)  # [batch, g]
+
+        # Packed examples do not attend to each other.
+        same = ops.take_along_axis(examples, positions, axis=1)[..., None] == examples[:, None]
+        is_used = ops.any(in_slot, axis=2)[..., None]  # [batch, g, 1]
+        to_row = ops.logical_and(same, is_real[:, None])
+        to_slots = ops.swapaxes(ops.logical_and(same, is_used), 1, 2)[:, None]
+        to_slots = in_blocks(ops.where(to_slots, 0.0, _HIDDEN), self.window)
+        too_many = ops.any(number > self.max_global_tokens, axis=1)[:, None, None, None, None]
+        to_slots = ops.where(too_many, float("nan"), to_slots)
+        # Global tokens are attended to in their slots, so not in the window too.
+        is_local = ops.logical_and(is_real, ops.logical_not(is_global))
+        window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
+        return {
+            "window": ops.concatenate([window, to_slots], axis=-1),
+            "row": ops.where(to_row, 0.0, _HIDDEN)[:, None],
+            "positions": positions,
+            "slots": slots,
+        }
+
+    def compute_output_spec(
+        self,
+        token_ids: Tensor,
+        padding_mask: Tensor = None,
+        example_ids: Tensor = None,
+        global_mask: Tensor = None,
+    ) -> dict[str, keras.KerasTensor]:
+        batch, length = token_ids.shape
+        slots = self.max_global_tokens
+        blocks = None if length is None else -(-length // self.window)
+        window = batch, 1, blocks, self.window, 3 * self.window + slots
+        return {
+            "window": keras.KerasTensor(window, dtype="float32"),
+            "row": keras.KerasTensor((batch, 1, slots, length), dtype="float32"),
+            "positions": keras.KerasTensor((batch, slots), dtype="int32"),
+            "slots": keras.KerasTensor((batch, length), dtype="int32"),
+        }
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "window": self.window,
+            "max_global_tokens": self.max_global_tokens,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class SegmentMask(keras.layers.Layer):
+    """Marks the tokens of one segment of a pair, up to a number of tokens.
+
+    Args:
+        segment: `"first"`: all tokens before the first separator, such as `<s>` and a question.
+            `"second"`: all real tokens after the separators of the pair.
+        sep_id: token id of the separator.
+        num_separators: number of separators between the segments.
+        limit: largest number of tokens to mark; later ones are not marked.
+
+    Call arguments:
+        token_ids, padding_mask: int32 `[rows, length]`.
+
+    Returns:
+        int32 `[rows, length]`, 1 for a marked token.
+
+    Source: Beltagy et al. 2020 (arXiv:2004.05150), section 5 and appendix; the second segment of
+    multiple choice: `LongformerForMultipleChoice` of `transformers`.
+    """
+
+    def __init__(
+        self, segment: str, sep_id: int, num_separators: int, limit: int, **kwargs
+    ) -> None:
+        super().__init__(**kwargs)
+        self.segment = segment
+        self.sep_id = sep_id
+        self.num_separators = num_separators
+        self.limit = limit
+
+    def call(self, token_ids: Tensor, padding_mask: Tensor) -> Tensor:
+        is_separator = ops.cast(ops.equal(token_ids, self.sep_id), "int32")
+        before = ops.cumsum(is_separator, axis=1) - is_separator  # separators before each token
+        if self.segment == "first":
+            chosen = ops.logical_and(ops.equal(before, 0), ops.equal(is_separator, 0))
+        else:
+            chosen = ops.greater_equal(before, self.num_separators)
+        chosen = ops.cast(ops.logical_and(chosen, ops.not_equal(padding_mask, 0)), "int32")
+        return chosen * ops.cast(ops.cumsum(chosen, axis=1) <= self.limit, "int32")
+
+    def compute_output_spec(self, token_ids: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(token_ids.shape, dtype="int32")
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "segment": self.segment,
+            "sep_id": self.sep_id,
+            "num_separators": self.num_separators,
+            "limit": self.limit,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class LongformerAttention(SelfAttention):
+    """Attention of each token to its window and to the global tokens, and of those to all tokens.
+
+    Global tokens attend with projections of their own. The cost is linear in the length.
+
+    Args:
+        num_heads, dropout, initializer_range, use_bias, window, adapter: see `SelfAttention`.
+            LoRA on a projection is also added to the global one.
+
+    Call arguments:
+        bias: the output of `GlobalAttentionBias`.
+        inputs, position_ids, return_attention_scores: see `SelfAttention`. `position_ids` are not
+            used, and `"logits"` are not available.
+
+    Returns:
+        See `SelfAttention`.
+    """
+
+    def build(
+        self,
+        inputs_shape: tuple,
+        bias_shape: Any = None,
+        position_ids_shape: tuple | None = None,
+    ) -> None:
+        super().build(inputs_shape)
+        hidden_dim = inputs_shape[-1]
+        self.query_global = self._dense(hidden_dim, "query_global", "query")
+        self.key_global = self._dense(hidden_dim, "key_global", "key")
+        self.value_global = self._dense(hidden_dim, "value_global", "value")
+        freeze_parts(self)
+
+    def call(
+        self,
+        inputs: Tensor,
+        bias: dict[str, Tensor],
+        position_ids: Tensor = None,
+        return_attention_scores: bool | str = False,
+        training: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        outputs, weights = self._of_windows(inputs, bias, training)
+        of_slots, slot_weights = self._of_slots(inputs, bias, training)
+        slots = bias["slots"][..., None]  # [b, length, 1]
+        of_global = ops.take_along_axis(of_slots, ops.maximum(slots, 0), axis=1)
+        outputs = self.output_dense(ops.where(slots >= 0, of_global, outputs))
+        if not return_attention_scores:
+            return outputs
+        return outputs, self._weights_of_row(weights, slot_weights, slots)
+
+    def _of_windows(self, inputs, bias, training):
+        """Returns the outputs of all tokens as if none were global, and their weights."""
+        query, key, value = (
+            self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
+        )  # [b, n, length, d]
+        key, value = (self._with_slots(part, bias["positions"]) for part in (key, value))
+        query = in_blocks(query, self.window)
+        outputs, weights = self._attend(query, key, value, bias["window"], training)
+        outputs = from_blocks(outputs, ops.shape(inputs)[1])
+        return self._join_heads(outputs), weights
+
+    def _with_slots(self, keys, positions):
+        """Returns the keys or values of each block: its own, its neighbors' and the slots'."""
+        of_slots = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
+        blocks = with_neighbors(in_blocks(keys, self.window))  # [b, n, blocks, 3 * window, d]
+        shape = (*ops.shape(blocks)[:3], *ops.shape(of_slots)[2:])
+        of_slots = ops.broadcast_to(of_slots[:, :, None], shape)
+        return ops.concatenate([blocks, of_slots], axis=3)
+
+    def _of_slots(self, inputs, bias, training):
+        """Returns the outputs of the global tokens, `[b, g, hidden]`, and their weights."""
+        queries = ops.take_along_axis(inputs, bias["positions"][..., None], axis=1)
+        query = self._split_heads(self.query_global(queries))  # [b, n, g, d]
+        key, value = (
+            self._split_heads(layer(inputs)) for layer in (self.key_global, self.value_global)
+        )
+        outputs, weights = self._attend(query, key, value, bias["row"], training)
+        return self._join_heads(outputs), weights
+
+    def _attend(self, query, key, value, bias, training):
+        query = query * self.head_dim**-0.5
+        logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
+        weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)
+        dropped = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        return ops.matmul(dropped, value), weights
+
+    def _weights_of_row(self, weights, slot_weights, slots):
+        """Returns the weights of all tokens as `[b, n, length, length]`."""
+        length, keys = ops.shape(slots)[1], 3 * self.window
+        own = weights_of_row(weights[..., :keys], length)
+        to_slots = from_blocks(weights[..., keys:], length)  # [b, n, length, g]
+        in_slot = ops.equal(slots, ops.arange(ops.shape(slot_weights)[2]))  # [b, length, g]
+        in_slot = ops.cast(in_slot, "float32")
+        own += ops.einsum("bnqg,bkg->bnqk", to_slots, in_slot)
+        of_global = ops.einsum("bngk,bqg->bnqk", slot_weights, in_slot)
+        return ops.where(slots[:, None] >= 0, of_global, own)

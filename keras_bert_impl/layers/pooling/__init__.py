@@ -1,1 +1,0 @@
-"""One vector from many: of tokens, of windows of a long text."""
