@@ -117,7 +117,7 @@ def listen(host: str, port: int) -> socket.socket:
 def _serve(arguments, folder, listener):
     if not arguments.debug:
         import_tensorflow_quietly(alone=True)
-    from keras_bert_impl.serving.server.limits import Limits
+    from keras_bert_impl.serving.server.model import Limits
     from keras_bert_impl.serving.server.model_server import ModelServer
 
     limits = Limits(

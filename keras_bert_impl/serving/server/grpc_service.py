@@ -22,9 +22,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_bert_impl.serving.server.batching import Batcher
-from keras_bert_impl.serving.server.limits import Limits
-from keras_bert_impl.serving.server.model import Model
+from keras_bert_impl.serving.server.model import Batcher, Limits, Model
 from keras_bert_impl.serving.server.versions import Versions
 from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input
 

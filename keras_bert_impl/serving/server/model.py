@@ -1,7 +1,12 @@
 """A loaded SavedModel and its signatures; needs TensorFlow and TF-Text only."""
 
+import collections
+import dataclasses
 import re
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,35 @@ from google.protobuf.json_format import MessageToDict
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What clients can use.
+
+    Attributes:
+        max_batch: rows of a batch of several requests.
+        batch_timeout: seconds that a request waits for others.
+        max_rows: rows of a request.
+        max_bytes: bytes of a request; all requests together may hold 16 times as many.
+        max_waiting: requests in the queue.
+        max_connections: open connections.
+        seconds: from the last byte of a request to its answer.
+        client_seconds: for a client to send a request or to receive an answer, and that it may
+            leave a connection idle.
+        stop_seconds: to answer what runs when the server is stopped.
+    """
+
+    max_batch: int = 32
+    batch_timeout: float = 0.002
+    max_rows: int = 1024
+    max_bytes: int = 4 << 20
+    max_waiting: int = 256
+    max_connections: int = 512
+    seconds: float = 30.0
+    client_seconds: float = 30.0
+    stop_seconds: int = 30
+
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
 
@@ -179,3 +213,160 @@ def _number(message, position):
         position, shift = position + 1, shift + 7
         if byte < 128:
             return value, position
+
+
+class Request:
+    """Inputs of a signature that wait for their answer."""
+
+    def __init__(self, signature: Signature, arrays: Arrays, expires: float) -> None:
+        self.signature = signature
+        self.arrays = arrays
+        self.expires = expires
+        self.arrived = time.monotonic()
+        self.future: Future[Arrays] = Future()
+        self.num_rows = max((len(array) for array in arrays.values() if array.ndim), default=1)
+        self.key = _key(signature, arrays)
+
+
+def _key(signature: Signature, arrays: Arrays) -> Hashable:
+    """Returns what requests must share to be joined, or None."""
+    shapes = [array.shape for array in arrays.values()]
+    # Of different sizes, the model refuses one request, but would mix up several.
+    if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
+        return None
+    if signature.varying:
+        has_strings = all(dtype.kind == "O" for dtype, _ in signature.inputs.values())
+        if signature.counter is None or not has_strings:
+            return None
+    cut = -1 if signature.mask and not signature.varying else None  # lengths may differ
+    return id(signature), tuple(shape[1:cut] for shape in shapes)
+
+
+class Batcher:
+    """Queue of requests, and the thread that runs them."""
+
+    def __init__(
+        self, max_rows: int, timeout: float, max_waiting: int, observe: Callable[[int], None]
+    ) -> None:
+        self._max_rows = max_rows
+        self._timeout = timeout
+        self._max_waiting = max_waiting
+        self._observe = observe
+        self._queue: collections.deque[Request] = collections.deque()
+        self._changed = threading.Condition()
+        self._stopped = False
+        self.busy_since: float | None = None  # of the batch that runs
+        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        """Number of requests that wait."""
+        return len(self._queue)
+
+    def submit(self, signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
+        """Adds a request to the queue."""
+        request = Request(signature, arrays, expires)
+        with self._changed:
+            if len(self._queue) >= self._max_waiting or self._stopped:
+                raise ApiError("The server is busy: the queue is full.", "UNAVAILABLE")
+            self._queue.append(request)
+            self._changed.notify()
+        return request.future
+
+    def stop(self, seconds: float) -> bool:
+        """Answers what waits, and ends the thread; returns whether it ended in time."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self):
+        while batch := self._next_batch():
+            now = time.monotonic()
+            batch = [
+                request
+                for request in batch
+                if request.expires > now and request.future.set_running_or_notify_cancel()
+            ]
+            if batch:
+                self.busy_since = now
+                self._answer(batch)
+                self.busy_since = None
+
+    def _next_batch(self):
+        """Waits for requests; returns a list of them, empty if the batcher is stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._stopped)
+            if not self._queue:
+                return []
+            first = self._queue[0]
+            while True:
+                batch = self._joinable(first)
+                is_full = sum(request.num_rows for request in batch) >= self._max_rows
+                left = first.arrived + self._timeout - time.monotonic()
+                if is_full or left <= 0 or first.key is None or self._stopped:
+                    break
+                self._changed.wait(left)
+            for request in batch:
+                self._queue.remove(request)
+        return batch
+
+    def _joinable(self, first):
+        """Returns the first request and those of the queue that fit into a batch with it."""
+        batch, rows = [first], first.num_rows
+        for request in list(self._queue)[1:] if first.key is not None else ():
+            if request.key == first.key and rows + request.num_rows <= self._max_rows:
+                batch.append(request)
+                rows += request.num_rows
+        return batch
+
+    def _answer(self, batch):
+        """Runs a batch; if it fails, runs its requests one by one, so that one fails alone."""
+        try:
+            outputs = run_joined(batch)
+        except Exception as error:  # of a model of any kind; the thread must go on
+            if len(batch) > 1:
+                for request in batch:
+                    self._answer([request])
+                return
+            if not isinstance(error, ApiError):
+                error = ApiError(f"the model failed: {type(error).__name__}", "INTERNAL")
+            batch[0].future.set_exception(error)
+            return
+        self._observe(sum(request.num_rows for request in batch))
+        for request, answer in zip(batch, outputs):
+            request.future.set_result(answer)
+
+
+def run_joined(batch: list[Request]) -> list[Arrays]:
+    """Returns the outputs of requests that share a key, from one run of their signature."""
+    signature = batch[0].signature
+    if len(batch) == 1:
+        return [signature(batch[0].arrays)]
+    outputs = signature(
+        {name: _stack([r.arrays[name] for r in batch]) for name in signature.inputs}
+    )
+    ends = np.cumsum([request.num_rows for request in batch])
+    if any(array.shape[:1] != (ends[-1],) for array in outputs.values()):
+        raise ApiError("an output has no row for each row of the inputs.", "INTERNAL")
+    answers = []
+    for request, end in zip(batch, ends):
+        rows = slice(end - request.num_rows, end)
+        answer = {name: array[rows] for name, array in outputs.items()}
+        if signature.varying:
+            most = answer[signature.counter].max()
+            answer |= {name: answer[name][:, :most] for name in signature.varying}
+        answers.append(answer)
+    return answers
+
+
+def _stack(arrays):
+    """Concatenates along the batch; pads the last dimension with 0 to the longest."""
+    if len({array.shape[1:] for array in arrays}) > 1:
+        longest = max(array.shape[-1] for array in arrays)
+        arrays = [
+            np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, longest - array.shape[-1])])
+            for array in arrays
+        ]
+    return np.concatenate(arrays)

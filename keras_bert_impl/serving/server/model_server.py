@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import h11
 import prometheus_client as prometheus
 import uvicorn
 from starlette.applications import Starlette
@@ -18,15 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from keras_bert_impl.serving.server.batching import Batcher
-from keras_bert_impl.serving.server.limits import Limits
-from keras_bert_impl.serving.server.model import load
+from keras_bert_impl.serving.server.model import Batcher, Limits, load
 from keras_bert_impl.serving.server.versions import Folder, Versions
 from keras_bert_impl.serving.server.wire import (
     ApiError,
-    parse_examples,
     parse_request,
     read_inputs,
     write_error,
@@ -63,7 +58,7 @@ class ModelServer:
         config = uvicorn.Config(
             self._application(),
             loop="asyncio",
-            http=_connection(limits),
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -71,10 +66,11 @@ class ModelServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            limit_concurrency=2 * limits.max_connections,  # `on_tick` drops those that wait
             timeout_keep_alive=int(limits.client_seconds),
             timeout_graceful_shutdown=limits.stop_seconds,
         )
-        self._server = _HttpServer(config)
+        self._server = _HttpServer(config, limits)
 
     def load(self) -> None:
         """Loads the newest version that can be loaded; there may be none."""
@@ -92,6 +88,8 @@ class ModelServer:
 
     def run(self, listener: socket.socket) -> bool:
         """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called."""
+        # Head and body are written one after the other; Nagle's algorithm would wait between.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.versions.watch(self._poll_seconds)
         try:
             self._server.run([listener])
@@ -140,7 +138,7 @@ class ModelServer:
         return respond
 
     async def _health(self, request: Request) -> str:
-        return '{"status": "ok"}\n'
+        return '{"status": "ok"}'
 
     async def _ready(self, request: Request) -> str:
         since = self._batcher.busy_since
@@ -148,7 +146,7 @@ class ModelServer:
             raise ApiError("The model has been busy for too long.", "UNAVAILABLE")
         if self.versions.current is None:
             raise ApiError("No version is loaded.", "UNAVAILABLE")
-        return f'{{"status": "ok", "version": {self.versions.current.version}}}\n'
+        return f'{{"status": "ok", "version": {self.versions.current.version}}}'
 
     async def _v1(self, request: Request) -> str:
         path, is_read = request.url.path, request.method in ("GET", "HEAD")
@@ -172,16 +170,14 @@ class ModelServer:
             return self._metadata(parts["name"], version)
         request.state.method = "status"
         states = self.versions.status(parts["name"], version)
-        return json.dumps({"model_version_status": states}, indent=1) + "\n"
+        return json.dumps({"model_version_status": states})
 
     def _metadata(self, name, version):
         model = self.versions.find(name, version)
         spec = {"name": name, "signature_name": "", "version": str(model.version)}
-        signatures = json.dumps({"signature_def": model.metadata}, indent=1)
-        return (
-            f'{{\n"model_spec":{json.dumps(spec, indent=1)}\n,\n'
-            f'"metadata": {{"signature_def": {signatures}\n}}\n}}\n'
-        )
+        # Twice, as in TensorFlow Serving.
+        signatures = {"signature_def": {"signature_def": model.metadata}}
+        return json.dumps({"model_spec": spec, "metadata": signatures})
 
     async def _prediction(self, request, name, version):
         async with self._body(request) as body:
@@ -196,27 +192,15 @@ class ModelServer:
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
-            if method != "predict":
-                self._refuse_examples(body, name, version, method)
-            parsed = parse_request(body)
+            parsed = parse_request(body, method)
             signature = self.versions.find(name, version).signature(parsed.signature)
+            if method != "predict":
+                _refuse_examples(signature.method, method)
             return signature, read_inputs(parsed, signature.inputs, self.limits.max_rows), parsed
 
         signature, arrays, parsed = await loop.run_in_executor(self._json, read)
         outputs = await asyncio.wrap_future(self._batcher.submit(signature, arrays, expires))
         return await loop.run_in_executor(self._json, write_outputs, outputs, parsed.by_row)
-
-    def _refuse_examples(self, body, name, version, method):
-        """Raises the `ApiError` for a method that no exported signature has."""
-        model = self.versions.find(name, version)
-        signature = model.signature(parse_examples(body, method))
-        wanted = f"tensorflow/serving/{method}"
-        if signature.method == wanted:
-            raise ApiError(f"Method {method} is not supported; use predict.", "UNIMPLEMENTED")
-        kind = "classification" if method == "classify" else "regression"
-        raise ApiError(
-            f"Expected {kind} signature method_name to be {wanted}. Was: {signature.method}"
-        )
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
@@ -254,10 +238,40 @@ class ModelServer:
             self._held -= size
 
 
+def _refuse_examples(found, method):
+    """Raises the `ApiError` for a method that no exported signature has."""
+    wanted = f"tensorflow/serving/{method}"
+    if found == wanted:
+        raise ApiError(f"Method {method} is not supported; use predict.", "UNIMPLEMENTED")
+    kind = "classification" if method == "classify" else "regression"
+    raise ApiError(f"Expected {kind} signature method_name to be {wanted}. Was: {found}")
+
+
 class _HttpServer(uvicorn.Server):
-    """Stops accepting gRPC when it stops accepting HTTP, and ends when both have ended."""
+    """Drops slow clients, and ends when both HTTP and gRPC have ended."""
 
     stop_grpc: Callable[[], Callable[[], Any]] | None = None  # returns a function that waits
+
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._waiting: dict[Any, float] = {}  # since when a connection waits for its client
+
+    async def on_tick(self, counter: int) -> bool:
+        connections: list[Any] = list(self.server_state.connections)
+        now = time.monotonic()
+        waiting = [
+            (one, one.cycle, one.flow.write_paused)
+            for one in connections
+            if one.cycle is None or one.cycle.response_complete or one.flow.write_paused
+        ]
+        self._waiting = {key: self._waiting.get(key, now) for key in waiting}
+        surplus = len(connections) - self._limits.max_connections
+        oldest = sorted(self._waiting.items(), key=lambda item: item[1])
+        for number, ((connection, *_), since) in enumerate(oldest):
+            if number < surplus or now - since > self._limits.client_seconds:
+                connection.transport.abort()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         wait = self.stop_grpc() if self.stop_grpc else None
@@ -306,72 +320,3 @@ class _Metrics:
         """Returns the page that Prometheus reads."""
         text = prometheus.generate_latest(self._registry)
         return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
-
-
-# === Connections ===
-
-
-def _connection(limits: Limits) -> type[H11Protocol]:
-    """Returns the protocol of a connection; uvicorn creates one for each client."""
-
-    class Connection(H11Protocol):
-        """Drops slow clients, and answers with JSON what is not HTTP."""
-
-        _idle: asyncio.TimerHandle | None = None
-        _stalled: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            # Head and body are written one after the other; Nagle's algorithm would wait between.
-            connection = transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._idle = self._drop_later(self._idle)
-            if len(self.connections) > limits.max_connections:
-                self._refuse(503, "The server is busy: it has too many connections.")
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            for timer in (self._idle, self._stalled):
-                if timer is not None:
-                    timer.cancel()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            try:
-                super().data_received(data)
-            except h11.LocalProtocolError:  # more data after a refused request
-                self.transport.abort()
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._idle.cancel()  # the endpoint limits the time from here on
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._idle = self._drop_later(self._idle)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._stalled = self._drop_later(self._stalled)
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._stalled.cancel()
-
-        def send_400_response(self, msg: str) -> None:
-            self._refuse(400, msg)
-
-        def _refuse(self, status, message):
-            response = _json_response(status, write_error(message))
-            headers = [*response.raw_headers, (b"connection", b"close")]
-            for event in (
-                h11.Response(status_code=status, headers=headers),
-                h11.Data(data=response.body),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event))
-            self.transport.close()
-
-        def _drop_later(self, timer):
-            if timer is not None:
-                timer.cancel()
-            return self.loop.call_later(limits.client_seconds, self.transport.abort)
-
-    return Connection

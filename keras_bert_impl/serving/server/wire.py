@@ -1,14 +1,14 @@
 """JSON of TensorFlow Serving's REST API, to and from NumPy arrays.
 
 Source: https://www.tensorflow.org/tfx/serving/api_rest, and `util/json_tensor.cc` of TensorFlow
-Serving for what that page leaves open: which values a tensor takes, and how numbers are written.
+Serving for what that page leaves open: which values a tensor takes, and how values are written.
 """
 
 import base64
 import binascii
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ class Input(NamedTuple):
 
 
 class PredictRequest(NamedTuple):
-    """The body of a `:predict` request; `by_row` for `instances`, not `inputs`."""
+    """The body of a request; `by_row` for `instances`, not `inputs`."""
 
     signature: str
     values: Any
@@ -63,33 +63,8 @@ class PredictRequest(NamedTuple):
 # === Requests ===
 
 
-def parse_request(body: bytes) -> PredictRequest:
-    """Parses the body of a `:predict` request."""
-    request, signature = _parse_object(body)
-    keys = request.keys() & {"instances", "inputs"}
-    if len(keys) != 1:
-        raise ApiError(
-            "Expecting only one of 'inputs' or 'instances' keys to exist."
-            if keys
-            else "Missing 'inputs' or 'instances' key"
-        )
-    (key,) = keys
-    return PredictRequest(signature, request[key], key == "instances")
-
-
-def parse_examples(body: bytes, method: str) -> str:
-    """Returns the signature of a `:classify` or `:regress` request."""
-    request, signature = _parse_object(body)
-    if not isinstance(request.get("examples"), list) or not request["examples"]:
-        raise ApiError(
-            f"When method is {method}, key 'examples' is expected, with a list of at least one "
-            "element."
-        )
-    return signature
-
-
-def _parse_object(body):
-    """Returns (request, name of its signature)."""
+def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
+    """Parses the body of a `:predict` request; only checks those of `:classify` and `:regress`."""
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:
@@ -101,7 +76,23 @@ def _parse_object(body):
     signature = request.get("signature_name", "")
     if not isinstance(signature, str):
         raise ApiError(f"'signature_name' key must be a string value, not {shown(signature)}.")
-    return request, signature or "serving_default"
+    signature = signature or "serving_default"
+    if method != "predict":
+        if not isinstance(request.get("examples"), list) or not request["examples"]:
+            raise ApiError(
+                f"When method is {method}, key 'examples' is expected, with a list of at least "
+                "one element."
+            )
+        return PredictRequest(signature, request["examples"], True)
+    keys = request.keys() & {"instances", "inputs"}
+    if len(keys) != 1:
+        raise ApiError(
+            "Expecting only one of 'inputs' or 'instances' keys to exist."
+            if keys
+            else "Missing 'inputs' or 'instances' key"
+        )
+    (key,) = keys
+    return PredictRequest(signature, request[key], key == "instances")
 
 
 def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: int) -> Arrays:
@@ -253,89 +244,41 @@ def _type_error(value, wanted):
 
 def write_outputs(outputs: Arrays, by_row: bool) -> str:
     """Returns the body of a response, in rows (`predictions`) or columns (`outputs`)."""
-    texts = {name: iter(_json_values(name, outputs[name])) for name in sorted(outputs)}
-    if not by_row:
-        columns = {n: _spread(texts[n], outputs[n].shape, 4 * (len(texts) > 1)) for n in texts}
-        return _object(
-            {"outputs": _object(columns, 4) if len(columns) > 1 else columns.popitem()[1]}
-        )
-    sizes = {array.shape[:1] for array in outputs.values()}
-    if len(sizes) != 1 or () in sizes:
-        raise ApiError("The outputs have no common batch size: send 'inputs', not 'instances'.")
-    ((num_rows,),) = sizes
-    if len(outputs) == 1:
-        ((name, values),) = texts.items()
-        rows = ", ".join(_compact(values, outputs[name].shape[1:]) for _ in range(num_rows))
+    if by_row:
+        sizes = {array.shape[:1] for array in outputs.values()}
+        if len(sizes) != 1 or () in sizes:
+            raise ApiError("The outputs have no common batch size: send 'inputs', not 'instances'.")
+    columns = {name: _values(name, array) for name, array in sorted(outputs.items())}
+    if len(columns) == 1:  # stands without its name
+        (values,) = columns.values()
+    elif by_row:
+        values = [dict(zip(columns, row)) for row in zip(*columns.values())]
     else:
-        objects = (
-            _object({n: _compact(texts[n], outputs[n].shape[1:]) for n in texts}, 8)
-            for _ in range(num_rows)
-        )
-        rows = ",".join(f"\n        {row}" for row in objects)
-    return _object({"predictions": f"[{rows}\n    ]" if num_rows else "[]"})
+        values = columns
+    return json.dumps({"predictions" if by_row else "outputs": values}, ensure_ascii=False)
 
 
 def write_error(message: str) -> str:
     """Returns the body of a response with an error."""
-    readable = message.encode("utf-8", "replace").decode()  # JSON may hold half a surrogate pair
-    return _object({"error": json.dumps(readable, ensure_ascii=False)})
+    # JSON may hold half a surrogate pair.
+    return json.dumps({"error": message.encode("utf-8", "replace").decode()}, ensure_ascii=False)
 
 
-def _object(members: Mapping[str, str], indent: int = 0) -> str:
-    """Returns a JSON object of values that are JSON, with a member on each line."""
-    inner = ",\n".join(f"{' ' * indent}    {json.dumps(n)}: {text}" for n, text in members.items())
-    return f"{{\n{inner}\n{' ' * indent}}}"
+def _values(name, array):
+    """Returns an array as nested lists of JSON values; numbers in as few digits as are exact."""
+    if array.dtype.kind == "O":
+        to_json = _base64 if name.endswith("_bytes") else _text
+        values = np.array([to_json(value) for value in array.ravel()], object)
+        return values.reshape(array.shape).tolist()
+    if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
+        if array.dtype != np.float64:
+            array = array.astype("float32").astype("U").astype("float64")
+    return array.tolist()
 
 
-def _compact(values: Iterator[str], shape: tuple[int, ...]) -> str:
-    """Joins the next values to nested lists on one line."""
-    if not shape:
-        return next(values)
-    if len(shape) == 1:
-        return f"[{', '.join(itertools.islice(values, shape[0]))}]"
-    return f"[{', '.join(_compact(values, shape[1:]) for _ in range(shape[0]))}]"
+def _text(value):
+    return value.decode("utf-8", "replace")
 
 
-def _spread(values: Iterator[str], shape: tuple[int, ...], indent: int) -> str:
-    """Joins the next values to nested lists with an element on each line."""
-    if not shape:
-        return next(values)
-    if not shape[0]:
-        return "[]"
-    inside = indent + 4
-    parts = (_spread(values, shape[1:], inside) for _ in range(shape[0]))
-    lines = ",".join(f"\n    {' ' * inside}{part}" for part in parts)
-    return f"[{lines}\n{' ' * inside}]"
-
-
-def _json_values(name, array):
-    """Returns the values of an array as JSON."""
-    kind = array.dtype.kind
-    flat = array.ravel()
-    if kind == "f" or array.dtype.name == "bfloat16":
-        return _decimals(flat if array.dtype == np.float64 else flat.astype("float32"))
-    if kind == "b":
-        return ["true" if value else "false" for value in flat]
-    if kind in "iu":
-        return map(str, flat.tolist())
-    if name.endswith("_bytes"):
-        return [f'{{"b64": "{base64.b64encode(value).decode()}"}}' for value in flat]
-    return [json.dumps(value.decode("utf-8", "replace"), ensure_ascii=False) for value in flat]
-
-
-def _decimals(flat):
-    """Writes decimals in six digits, in nine or 17 if six lose something, and never as integers."""
-    digits = 17 if flat.dtype == np.float64 else 9
-    values = flat.tolist()
-    texts = [f"{value:.6g}" for value in values]
-    with np.errstate(over="ignore"):
-        exact = np.array(texts or [0], np.float64).astype(flat.dtype)[: len(flat)] == flat
-    for number, is_exact in enumerate(exact.tolist()):
-        if not is_exact:
-            texts[number] = _NON_FINITE.get(texts[number]) or f"{values[number]:.{digits}g}"
-        elif texts[number] in _NON_FINITE:
-            texts[number] = _NON_FINITE[texts[number]]
-    return [text if set(text) & set(".eNI") else f"{text}.0" for text in texts]
-
-
-_NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+def _base64(value):
+    return {"b64": base64.b64encode(value).decode()}

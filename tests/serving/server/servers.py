@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 
-from keras_bert_impl.serving.server.limits import Limits
+from keras_bert_impl.serving.server.model import Limits
 from keras_bert_impl.serving.server.model_server import ModelServer
 from keras_bert_impl.serving.server.versions import Folder
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.serving.saved_model import example_inputs
-from keras_bert_impl.serving.server.batching import Batcher, Request
-from keras_bert_impl.serving.server.model import Model
+from keras_bert_impl.serving.server.model import Batcher, Model, Request
 from keras_bert_impl.serving.server.wire import ApiError
 from tests.serving.families import FAMILIES
 from tests.serving.server.servers import running

@@ -20,28 +20,17 @@ def read(values, dtype="float32", shape=(None,), max_rows=100):
     return read_inputs(request, {"x": Input(np.dtype(dtype), shape)}, max_rows)["x"]
 
 
-@pytest.mark.parametrize(
-    "value, text",
-    [
-        (3.5, "3.5"),
-        (0.1, "0.1"),
-        (3, "3.0"),
-        (9e6, "9e+06"),
-        (3e-5, "3e-05"),
-        (1 / 3, "0.333333343"),
-        (16777215, "16777215.0"),
-        (float("nan"), "NaN"),
-        (float("inf"), "Infinity"),
-        (float("-inf"), "-Infinity"),
-    ],
-)
-def test_decimals_are_written_as_tensorflow_serving_writes_them(value, text):
-    """Six digits, nine if six lose something; never like an integer."""
-    answer = write_outputs({"x": np.array([value], "float32")}, by_row=True)
-    assert answer == f'{{\n    "predictions": [{text}\n    ]\n}}'
-    assert np.array(json.loads(answer)["predictions"], "float32").tobytes() == (
-        np.array([value], "float32").tobytes()
-    )
+@pytest.mark.parametrize("value", [3.5, 0.1, 3, 9e6, 3e-5, 1 / 3, 2**24 - 1, 3.4e38, 1e-45])
+def test_decimals_have_few_digits_and_are_exact(value):
+    """The shortest that read as the same float32; never an integer."""
+    (read,) = json.loads(write_outputs({"x": np.array([value], "float32")}, True))["predictions"]
+    assert type(read) is float and np.float32(read) == np.float32(value)
+    assert repr(read) == repr(float(str(np.float32(value))))
+
+
+def test_numbers_that_are_not_finite_have_names():
+    answer = write_outputs({"x": np.array([np.nan, np.inf, -np.inf], "float32")}, by_row=True)
+    assert answer == '{"predictions": [NaN, Infinity, -Infinity]}'
 
 
 def test_other_types_are_written():
@@ -63,14 +52,8 @@ def test_other_types_are_written():
     rows = json.loads(write_outputs(outputs, by_row=True))["predictions"]
     assert rows == [dict(zip(expected, row)) for row in zip(*expected.values())]
     only = {"x": np.arange(4).reshape(2, 2)}
-    assert write_outputs(only, by_row=False) == json.dumps({"outputs": [[0, 1], [2, 3]]}, indent=4)
+    assert json.loads(write_outputs(only, by_row=False)) == {"outputs": [[0, 1], [2, 3]]}
     assert json.loads(write_outputs({"x": np.zeros([0, 2])}, by_row=True)) == {"predictions": []}
-
-
-def test_columns_have_the_layout_of_indented_json():
-    outputs = {"a": np.arange(6).reshape(2, 3), "b": np.array([b"x", b"y"], object)}
-    expected = {"outputs": {"a": [[0, 1, 2], [3, 4, 5]], "b": ["x", "y"]}}
-    assert write_outputs(outputs, by_row=False) == json.dumps(expected, indent=4)
 
 
 def test_outputs_without_a_batch_are_no_rows():
