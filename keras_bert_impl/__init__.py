@@ -7,7 +7,7 @@ from keras_bert_impl.version import __version__  # noqa: F401
 # Public name -> module, loaded on first use. `import keras_bert_impl` stays fast, and JAX users who
 # need only the encoder do not import TensorFlow.
 _HOMES = {
-    "Adapter": "adapter",
+    "Adapter": "config",
     "EncoderConfig": "config",
     "Encoder": "models.encoder",
     "Tokenizer": "tokenizers",
@@ -48,7 +48,7 @@ _HOMES = {
     "learning_curves": "plots.curves",
     "write_report": "reports.run_report",
     "look": "reports.look_page",
-    "student_of": "conversion.students",
+    "student_of": "conversion.formats",
     "load_tuned": "tasks.runs.run",
     "save_tuned": "tuning.files",
     "InputError": "io.errors",

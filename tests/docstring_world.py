@@ -258,7 +258,7 @@ def _short_set(model, train, dev, directory, grid, **settings):
 
 # Names for a single example, by its dotted name.
 OWN = {
-    "interop.keras_hub.writing.write_keras_hub_preset": {
+    "interop.keras_hub.models.write_keras_hub_preset": {
         "described": lambda: _hub_model().config,
         "tensors": lambda: {name: _hub_model().read(name) for name in _hub_model().unread()},
     },

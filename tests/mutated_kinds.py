@@ -39,7 +39,7 @@ WORDS = [
     {"tokens": ["x"], "ner_tags": ["O"]},
 ]
 RECIPE = "# a run\nmodel: bert-base-uncased\nlearning_rate: 3.0e-5\nepochs: 3\nlabels: [a, b]\n"
-RECIPE += "adapter: {kind: lora, size: 8}\nseed: 0\nname: 'x'\n"
+RECIPE += "config: {kind: lora, size: 8}\nseed: 0\nname: 'x'\n"
 
 # === Tables and texts ===
 
@@ -241,7 +241,7 @@ def _read_all(tensors):
 def safetensors_file(folder):
     import safetensors.numpy
 
-    from keras_bert_impl.interop.tensor_files import SafetensorsFile
+    from keras_bert_impl.interop.source import SafetensorsFile
 
     safetensors.numpy.save_file(_tensors(), folder / "model.safetensors")
     return ["model.safetensors"], lambda f: _read_all(SafetensorsFile(f / "model.safetensors"))
@@ -292,7 +292,7 @@ def keras_weights(folder):
             weights.create_dataset(f"layers/{name}/vars/0", data=array)
 
     def read(folder):
-        from keras_bert_impl.interop.hdf5 import find_array, opened
+        from keras_bert_impl.interop.keras_hub.preset import find_array, opened
 
         _weights_files(folder)
         path = folder / "model_00000.weights.h5"

@@ -18,13 +18,11 @@ from keras_bert_impl import cards
 from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.interop import huggingface, open_model, peft
 from keras_bert_impl.interop.google import settings as google_settings
-from keras_bert_impl.interop.keras_hub.heads import Head
-from keras_bert_impl.interop.keras_hub.names import KINDS, config_of
+from keras_bert_impl.interop.keras_hub.names import KINDS, Head, config_of
 from keras_bert_impl.interop.keras_hub.preset import _serialized, _weights_files
+from keras_bert_impl.interop.opening import base_of
 from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.interop.tensor_files import SafetensorsFile, Shards
-from keras_bert_impl.interop.tuned import base_of
+from keras_bert_impl.interop.source import ModelSource, SafetensorsFile, Shards
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.plots import curves
@@ -171,7 +169,7 @@ ADAPTER |= {
 TUNED = CONFIGS["bert"] | {
     "keras_bert_impl": {
         "base": {"name": "base", "sha256": "0"},
-        "adapter": {
+        "config": {
             "kind": "lora",
             "size": 2,
             "alpha": 4.0,
@@ -401,7 +399,7 @@ EXPORTS = {name: ANNOTATIONS / f"{name}.json" for name in ("label_studio", "spac
 
 READERS = {
     **{f"config of {name}": config_directory(content) for name, content in CONFIGS.items()},
-    "adapter": plain({"adapter_config.json": ADAPTER}, read_adapter),
+    "config": plain({"adapter_config.json": ADAPTER}, read_adapter),
     "tuned": plain({"adapter_config.json": ADAPTER, "config.json": TUNED}, read_adapter),
     "sentences": plain(SENTENCES, read_sentence_settings),
     "preset": (preset_directory, read_preset),

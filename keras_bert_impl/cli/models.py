@@ -171,7 +171,7 @@ class Merge(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Merges the weights, and prints where the model is."""
-        from keras_bert_impl.interop.tuned import base_of, is_tuned
+        from keras_bert_impl.interop.opening import base_of, is_tuned
         from keras_bert_impl.tasks.runs.run import load_tuned, model_directory
 
         tuned = Path(model_directory(arguments.model))
@@ -218,7 +218,7 @@ class Student(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Writes the model, and prints which layers it has."""
-        from keras_bert_impl.conversion.students import student_of
+        from keras_bert_impl.conversion.formats import student_of
 
         layers = student_of(arguments.teacher, arguments.out, arguments.layers)
         say(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}")

@@ -15,7 +15,7 @@ from keras_bert_impl.interop import (
     open_model,
     read_encoder_config,
 )
-from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
+from keras_bert_impl.interop.sentence_transformers import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.settings import PositiveInt, check

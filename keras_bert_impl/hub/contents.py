@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from keras_bert_impl.families import check_family
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import parse_json, read_bytes
+from keras_bert_impl.published import check_family, is_preset
 
 _TOKENIZER = """
     tokenizer_config.json special_tokens_map.json added_tokens.json tokenizer.json vocab.txt
@@ -55,8 +55,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
         raise InputError(f"{source} has no {inner}config.json, which every supported model has.")
     config = _document(files[f"{inner}config.json"], source)
     check_family(config)
-    is_preset = config.text("registered_name", "").startswith(("keras_hub>", "keras_nlp>"))
-    for name in _PRESET if is_preset else _TOKENIZER:
+    for name in _PRESET if is_preset(config) else _TOKENIZER:
         get(inner + name)
     if folders:
         for name in (SENTENCE_SETTINGS, *(inner + name for name in SENTENCE_ENCODER)):
@@ -65,7 +64,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
             get(f"{folder}/config.json")
             if get(f"{folder}/model.safetensors") is None:
                 get(f"{folder}/pytorch_model.bin")
-    weights = _PRESET_WEIGHTS if is_preset else _WEIGHTS
+    weights = _PRESET_WEIGHTS if is_preset(config) else _WEIGHTS
     for name, suffix in weights.items():
         path = get(inner + name)
         if path is None:

@@ -4,7 +4,6 @@ Whatever a file contains, reading it either succeeds or raises an `InputError` t
 and what is missing, damaged, contradictory or not supported.
 """
 
-from keras_bert_impl.interop.directory import write_model_directory
 from keras_bert_impl.interop.google import write_google_checkpoint
 from keras_bert_impl.interop.huggingface import (
     all_tensors,
@@ -21,13 +20,14 @@ from keras_bert_impl.interop.huggingface import (
     tensor_prefix,
     tied_tensors,
 )
-from keras_bert_impl.interop.keras_hub.models import to_keras_hub
-from keras_bert_impl.interop.keras_hub.writing import write_keras_hub_preset
+from keras_bert_impl.interop.keras_hub.models import to_keras_hub, write_keras_hub_preset
 from keras_bert_impl.interop.opening import (
     GENERATOR,
+    OWN_SETTINGS,
     fingerprint,
     open_keras_hub_model,
     open_model,
+    replace_model_directory,
+    write_tuned,
 )
-from keras_bert_impl.interop.source import ModelSource, Tensors
-from keras_bert_impl.interop.tuned import OWN_SETTINGS, replace_model_directory, write_tuned
+from keras_bert_impl.interop.source import ModelSource, Tensors, write_model_directory

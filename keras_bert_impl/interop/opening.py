@@ -1,25 +1,51 @@
-"""Opens models in all supported file formats."""
+"""Opens models in all supported file formats, and reads and writes fine-tuned weights.
 
+The directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json` like
+that of a whole model, which also names the base model and states the checksum of its weights. For
+LoRA, the directory follows the layout of `peft`, with `adapter_config.json`. Directories written by
+`peft` itself have no `config.json` and, from older versions, an `adapter_model.bin`.
+"""
+
+import contextlib
+import dataclasses
 import hashlib
 import json
 import os
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.families import check_family
+from keras_bert_impl.config import Adapter, EncoderConfig
 from keras_bert_impl.hub import local_directory
+from keras_bert_impl.interop import peft
 from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
+from keras_bert_impl.interop.huggingface import (
+    class_of,
+    encoder_config,
+    encoder_tensors,
+    tensor_prefix,
+)
 from keras_bert_impl.interop.keras_hub.models import open_keras_hub
-from keras_bert_impl.interop.keras_hub.preset import is_preset, open_preset
+from keras_bert_impl.interop.keras_hub.preset import open_preset
 from keras_bert_impl.interop.sentence_transformers import transformer_directory
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.interop.tensor_files import open_tensors
-from keras_bert_impl.interop.tuned import base_of, is_tuned, open_tuned
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import expanded
+from keras_bert_impl.interop.source import (
+    ModelSource,
+    SafetensorsFile,
+    Tensors,
+    open_tensors,
+    write_json,
+    write_tensors,
+)
+from keras_bert_impl.interop.torch_file import TorchFile
+from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import file_within, read_json
+from keras_bert_impl.published import check_family, is_preset
 
 GENERATOR = "generator"  # folder beside the discriminator of an ELECTRA
 
@@ -111,3 +137,193 @@ def open_keras_hub_model(model: Any) -> ModelSource:
     """Opens a KerasHub backbone or task; see `interop.keras_hub.models.open_keras_hub`."""
     config, tensors = open_keras_hub(model)
     return ModelSource(tensors.path, config, tensors)
+
+
+OWN_SETTINGS = "keras_bert_impl"  # config.json key that other libraries ignore
+_TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"
+_KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
+    _TENSORS: SafetensorsFile,
+    "adapter_model.bin": TorchFile,  # of older peft
+}
+TUNED_FILES = (*_KINDS, _PEFT)
+
+
+class TunedSource(ModelSource):
+    """A base model with fine-tuned weights that replace or extend its own."""
+
+    def __init__(
+        self,
+        base: ModelSource,
+        config: dict,
+        adapter: Adapter | None,
+        tensors: Tensors,
+        directory: Path,
+    ) -> None:
+        super().__init__(base.path, config, base._tensors)
+        self.config = Document(config, f"{directory}/config.json")
+        self.task_path = directory
+        self.adapter = adapter
+        self._base = base
+        self._own = tensors
+        self._unread_own = set(tensors)
+
+    def __len__(self) -> int:
+        return len(self._base)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        self._base.prefix = self.prefix
+        return self._own[name].shape if name in self._own else self._base.shape(name)
+
+    def read(self, name: str) -> np.ndarray | None:
+        self._base.prefix = self.prefix
+        if name in self._own:
+            self._unread_own.discard(name)
+            self._base.read(name)  # marks the replaced tensor as read
+            return self._own[name]
+        return self._base.read(name)
+
+    def unread(self) -> list[str]:
+        return sorted({*self._unread_own, *self._base.unread()})
+
+
+def is_tuned(directory: Path) -> bool:
+    """Returns whether a directory holds fine-tuned weights rather than a whole model."""
+    return any(file_within(directory, name).exists() for name in _KINDS)
+
+
+@contextlib.contextmanager
+def replace_model_directory(directory: str | Path) -> Iterator[Path]:
+    """Same as `replace_directory`, to write a whole model.
+
+    Raises:
+        InputError: the directory holds fine-tuned weights, which would be added to the model when
+            it is loaded.
+    """
+    found = [name for name in TUNED_FILES if (local_path(directory) / name).exists()]
+    if found:
+        raise InputError(
+            f"{directory} holds {listed(found)}, fine-tuned weights that would be added to the whole "
+            "model when it is loaded; give another directory."
+        )
+    with replace_directory(directory) as temporary:
+        yield temporary
+
+
+def base_of(directory: Path) -> str:
+    """Returns the name of the base model stated in a directory."""
+    config, settings = _read_settings(directory)
+    name = _own_settings(config)[0].text("name", None)
+    name = name or settings.text("base_model_name_or_path", None)
+    if not name:
+        raise InputError(f"{directory} does not name its base model; pass it as base.")
+    # peft writes hub names without a scheme.
+    is_on_hub = not config and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+    return f"hf://{name}" if is_on_hub else name
+
+
+def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
+    """Opens a base model with fine-tuned weights."""
+    config, settings = _read_settings(directory)
+    stated, stated_adapter, own = _own_settings(config)
+    if config and not stated:
+        raise InputError(f"{directory}/config.json does not name the base model.")
+    paths = {file_within(directory, name): kind for name, kind in _KINDS.items()}
+    file = next(kind(path) for path, kind in paths.items() if path.exists())
+    arrays = {name: file.read(name) for name in file.header}
+    plain = encoder_config(config or base.config, directory)
+    prefix = tensor_prefix(plain)
+    where = f"{directory}/config.json: adapter"
+    if settings:
+        base.prefix = prefix.removesuffix(".")
+        adapter, added, tensors = peft.from_peft(plain, settings, arrays, base)
+        if stated_adapter:
+            adapter = Adapter.of(stated_adapter, where)
+            added = _own_blocks(plain, adapter, added)
+    else:
+        adapter = Adapter.of(stated_adapter, where)
+        tensors = {name.removeprefix(prefix): array for name, array in arrays.items()}
+        added = {}
+    if stated and stated.text("sha256") != _base_checksum(base, plain, tensors):
+        raise InputError(
+            f"{directory} was fine-tuned from {stated.text('name', None)}, but the weights of "
+            f"{base.path} differ; pass the original base model as base."
+        )
+    if config:
+        config = config | {OWN_SETTINGS: own}
+    else:
+        head = next((h for h, t in peft.TASK_TYPES.items() if t == settings.get("task_type")), None)
+        config = base.config | ({"architectures": [class_of(plain, head)]} if head else {})
+    return TunedSource(base, config, adapter, tensors | added, directory)
+
+
+def write_tuned(
+    directory: Path,
+    config: dict,
+    encoder: EncoderConfig,
+    head: str | None,
+    added: Tensors,
+    changed: Tensors,
+    base_name: str,
+    base: ModelSource,
+) -> None:
+    """Writes fine-tuned weights for `open_tuned` into an existing directory.
+
+    Args:
+        config: The content of `config.json`.
+        head: See `interop.head_tensors`.
+        added: The adapter's variables by path.
+        changed: Other tensors by name, with the encoder's prefix.
+    """
+    plain = dataclasses.replace(encoder, adapter=None)
+    prefix = tensor_prefix(encoder)
+    names = {name.removeprefix(prefix) for name in changed}
+    own = dict(config[OWN_SETTINGS])
+    own["config"] = encoder.adapter and dataclasses.asdict(encoder.adapter)
+    own["base"] = {"name": base_name, "sha256": _base_checksum(base, plain, names)}
+    tensors = changed | added
+    if encoder.adapter is not None and encoder.adapter.kind == "lora":
+        settings, tensors = peft.to_peft(encoder, added, changed, head, base_name)
+        write_json(directory / _PEFT, settings)
+    write_json(directory / "config.json", config | {OWN_SETTINGS: own})
+    write_tensors(directory / _TENSORS, tensors)
+
+
+def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
+    """Computes the SHA-256, in hex, of a base model's encoder weights other than `changed`."""
+    base.prefix = tensor_prefix(config).removesuffix(".")
+    digest = hashlib.sha256()
+    # Not every task has the pooler.
+    config = dataclasses.replace(config, use_pooler=False)
+    for name in sorted({name.tensor for name in encoder_tensors(config)} - set(changed)):
+        array = base.read(name)
+        if array is not None:
+            digest.update(f"{name} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array, "<f4").data)
+    return digest.hexdigest()
+
+
+def _read_settings(directory):
+    """Reads `config.json` and `adapter_config.json` as `Document`s, empty if missing."""
+    paths = [file_within(directory, name) for name in ("config.json", _PEFT)]
+    return [read_json(path) if path.exists() else Document({}, path) for path in paths]
+
+
+def _own_settings(config):
+    """Returns (dict stating the base model, adapter, dict of our other settings)."""
+    own = config.mapping(OWN_SETTINGS)
+    others = {key: value for key, value in own.items() if key not in ("base", "config")}
+    return own.mapping("base"), own.mapping("config", None), others
+
+
+def _own_blocks(config, adapter, added):
+    """Splits the block products written by `to_peft` into the original LoRA variables."""
+    blocks = {}
+    for all_parts in peft.matrices(config).values():
+        parts = [part for part in all_parts if peft.projection_of(part) in adapter.projections]
+        if any(part + "a" not in added for part in parts):
+            raise InputError(f"LoRA on {parts[0].removesuffix('/lora/')} is missing.")
+        for number, part in enumerate(parts):
+            own = slice(number * adapter.size, (number + 1) * adapter.size)
+            blocks[part + "a"] = added[part + "a"][:, own]
+            blocks[part + "b"] = added[part + "b"][own]
+    return blocks

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.adapter import PROJECTIONS, Adapter
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.config import PROJECTIONS, Adapter, EncoderConfig
 from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
 from keras_bert_impl.interop.source import ModelSource, Tensors
 from keras_bert_impl.io.document import Document

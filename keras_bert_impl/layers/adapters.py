@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.layers.basic import ACTIVATIONS, Dense, Dropout
 
 
@@ -136,7 +136,7 @@ class AdapterDense(Dense):
     def __init__(self, units: int, width: int, adapter_activation: str, **kwargs) -> None:
         super().__init__(units, **kwargs)
         self.adapter = _Bottleneck(
-            units, width, adapter_activation, dtype=self.dtype_policy, name="adapter"
+            units, width, adapter_activation, dtype=self.dtype_policy, name="config"
         )
 
     def build(self, inputs_shape: tuple) -> None:

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.layers.adapters import Prefix, freeze_parts
 from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.basic import Dropout
@@ -363,5 +363,5 @@ class SelfAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "rotary_base": self.rotary_base,
             "window": self.window,
-            "adapter": self.adapter and dataclasses.asdict(self.adapter),
+            "config": self.adapter and dataclasses.asdict(self.adapter),
         }

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.layers.adapters import dense, freeze_parts
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.basic import (
@@ -226,5 +226,5 @@ class TransformerBlock(keras.layers.Layer):
             "rotary_base": self.rotary_base,
             "window": self.window,
             "has_global_tokens": self.has_global_tokens,
-            "adapter": self.adapter and dataclasses.asdict(self.adapter),
+            "config": self.adapter and dataclasses.asdict(self.adapter),
         }

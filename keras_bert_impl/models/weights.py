@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.keras_internals import (

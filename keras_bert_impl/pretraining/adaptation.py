@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers_writing import copy_sentence_settings
+from keras_bert_impl.interop.sentence_transformers import copy_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import expanded, local_path

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.interop.tuned import TUNED_FILES
+from keras_bert_impl.interop.opening import TUNED_FILES
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tokenizers import Tokenizer

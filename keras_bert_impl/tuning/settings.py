@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from keras_bert_impl.adapter import ADAPTER_KINDS, ADAPTER_RATES, HEAD_RATES, PROJECTIONS, Adapter
+from keras_bert_impl.config import ADAPTER_KINDS, ADAPTER_RATES, HEAD_RATES, PROJECTIONS, Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import (
     NonNegativeInt,

@@ -12,8 +12,7 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.conversion.formats import convert
-from keras_bert_impl.conversion.students import student_of
+from keras_bert_impl.conversion.formats import convert, student_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import TextClassifier, TextEmbedder

@@ -9,7 +9,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 from keras_bert_impl.interop import open_model
-from keras_bert_impl.interop.google import index, is_google_checkpoint, open_google_checkpoint
+from keras_bert_impl.interop.google import checkpoint as table
+from keras_bert_impl.interop.google import is_google_checkpoint, open_google_checkpoint
 from keras_bert_impl.interop.google.checkpoint import Checkpoint
 from keras_bert_impl.io.errors import InputError
 from tests.interop.google_models import unpacked, write_variables
@@ -145,7 +146,7 @@ def test_rejects_an_index_that_expands(kind, tmp_path, monkeypatch):
         "rows": [(b"%05d" % number, b"") for number in range(101)],
         "names": [(b"x" * 1_001, b"")],
     }
-    monkeypatch.setattr(index, "_MAX_ROWS", 100)
+    monkeypatch.setattr(table, "_MAX_ROWS", 100)
     _write(tmp_path, _table(rows[kind], times=20 if kind == "blocks" else 1), b"")
     message = {"blocks": "blocks overlap", "rows": "more than 100 t", "names": "a name is too long"}
     with pytest.raises(InputError, match=message[kind]):

@@ -8,8 +8,7 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.adapter import Adapter
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.config import Adapter, EncoderConfig
 from keras_bert_impl.interop import encoder_config, huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
@@ -185,8 +184,8 @@ def test_rejects_windows(window):
         ({"window": None}, "a longformer requires window"),
         ({"global_every": 2}, "a longformer requires window"),
         ({"causal": True}, "a longformer cannot be causal"),
-        ({"adapter": Adapter("prefix")}, "a longformer has no prefix adapter"),
-        ({"adapter": Adapter("prompt")}, "a longformer has no prompt adapter"),
+        ({"config": Adapter("prefix")}, "a longformer has no prefix adapter"),
+        ({"config": Adapter("prompt")}, "a longformer has no prompt adapter"),
     ],
     ids=str,
 )

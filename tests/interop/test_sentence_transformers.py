@@ -15,8 +15,11 @@ import torch
 from torch.nn import functional
 
 from keras_bert_impl import Encoder, TextEmbedder
-from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS, read_sentence_settings
-from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
+from keras_bert_impl.interop.sentence_transformers import (
+    ACTIVATIONS,
+    read_sentence_settings,
+    write_sentence_settings,
+)
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.registry import model_class_of
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer

@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 import transformers
 
-from keras_bert_impl.interop.tensor_files import SafetensorsFile
+from keras_bert_impl.interop.source import SafetensorsFile
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from tests.interop.parity import random_original

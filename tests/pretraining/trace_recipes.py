@@ -18,7 +18,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.conversion.students import student_of
+from keras_bert_impl.conversion.formats import student_of
 from keras_bert_impl.interop import encoder_config, huggingface_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.building import build, make_schedule, masking

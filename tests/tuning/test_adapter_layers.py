@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.adapter import ADAPTER_KINDS, Adapter
+from keras_bert_impl.config import ADAPTER_KINDS, Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import SelfAttention, is_added
 from keras_bert_impl.layers.adapters import AdapterDense, LoRADense

@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 import transformers
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier, TextEmbedder
 from keras_bert_impl.tuning import save_tuned

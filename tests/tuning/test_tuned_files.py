@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
@@ -153,7 +153,7 @@ def test_rejects_an_adapter_of_another_task(lora, tmp_path):
 
 
 def changed_config(config, **adapter):
-    config["keras_bert_impl"]["adapter"] |= adapter
+    config["keras_bert_impl"]["config"] |= adapter
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert_impl.adapter import Adapter
 from keras_bert_impl.cli.settings import sentences_of, settings_of, title_of
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.config import Adapter, EncoderConfig
 from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings

@@ -1,4 +1,167 @@
 """Google's published BERT, ALBERT and ELECTRA: TensorFlow checkpoints and SavedModels."""
 
-from keras_bert_impl.interop.google.opening import is_google_checkpoint, open_google_checkpoint
-from keras_bert_impl.interop.google.writing import write_google_checkpoint
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
+from keras_bert_impl.interop.google.named import ALBERT, BERT, GoogleTensors, named_locations
+from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, object_locations
+from keras_bert_impl.interop.google.settings import (
+    huggingface_settings,
+    read_program,
+    read_settings,
+)
+from keras_bert_impl.interop.source import Tensors
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import file_within
+
+# What "gelu" computes. BERT was published with erf, which transformers uses; Google's BERT code has
+# used the tanh approximation since commit bee6030, after the first models. ELECTRA uses erf, ALBERT
+# tanh (`modeling.py` of each), and the Model Garden tanh (`official/modeling/activations`).
+_GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
+
+
+def is_google_checkpoint(path: str | os.PathLike) -> bool:
+    """Returns whether a path is a TensorFlow checkpoint, a directory with one, or a SavedModel."""
+    path = local_path(path)
+    if path.is_dir():
+        return (path / "saved_model.pb").is_file() or any(path.glob("*.index"))
+    return find_checkpoint(path) is not None
+
+
+def open_google_checkpoint(
+    path: str | os.PathLike, generator: bool = False
+) -> tuple[dict[str, Any], GoogleTensors]:
+    """Opens a BERT, ALBERT or ELECTRA in one of Google's published formats.
+
+    Returns:
+        (content of a Hugging Face `config.json`, tensors under their Hugging Face names).
+    """
+    prefix, directory = _found(path)
+    checkpoint = Checkpoint(prefix)
+    by_objects = OBJECT_GRAPH in checkpoint.variables
+    file, stated = read_settings(directory)
+    num_heads, program = None, None
+    if not by_objects:
+        model_type, locations = named_locations(checkpoint, generator)
+    elif generator:
+        raise InputError(f"{checkpoint.path} has no ELECTRA generator.")
+    else:
+        model_type, locations, num_heads = object_locations(checkpoint)
+    if directory != prefix.parent:
+        program = read_program(file_within(directory, "saved_model.pb"))
+        stated["hidden_act"] = program.hidden_act
+    elif stated.get("hidden_act", "gelu") == "gelu":
+        stated["hidden_act"] = "gelu_new" if by_objects else _GELU[model_type]
+    tensors = GoogleTensors(checkpoint, locations)
+    settings = huggingface_settings(model_type, tensors, file, stated, num_heads, program)
+    return settings, tensors
+
+
+def _found(path):
+    """Returns the prefix of a checkpoint, and the directory with the model's other files."""
+    prefix = find_checkpoint(path)
+    if prefix is None:
+        raise InputError(f"{path} is neither a TensorFlow checkpoint nor a directory with one.")
+    above = prefix.parent.parent  # above the folder `variables` of a SavedModel
+    return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent
+
+
+_KINDS = {"bert": BERT, "albert": ALBERT}
+_KEYS = """
+    attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size initializer_range
+    intermediate_size max_position_embeddings num_attention_heads num_hidden_layers type_vocab_size
+    vocab_size
+""".split()
+# Of a model with labels. Google's code keeps keys that it does not know; ours reads them back.
+_LABEL_KEYS = """
+    architectures classifier_dropout id2label keras_bert_impl label2id num_labels problem_type
+""".split()
+_ALBERT_KEYS = ["embedding_size", "inner_group_num", "num_hidden_groups"]
+_PREFIX = "bert_model.ckpt"
+
+
+def write_google_checkpoint(
+    directory: str | Path, config: dict[str, Any], tensors: Tensors, vocabulary: Path | None = None
+) -> None:
+    """Writes `bert_model.ckpt` with its configuration file and optionally `vocab.txt`.
+
+    Args:
+        config: The content of a Hugging Face `config.json` of a BERT or ALBERT.
+        vocabulary: A `vocab.txt` to copy.
+
+    Raises:
+        InputError: the model is of another type, is causal, has a tensor without a name in such
+            checkpoints, or is an ALBERT with the exact GELU, for which Google's code has no name.
+
+    Example:
+        from keras_bert_impl.interop import open_model, write_google_checkpoint
+        source = open_model("path/to/model")
+        tensors = {name: source.read(name) for name in source.unread()}
+        write_google_checkpoint(directory, source.config, tensors)
+    """
+    import tensorflow as tf
+
+    directory = local_path(directory)
+    model_type = config.get("model_type", "bert")
+    if model_type not in list(_KINDS):
+        raise InputError(
+            f"a model of type {model_type!r} cannot be written as a Google checkpoint; only "
+            f"{' and '.join(_KINDS)} can."
+        )
+    settings = _settings(config, model_type)
+    named = {}
+    for name, tensor in tensors.items():
+        known = _google_name(name, model_type)
+        if known is None:
+            raise InputError(f"tensor {name} has no name in Google's checkpoints of {model_type}.")
+        google, transpose = known
+        named[google] = np.ascontiguousarray(tensor.T if transpose else tensor)
+    text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+    (directory / f"{model_type}_config.json").write_text(text, encoding="utf-8")
+    if vocabulary is not None:
+        shutil.copyfile(vocabulary, directory / "vocab.txt")
+    names = sorted(named)
+    tf.raw_ops.SaveV2(
+        prefix=str(directory / _PREFIX),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),  # whole tensors
+        tensors=[named[name] for name in names],
+    )
+
+
+def _google_name(name, model_type):
+    """Returns (variable name, whether to transpose), or None if the tensor has no such name."""
+    for spelling in (name, f"{model_type}.{name}"):  # a base model's names have no prefix
+        for known in _KINDS[model_type]:
+            google = known.to_google(spelling)
+            if google:
+                return google, known.transpose
+    return None
+
+
+def _settings(config, model_type):
+    if config.get("is_decoder"):
+        raise InputError(f"{model_type}_config.json cannot express causal attention.")
+    keys = [*_KEYS]
+    if "id2label" in config:
+        keys += _LABEL_KEYS
+    if model_type == "albert":
+        keys += _ALBERT_KEYS
+    settings = {key: config[key] for key in keys if key in config}
+    if model_type == "bert":
+        return settings
+    if config.get("hidden_act", "gelu_new") == "gelu":
+        raise InputError(
+            'albert_config.json cannot express the exact GELU: its "gelu" is the tanh approximation '
+            '("gelu_new").'
+        )
+    if settings.get("hidden_act") == "gelu_new":
+        settings["hidden_act"] = "gelu"
+    return settings

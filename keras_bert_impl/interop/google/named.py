@@ -4,20 +4,236 @@ TF Hub modules use the same names as checkpoints. In a model trained on top of a
 are below the module's name: `module/bert/...` next to the model's own `output_weights`.
 """
 
+import dataclasses
+import math
 import re
+from collections.abc import Collection
 
-from keras_bert_impl.interop.google.checkpoint import Checkpoint
-from keras_bert_impl.interop.google.names import (
-    ALBERT,
-    BERT,
-    ELECTRA,
-    Name,
-    electra_generator,
-    unknown_model,
-    unknown_variable,
-)
-from keras_bert_impl.interop.google.tensors import Location
+import numpy as np
+
+from keras_bert_impl.interop.google.checkpoint import Checkpoint, Variable
 from keras_bert_impl.io.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+    """Google and Hugging Face names of a tensor.
+
+    Args:
+        google: Name of the variable; `#` stands for a number.
+        huggingface: Name in a model directory, with the same number of `#`.
+        transpose: Whether a model directory stores the transpose.
+    """
+
+    google: str
+    huggingface: str
+    transpose: bool = False
+
+    def to_huggingface(self, name: str) -> str | None:
+        """Converts a Google name; returns None if it does not match."""
+        return _renamed(name, self.google, self.huggingface)
+
+    def to_google(self, name: str) -> str | None:
+        """Converts a Hugging Face name; returns None if it does not match."""
+        return _renamed(name, self.huggingface, self.google)
+
+
+def _renamed(name, source, target):
+    found = re.fullmatch(re.escape(source).replace(r"\#", r"(\d{1,9})"), name)
+    if found is None:
+        return None
+    for number in found.groups():
+        target = target.replace("#", number, 1)
+    return target
+
+
+def dense(google: str, huggingface: str) -> list[Name]:
+    """Returns the `Name`s of a dense layer's two tensors."""
+    return [
+        Name(f"{google}/kernel", f"{huggingface}.weight", transpose=True),
+        Name(f"{google}/bias", f"{huggingface}.bias"),
+    ]
+
+
+def layer_norm(google: str, huggingface: str) -> list[Name]:
+    """Returns the `Name`s of a layer normalization's two tensors."""
+    return [
+        Name(f"{google}/gamma", f"{huggingface}.weight"),
+        Name(f"{google}/beta", f"{huggingface}.bias"),
+    ]
+
+
+def _head(google, huggingface):
+    return [
+        Name(f"{google}output_weights", f"{huggingface}.weight"),
+        Name(f"{google}output_bias", f"{huggingface}.bias"),
+    ]
+
+
+def _embeddings(google, huggingface):
+    tables = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+    return [
+        *(Name(f"{google}/{table}", f"{huggingface}.{table}.weight") for table in tables),
+        *layer_norm(f"{google}/LayerNorm", f"{huggingface}.LayerNorm"),
+    ]
+
+
+def _layers(google, huggingface):
+    names = []
+    for part in (
+        "attention/self/query",
+        "attention/self/key",
+        "attention/self/value",
+        "attention/output/dense",
+        "intermediate/dense",
+        "output/dense",
+    ):
+        names += dense(f"{google}/layer_#/{part}", f"{huggingface}.{part.replace('/', '.')}")
+    for part in ("attention/output/LayerNorm", "output/LayerNorm"):
+        names += layer_norm(f"{google}/layer_#/{part}", f"{huggingface}.{part.replace('/', '.')}")
+    return names
+
+
+def _transform(google, huggingface):
+    return [
+        *dense(f"{google}/dense", f"{huggingface}.dense"),
+        *layer_norm(f"{google}/LayerNorm", f"{huggingface}.LayerNorm"),
+    ]
+
+
+_TASKS = [*_head("", "classifier"), *_head("cls/squad/", "qa_outputs")]
+
+BERT = [
+    *_embeddings("bert/embeddings", "bert.embeddings"),
+    *_layers("bert/encoder", "bert.encoder.layer.#"),
+    *dense("bert/pooler/dense", "bert.pooler.dense"),
+    *_transform("cls/predictions/transform", "cls.predictions.transform"),
+    Name("cls/predictions/output_bias", "cls.predictions.bias"),
+    *_head("cls/seq_relationship/", "cls.seq_relationship"),
+    *_TASKS,
+]
+
+_BLOCK = "bert/encoder/transformer/group_#/inner_group_#"
+_ALBERT_LAYER = "albert.encoder.albert_layer_groups.#.albert_layers.#"
+
+ALBERT = [
+    *_embeddings("bert/embeddings", "albert.embeddings"),
+    *dense(
+        "bert/encoder/embedding_hidden_mapping_in", "albert.encoder.embedding_hidden_mapping_in"
+    ),
+    *dense(f"{_BLOCK}/attention_1/self/query", f"{_ALBERT_LAYER}.attention.query"),
+    *dense(f"{_BLOCK}/attention_1/self/key", f"{_ALBERT_LAYER}.attention.key"),
+    *dense(f"{_BLOCK}/attention_1/self/value", f"{_ALBERT_LAYER}.attention.value"),
+    *dense(f"{_BLOCK}/attention_1/output/dense", f"{_ALBERT_LAYER}.attention.dense"),
+    *layer_norm(f"{_BLOCK}/LayerNorm", f"{_ALBERT_LAYER}.attention.LayerNorm"),
+    *dense(f"{_BLOCK}/ffn_1/intermediate/dense", f"{_ALBERT_LAYER}.ffn"),
+    *dense(f"{_BLOCK}/ffn_1/intermediate/output/dense", f"{_ALBERT_LAYER}.ffn_output"),
+    *layer_norm(f"{_BLOCK}/LayerNorm_1", f"{_ALBERT_LAYER}.full_layer_layer_norm"),
+    *dense("bert/pooler/dense", "albert.pooler"),
+    *_transform("cls/predictions/transform", "predictions"),
+    Name("cls/predictions/output_bias", "predictions.bias"),
+    *_head("cls/seq_relationship/", "sop_classifier.classifier"),
+    *_TASKS,
+]
+
+ELECTRA = [
+    *_embeddings("electra/embeddings", "electra.embeddings"),
+    *dense("electra/embeddings_project", "electra.embeddings_project"),
+    *_layers("electra/encoder", "electra.encoder.layer.#"),
+    *dense("discriminator_predictions/dense", "discriminator_predictions.dense"),
+    *dense("discriminator_predictions/dense_1", "discriminator_predictions.dense_prediction"),
+]
+
+
+def unknown_variable(path: object, name: str) -> InputError:
+    """Creates the error for a variable in the layers of an encoder that is of no known kind."""
+    return InputError(
+        f"{path}: {name:.200} is in no layer of a BERT, ALBERT or ELECTRA; other encoders are not "
+        "supported."
+    )
+
+
+def unknown_model(path: object, names: Collection[str]) -> InputError:
+    """Creates the error for a checkpoint without a known encoder."""
+    some = ", ".join(f"{name:.80}" for name in list(names)[:3]) or "nothing"
+    return InputError(f"{path} has no BERT, ALBERT or ELECTRA, but {some}.")
+
+
+def electra_generator(names: Collection[str]) -> list[Name]:
+    """Returns the generator's names; it may share the discriminator's embeddings."""
+    own = "generator/embeddings/word_embeddings" in names
+    return [
+        *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),
+        *dense("generator/embeddings_project", "electra.embeddings_project"),
+        *_layers("generator/encoder", "electra.encoder.layer.#"),
+        *_transform("generator_predictions", "generator_predictions"),
+        Name("generator_predictions/output_bias", "generator_lm_head.bias"),
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+    """Location of a tensor in a checkpoint, and how to convert it.
+
+    Args:
+        variable: Name of the variable.
+        shape: New shape; None to keep the variable's shape.
+        transpose: Whether to transpose after reshaping.
+    """
+
+    variable: str
+    shape: tuple[int, ...] | None = None
+    transpose: bool = False
+
+
+class GoogleTensors:
+    """The tensors of a checkpoint, as a `TensorFile`."""
+
+    def __init__(self, checkpoint: Checkpoint, locations: dict[str, Location]) -> None:
+        self.path = checkpoint.path
+        self._checkpoint = checkpoint
+        self._locations = locations
+        self.header = {name: self._entry(location) for name, location in locations.items()}
+
+    def _entry(self, location):
+        variable = self._checkpoint.variables[location.variable]
+        stored, shape = variable.shape, location.shape or variable.shape
+        if math.prod(shape) != math.prod(stored) or (location.transpose and len(shape) != 2):
+            raise InputError(
+                f"{self.path}: tensor {location.variable} cannot have shape {stored}; it is a matrix."
+            )
+        return variable.dtype, shape[::-1] if location.transpose else shape
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a tensor as an array."""
+        return self._turned(name, self._checkpoint.read(self._locations[name].variable))
+
+    def read_slot(self, name: str, slot: str) -> np.ndarray | None:
+        """Returns the optimizer's slot variable of a tensor, or None if the checkpoint lacks it."""
+        variable = f"{self._locations[name].variable}/{slot}"
+        variables = self._checkpoint.variables
+        if variable not in variables:
+            return None
+        expected = variables[self._locations[name].variable].shape
+        if variables[variable].shape != expected:
+            raise InputError(
+                f"{self.path}: tensor {variable} must have shape {expected}. "
+                f"Received: {variables[variable].shape}"
+            )
+        return self._turned(name, self._checkpoint.read(variable))
+
+    @property
+    def global_step(self) -> int | None:
+        """Number of training steps, or None if the checkpoint does not state it."""
+        if self._checkpoint.variables.get("global_step") != Variable("int64", ()):
+            return None
+        return int(self._checkpoint.read("global_step"))
+
+    def _turned(self, name, array):
+        location = self._locations[name]
+        array = array.reshape(location.shape or array.shape)
+        return array.T if location.transpose else array
+
 
 # Variables of a training run other than the model's.
 _OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")

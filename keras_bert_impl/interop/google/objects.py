@@ -14,14 +14,14 @@ import math
 import re
 
 from keras_bert_impl.interop.google.checkpoint import Checkpoint
-from keras_bert_impl.interop.google.names import (
+from keras_bert_impl.interop.google.named import (
+    Location,
     Name,
     dense,
     layer_norm,
     unknown_model,
     unknown_variable,
 )
-from keras_bert_impl.interop.google.tensors import Location
 from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.io.errors import InputError
 

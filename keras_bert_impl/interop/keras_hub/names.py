@@ -1,11 +1,21 @@
-"""Maps KerasHub backbone classes and their arguments to `EncoderConfig`."""
+"""Maps KerasHub backbones, their arguments, variables and heads to ours."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop.layouts.bert import READ
+from keras_bert_impl.interop.huggingface import (
+    classifier_dropout_key,
+    encoder_tensors,
+    head_tensors,
+    huggingface_config,
+)
+from keras_bert_impl.interop.layouts.bert import READ, TensorName
+from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 
@@ -166,3 +176,211 @@ def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
 
 def _listed(names, fields):
     return ", ".join(f"{name}={fields[name]!r}" for name in names)
+
+
+_BLOCK = {  # part of our block -> KerasHub layer
+    "attention/query": "self_attention_layer/query",
+    "attention/key": "self_attention_layer/key",
+    "attention/value": "self_attention_layer/value",
+    "attention/output": "self_attention_layer/attention_output",
+    "attention_layer_norm": "self_attention_layer_norm",
+    "intermediate": "feedforward_intermediate_dense",
+    "output": "feedforward_output_dense",
+    "output_layer_norm": "feedforward_layer_norm",
+}
+_HEADS = {
+    "masked_lm/dense": "mlm_head/intermediate_dense",
+    "masked_lm/layer_norm": "mlm_head/intermediate_layer_norm",
+    "masked_lm": "mlm_head",
+    "classifier/transform": "pooled_dense",
+    "classifier/dense": "logits",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+    """Location of a tensor in a KerasHub model.
+
+    Args:
+        name: Maps our variable to the Hugging Face tensor.
+        path: KerasHub variable path of layer names and variable name; "" if KerasHub has no such
+            variable, and the Hugging Face tensor is rows of zeros.
+        shape: Shape of the KerasHub variable.
+        offset: Number of rows in the Hugging Face tensor before KerasHub's.
+    """
+
+    name: TensorName
+    path: str
+    shape: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def original_shape(self) -> tuple[int, ...]:
+        """Shape of the Hugging Face tensor."""
+        shape = self._flat
+        return shape[::-1] if self.name.transpose else (shape[0] + self.offset, *shape[1:])
+
+    @property
+    def _flat(self) -> tuple[int, ...]:
+        """Shape with all attention heads in one dimension."""
+        if len(self.shape) == 3:
+            hidden = math.isqrt(math.prod(self.shape))
+            return hidden, hidden
+        return (math.prod(self.shape),) if self.path.endswith("/bias") else self.shape
+
+    def to_original(self, array: np.ndarray) -> np.ndarray:
+        """Converts a KerasHub array to the Hugging Face tensor."""
+        array = array.reshape(self._flat)
+        if self.offset:
+            array = np.concatenate([np.zeros((self.offset, array.shape[1]), array.dtype), array])
+        return array.T if self.name.transpose else array
+
+    def from_original(self, array: np.ndarray) -> np.ndarray:
+        """Converts a Hugging Face tensor to the KerasHub array."""
+        return (array.T if self.name.transpose else array[self.offset :]).reshape(self.shape)
+
+
+def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
+    """Returns a list of the `Location` of every variable in a backbone."""
+    locations = []
+    for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
+        shape = _shape(name.variable, config)
+        if "segment_embeddings" in name.variable and not kind.has_segments:
+            locations.append(Location(name, "", (0, shape[1]), offset=shape[0]))
+        else:
+            offset = config.position_offset if "position_embeddings" in name.variable else 0
+            locations.append(Location(name, _path(kind, name.variable), shape, offset))
+    return locations
+
+
+def head_locations(
+    kind: Kind, config: EncoderConfig, names: list[TensorName], num_classes: int
+) -> list[Location]:
+    """Returns a list of the `Location` of every variable in a head."""
+    return [
+        Location(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
+        for name in names
+    ]
+
+
+def _path(kind, variable):
+    """Returns the KerasHub path of one of our variables."""
+    if variable.startswith("layer_"):
+        layer, part = variable.split("/", 1)
+        part, last = part.rsplit("/", 1)
+        block = kind.block.format(layer.removeprefix("layer_"))
+        return f"{block}/{_BLOCK[part]}/{last}"
+    layer, last = variable.rsplit("/", 1)
+    if last.endswith("_embeddings"):
+        tables = "" if last == "segment_embeddings" else kind.tables
+        return f"{tables}{last.removesuffix('s')}/embeddings"
+    layers = {
+        "embeddings/layer_norm": "embeddings_layer_norm",
+        "embeddings/projection": kind.projection,
+        "pooler/dense": "pooled_dense",
+    }
+    return f"{(layers | _HEADS)[layer]}/{last}"
+
+
+def _shape(variable, config, num_classes=0):
+    """Returns the KerasHub shape of one of our variables."""
+    hidden, heads = config.hidden_dim, config.num_heads
+    width = config.embedding_dim or hidden
+    layer, last = variable.rsplit("/", 1)
+    part = layer.split("/", 1)[1] if layer.startswith("layer_") else layer
+    tables = {
+        "token_embeddings": (config.vocabulary_size, width),
+        "position_embeddings": (config.max_length, width),
+        "segment_embeddings": (config.num_segments, width),
+        "output_bias": (config.vocabulary_size,),
+    }
+    kernels = {
+        "attention/output": (heads, hidden // heads, hidden),
+        "intermediate": (hidden, config.intermediate_dim),
+        "output": (config.intermediate_dim, hidden),
+        "embeddings/projection": (width, hidden),
+        "pooler/dense": (hidden, hidden),
+        "masked_lm/dense": (hidden, width),
+        "classifier/transform": (hidden, hidden),
+        "classifier/dense": (hidden, num_classes),
+    }
+    by_head = {f"attention/{name}": (heads, hidden // heads) for name in ("query", "key", "value")}
+    if last in tables:
+        return tables[last]
+    if last in ("gamma", "beta"):
+        return (width if part in ("embeddings/layer_norm", "masked_lm/layer_norm") else hidden,)
+    if part in by_head:
+        return (hidden, *by_head[part]) if last == "kernel" else by_head[part]
+    return kernels[part] if last == "kernel" else kernels[part][-1:]
+
+
+# Class name suffix -> head; the last suffix is from old presets.
+_TASKS = {"TextClassifier": "classifier", "MaskedLM": "masked_lm", "Classifier": "classifier"}
+# Keys of `config.json` that KerasHub files cannot express. They are stored next to its settings in
+# task.json, where KerasHub ignores them.
+NOTES = ("id2label", "label2id", "problem_type")
+
+
+class Head:
+    """A task head that KerasHub and this package compute the same way, or why there is none."""
+
+    def __init__(
+        self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
+    ) -> None:
+        is_of_kind = task.startswith(kind.prefix)
+        self.name = _TASKS.get(task.removeprefix(kind.prefix)) if is_of_kind else None
+        self.task, self.arguments = task, arguments
+        self.locations: list[Location] = []
+        self.reason = self._difference(kind, config, task, arguments)
+        more: dict[str, Any] = {}
+        if self.reason:
+            self.name = None
+        else:
+            num_classes = arguments.get("num_classes", 0)
+            names = head_tensors(config, self.name)
+            self.locations = head_locations(kind, config, names, num_classes)
+            if self.name == "classifier":
+                more = {
+                    "id2label": {str(i): f"LABEL_{i}" for i in range(num_classes)},
+                    "label2id": {f"LABEL_{i}": i for i in range(num_classes)},
+                    classifier_dropout_key(config): arguments.get("dropout"),
+                }
+        self.config = huggingface_config(config, self.name, **more)
+
+    def _difference(
+        self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
+    ) -> str | None:
+        if self.name is None:
+            return f"{task} has no supported head"
+        if self.name not in kind.tasks:
+            return f"{task} computes its head with another GELU or epsilon than the encoder"
+        if self.name == "masked_lm":
+            return None
+        if arguments.get("activation") not in (None, "linear"):
+            return f"{task} has an activation on its logits: {arguments['activation']!r:.60}"
+        if arguments.get("hidden_dim", config.hidden_dim) != config.hidden_dim:
+            return f"{task} has hidden_dim={arguments['hidden_dim']!r:.60}, not the encoder's"
+        classes, dropout = arguments.get("num_classes"), arguments.get("dropout")
+        if type(classes) is not int or not 0 < classes < 1 << 20:
+            return f"{task} has num_classes={classes!r:.60}"
+        if type(dropout) not in (int, float) or not 0 <= dropout < 1:
+            return f"{task} has dropout={dropout!r:.60}"
+        return None
+
+
+def head_of(
+    kind: Kind, config: EncoderConfig, described: dict[str, Any], tensors: Tensors
+) -> Head | None:
+    """Finds the KerasHub task for the head of a model directory."""
+    for end, name in _TASKS.items():
+        classes = huggingface_config(config, name)["architectures"]
+        names = [tensor.tensor for tensor in head_tensors(config, name)]
+        if described.get("architectures") != classes or not set(names) <= set(tensors):
+            continue
+        arguments: dict[str, Any] = {}
+        if name == "classifier":
+            dropout = described.get(classifier_dropout_key(config))
+            arguments["num_classes"] = len(tensors[names[-1]])  # the last tensor is a bias
+            arguments["dropout"] = config.dropout if dropout is None else dropout
+        return Head(kind, config, kind.prefix + end, arguments)
+    return None

@@ -3,8 +3,15 @@
 from typing import Any
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop.layouts.bert import SIZE_KEYS, BertLayout
-from keras_bert_impl.interop.layouts.names import Heads, TensorName, dense, kernel, task_classes
+from keras_bert_impl.interop.layouts.bert import (
+    SIZE_KEYS,
+    BertLayout,
+    Heads,
+    TensorName,
+    dense,
+    kernel,
+    task_classes,
+)
 from keras_bert_impl.io.errors import InputError, shown
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"

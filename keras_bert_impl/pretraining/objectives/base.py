@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import head_tensors, huggingface_config
-from keras_bert_impl.interop.layouts.names import TensorName, dense, layer_norm, optional
+from keras_bert_impl.interop.layouts.bert import TensorName, dense, layer_norm, optional
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.basic import ACTIVATIONS, LayerNormalization

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_fields
-from keras_bert_impl.interop.layouts.names import TensorName, dense, kernel, optional
+from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.layers import PoolWindows

@@ -7,9 +7,8 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.adapter import ADAPTER_RATES, HEAD_RATES, Adapter
 from keras_bert_impl.cards import in_transformers, write_card
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.config import ADAPTER_RATES, HEAD_RATES, Adapter, EncoderConfig
 from keras_bert_impl.first_guesses import check_constructor, first_guesses
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
@@ -22,9 +21,8 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
-from keras_bert_impl.interop.directory import write_json
-from keras_bert_impl.interop.layouts.names import TensorName
-from keras_bert_impl.interop.source import ModelSource
+from keras_bert_impl.interop.layouts.bert import TensorName
+from keras_bert_impl.interop.source import ModelSource, write_json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.reading import read_json

@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.data.examples import index_of_name, made_names
 from keras_bert_impl.tasks.data.user_input import is_missing, values
 
 if TYPE_CHECKING:
-    from keras_bert_impl.interop.layouts.names import TensorName
+    from keras_bert_impl.interop.layouts.bert import TensorName
     from keras_bert_impl.interop.source import ModelSource
 
 _LOG = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ from keras import ops
 
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import read_encoder_config
-from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.sentence_transformers import (
     SIMILARITIES,
     is_cross_encoder,
     read_projections,
     read_sentence_settings,
+    write_sentence_settings,
 )
-from keras_bert_impl.interop.sentence_transformers_writing import write_sentence_settings
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, PositiveInt, check

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.interop import OWN_SETTINGS, tied_tensors
-from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import Fraction, PositiveInt, check

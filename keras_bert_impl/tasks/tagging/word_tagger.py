@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
-from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import PositiveInt, check

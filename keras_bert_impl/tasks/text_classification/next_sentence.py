@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import head_tensors
-from keras_bert_impl.interop.layouts.names import TensorName
+from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate

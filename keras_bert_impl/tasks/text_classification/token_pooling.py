@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.interop.layouts.names import dense, kernel, optional
+from keras_bert_impl.interop.layouts.bert import dense, kernel, optional
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import MergeGroups, PoolWindows
 from keras_bert_impl.models.encoder import Encoder

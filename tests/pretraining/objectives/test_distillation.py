@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch.nn import functional
 
-from keras_bert_impl.conversion.students import student_of
+from keras_bert_impl.conversion.formats import student_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import Distillation, LayerDistillation, MaskedLM

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, RuntimeException
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.network.networks import encoder_of

@@ -7,7 +7,7 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.adapter import Adapter
+from keras_bert_impl.config import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.serving.onnx import export_onnx
