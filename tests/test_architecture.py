@@ -1,7 +1,10 @@
 """Imports have no cycles and respect the layers; no folder is crowded."""
 
+import ast
 from pathlib import Path
 
+from keras_bert_impl.tasks import NextSentencePredictor
+from keras_bert_impl.tasks.registry import all_tasks
 from tools import architecture
 
 MODULES = architecture.module_imports()
@@ -51,3 +54,51 @@ def test_no_folder_has_more_than_16_modules():
         Path(folder).name: len(names) for folder, names in folders.items() if len(names) > 16
     }
     assert crowded == {}
+
+
+def test_nobody_outside_a_task_keeps_a_table_of_tasks_or_asks_for_their_classes():
+    known = {NextSentencePredictor.__name__}
+    for task in all_tasks():
+        known |= {kind.__name__ for kind in (*task.model_classes, task.example_class) if kind}
+    package = architecture.ROOT / architecture.PACKAGE
+    found = []
+    for path in package.rglob("*.py"):
+        place = path.relative_to(package)
+        is_folder_of_task = place.parts[0] == "tasks" and (path.parent / "task.py").exists()
+        if not is_folder_of_task:
+            tree = ast.parse(path.read_text())
+            found += [f"{place}:{line}" for line in lines_with_classes(tree, known)]
+    assert found == []
+
+
+def lines_with_classes(tree, known):
+    """Yields the lines that compare an object's class with a task's, or list several of them."""
+
+    def named(*nodes):
+        return [n for node in nodes for n in ast.walk(node) if getattr(n, "id", None) in known]
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+            "isinstance",
+            "issubclass",
+        ):
+            is_table = named(*node.args[1:])
+        elif isinstance(node, ast.Compare) and any(
+            isinstance(op, ast.Is | ast.IsNot) for op in node.ops
+        ):
+            is_table = named(*node.comparators)
+        elif isinstance(node, ast.Dict):
+            is_table = len(named(*filter(None, node.keys), *node.values)) > 1
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            is_table = len([one for one in node.elts if getattr(one, "id", None) in known]) > 1
+        else:
+            continue
+        if is_table:
+            yield node.lineno
+
+
+def test_tables_of_tasks_are_found():
+    code = (
+        "isinstance(a, Bert)\ntype(a) is Bert\n_T = {Bert: 1, Albert: 2}\n(Bert, Albert)\n[Bert]\n"
+    )
+    assert list(lines_with_classes(ast.parse(code), {"Bert", "Albert"})) == [1, 2, 3, 4]

@@ -9,12 +9,11 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
 from keras_bert_impl.reports.run_files import Run, read_run, runs_of
-from keras_bert_impl.reports.run_report import save_pictures
+from keras_bert_impl.reports.run_report import report_of, save_pictures
 from keras_bert_impl.reports.sections import classification, overview
 from keras_bert_impl.reports.statistics import bootstrap, paired_difference
 from keras_bert_impl.reports.subject import Subject
 from keras_bert_impl.reports.text import escape
-from keras_bert_impl.tasks.data.examples import Examples
 
 
 def write_comparison(
@@ -51,7 +50,7 @@ def write_comparison(
     directories = [run for directory in run_directories for run in runs_of(directory)]
     if len(directories) < 2:
         raise InputError("a comparison needs at least two run directories, or a set of runs.")
-    if examples is not None and type(examples) is not Examples:
+    if examples is not None and report_of(examples) is not classification:
         raise InputError(
             f"runs are compared on labeled texts, not on {type(examples).__name__}: leave out the "
             "examples to compare scores and curves."

@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from keras_bert_impl.io.paths import local_path
@@ -94,14 +95,18 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
 
 def _task_sections(subject):
     """Returns the sections of the task of the examples."""
-    examples, model = subject.examples, subject.model
+    module = report_of(subject.examples, subject.model)
+    return module.sections(subject) if module else []
+
+
+def report_of(examples: Any, model: Any = None) -> ModuleType | None:
+    """Returns the module with the `sections` of a task, of labeled examples or of a list of texts."""
+    report = None
     if isinstance(examples, LabeledExamples):
         report = task_of_examples(examples).report
     elif model is not None and (task := task_of_model(model)).example_class is None:
         report = task.report
-    else:
-        return []
-    return importlib.import_module(report).sections(subject) if report else []
+    return importlib.import_module(report) if report else None
 
 
 def _plain_scores(run):

@@ -23,10 +23,11 @@ def register_task(task: type[Task]) -> type[Task]:
     """Registers a task defined outside this package; usable as a decorator.
 
     Raises:
-        InputError: another task already has its name or its class of examples.
+        InputError: a task of other models already has its name, or a task its class of examples.
     """
     for other in all_tasks():
-        if task.name is not None and task.name == other.name:
+        is_named = task.name is not None and task.name == other.name
+        if is_named and task.model_classes != other.model_classes:
             raise InputError(f"a task named {task.name!r} is already registered.")
         if task.example_class is not None and task.example_class is other.example_class:
             raise InputError(f"{task.example_class.__name__} already belongs to {other.__name__}.")
@@ -116,13 +117,27 @@ def score_more(
     return scores
 
 
-def model_class_of(directory: str | Path, base: str | Path | None = None) -> type[TaskModel]:
-    """Returns the task model class that the `config.json` of a model directory names."""
+def model_class_of(
+    directory: str | Path, base: str | Path | None = None, kind: type[TaskModel] = TaskModel
+) -> type[TaskModel]:
+    """Returns the task model class that the `config.json` of a model directory names.
+
+    Raises:
+        InputError: it is not a `kind`.
+    """
     source = open_model(directory, base=base)
+    found = _named_class(source) or _recognized_class(source)
+    if not issubclass(found, kind):
+        raise InputError(f"{directory} contains a {found.__name__}, not a {kind.__name__}.")
+    return found
+
+
+def _named_class(source):
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
-    named = source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None)
-    if named in classes:
-        return classes[named]
+    return classes.get(source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None))
+
+
+def _recognized_class(source):
     for task in all_tasks():
         found = task.recognize(source)
         if found is not None:
@@ -130,6 +145,6 @@ def model_class_of(directory: str | Path, base: str | Path | None = None) -> typ
     found = source.config.list_of("architectures", str, [])
     known = [end for task in all_tasks() for end in task.architectures]
     raise NotFineTunedError(
-        f"{directory} is not a fine-tuned model: none of the architectures in its config.json "
+        f"{source.path} is not a fine-tuned model: none of the architectures in its config.json "
         f"ends in {', '.join(known)}. Received: {listed(found)}"
     )

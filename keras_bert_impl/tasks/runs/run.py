@@ -214,9 +214,7 @@ def load_embedder(
     directory = model_directory(name_or_path)
     if directory == name_or_path:
         return TextEmbedder.from_pretrained(name_or_path, dtype=dtype or "float32", **settings)
-    tuned = model_class_of(directory)
-    if not issubclass(tuned, TextEmbedder):
-        raise InputError(f"{name_or_path} contains a {tuned.__name__}, not a TextEmbedder.")
+    model_class_of(directory, kind=TextEmbedder)
     return load_tuned(name_or_path, dtype, **settings)
 
 
