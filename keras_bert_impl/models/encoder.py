@@ -34,6 +34,7 @@ from keras_bert_impl.models.weights import (
     added_names,
     frozen,
     load_weights,
+    new_name,
     no_hdf5,
     set_frozen,
     tensors_of,
@@ -100,7 +101,7 @@ class Encoder(keras.Model):
         self,
         config: EncoderConfig,
         dtype: DType = None,
-        name: str = "encoder",
+        name: str | None = None,
         shared_embeddings: Embeddings | None = None,
         trainable: bool = True,
         **kwargs,
@@ -112,6 +113,8 @@ class Encoder(keras.Model):
                 f"config must be an EncoderConfig, not {config!r:.60}. Write Encoder{line}."
             )
         dtype = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+
+        name = name or new_name(type(self).__name__)
 
         # === Functional model ===
         with values_of_encoder():
@@ -176,7 +179,7 @@ class Encoder(keras.Model):
         name_or_path: str | Path,
         dtype: DType = None,
         base: str | Path | None = None,
-        name: str = "encoder",
+        name: str | None = None,
         **overrides,
     ) -> "Encoder":
         """Loads an encoder with published or saved weights.
@@ -309,7 +312,7 @@ class Encoder(keras.Model):
             raise InputError(
                 "attention_logits are not available for encoders with local attention."
             )
-        return _DetailedEncoder(self, names)
+        return DetailedEncoder(self, names)
 
     def get_config(self) -> dict:
         return {
@@ -329,13 +332,14 @@ class Encoder(keras.Model):
         return encoder
 
 
-class _DetailedEncoder(keras.Model):
-    """Runs an encoder's layers and returns their intermediate outputs."""
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class DetailedEncoder(keras.Model):
+    """Runs an encoder's layers and returns their intermediate outputs; see `with_outputs`."""
 
-    def __init__(self, encoder: Encoder, names: tuple[str, ...]) -> None:
-        super().__init__(name=f"{encoder.name}_with_{'_and_'.join(names)}")
+    def __init__(self, encoder: Encoder, names: tuple[str, ...], name: str | None = None) -> None:
+        super().__init__(name=name or f"{encoder.name}_with_{'_and_'.join(names)}")
         self.encoder = encoder
-        self.names = names
+        self.names = tuple(names)
         self.built = True  # Keras 3.12 would look for shapes in features that are None
 
     # Not in `call`: on JAX, Keras casts ids to int32 before.
@@ -355,10 +359,17 @@ class _DetailedEncoder(keras.Model):
         return outputs | {name: details[name] for name in self.names}
 
     def get_config(self) -> dict:
-        raise InputError(
-            "the model of with_outputs shares its weights with an encoder, so that neither "
-            "clone_model nor a file can hold it: write copy.deepcopy(model), or save the encoder."
-        )
+        # The encoder itself: Keras serializes it, once if the model around has it, too.
+        return {"encoder": self.encoder, "names": self.names, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> "DetailedEncoder":
+        encoder = config["encoder"]
+        if isinstance(encoder, Encoder):  # from `clone_model`
+            encoder = Encoder.from_config(encoder.get_config())
+        else:
+            encoder = keras.saving.deserialize_keras_object(encoder, custom_objects)
+        return cls(**config | {"encoder": encoder})
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None

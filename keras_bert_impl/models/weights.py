@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,13 @@ def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = N
     return config | {
         name: keras.saving.deserialize_keras_object(config[name], custom_objects) for name in names
     }
+
+
+def new_name(class_name: str) -> str:
+    """Returns a name for a model as Keras makes them: `encoder`, `encoder_1`, ..."""
+    name = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
+    number = keras.backend.get_uid(name) - 1
+    return f"{name}_{number}" if number else name
 
 
 def frozen(model: keras.Model) -> dict[str, list[int]]:

@@ -164,6 +164,28 @@ def test_attention_logits_are_the_inputs_of_the_softmax(encoder, features):
         assert np.isfinite(to_numpy(layer)).all()  # padding included
 
 
+def test_a_model_around_with_outputs_is_saved_and_cloned(encoder, features, tmp_path):
+    inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in ("token_ids", "padding_mask")}
+    detailed = encoder.with_outputs("hidden_states")(inputs)["hidden_states"]
+    both = keras.layers.Add()([detailed[1], encoder(inputs)["sequence_output"]])
+    model, alone = keras.Model(inputs, both), keras.Model(inputs, detailed[1])
+    x = {name: features[name] for name in inputs}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert len(loaded.weights) == len(model.weights) == len(encoder.weights)
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
+    clone = keras.models.clone_model(alone)
+    clone.set_weights(alone.get_weights())
+    np.testing.assert_array_equal(clone.predict(x), alone.predict(x))
+
+
+def test_two_encoders_in_one_model_have_two_names():
+    inputs = {"token_ids": keras.Input((None,), dtype="int32", name="token_ids")}
+    vectors = [Encoder(TINY)(inputs)["pooled_output"] for _ in range(2)]
+    model = keras.Model(inputs, keras.layers.Add()(vectors))
+    assert len({layer.name for layer in model.layers}) == len(model.layers)
+
+
 def test_with_outputs_predicts_and_shares_weights(encoder, features):
     model = encoder.with_outputs("hidden_states")
     predicted = model.predict(features, verbose=0)

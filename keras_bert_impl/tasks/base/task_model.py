@@ -35,6 +35,7 @@ from keras_bert_impl.models.weights import (
     deserialize_parts,
     frozen,
     load_weights,
+    new_name,
     no_hdf5,
     set_frozen,
     tensors_of,
@@ -98,6 +99,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
                 f"the tokenizer has {tokenizer.vocabulary_size} tokens, but the encoder has "
                 f"embeddings for {encoder.config.vocabulary_size}: they do not belong together."
             )
+        name = name or new_name(type(self).__name__)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.encoder = encoder
         has_one = encoder.config.num_segments == 1

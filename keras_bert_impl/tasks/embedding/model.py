@@ -151,7 +151,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         margin: NonNegativeFloat = 5.0,
         max_length: int | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,
-        name: str = "text_embedder",
+        name: str | None = None,
     ) -> None:
         losses.check_loss(loss)
         long_texts = LongTexts().changed(long_texts)

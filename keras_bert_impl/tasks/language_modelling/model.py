@@ -101,7 +101,7 @@ class MaskedLM(TokenLabels, TaskModel):
         max_length: int | None = None,
         mask_rate: Fraction = 0.15,
         mask_unit: str = "token",
-        name: str = "masked_lm_model",
+        name: str | None = None,
     ) -> None:
         check_sees_both_sides(encoder.config, "masked language modeling")
         inputs = task_inputs()

@@ -89,7 +89,7 @@ class MultipleChoice(TaskModel):
         head_dropout: Rate | None = None,
         max_length: int | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,
-        name: str = "multiple_choice_model",
+        name: str | None = None,
     ) -> None:
         check_sees_all(encoder.config)
         long_texts = LongTexts().changed(long_texts)

@@ -108,7 +108,7 @@ class QuestionAnswerer(TaskModel):
         num_best: PositiveInt = 20,
         null_threshold: float | None = None,
         head_dropout: Rate | None = None,
-        name: str = "question_answerer",
+        name: str | None = None,
     ) -> None:
         if head_dropout is None:
             head_dropout = 0.1 if encoder.config.architecture == "distilbert" else 0.0

@@ -119,7 +119,7 @@ class FeatureTagger(WordTagger):
         max_length: int | None = None,
         doc_stride: PositiveInt | None = None,
         crf: bool | None = None,
-        name: str = "feature_tagger",
+        name: str | None = None,
     ):
         labels = label_names(num_classes, labels)
         features = "last_four" if features is None else features

@@ -99,7 +99,7 @@ class TokenClassifier(WordTagger):
         label_all_tokens: bool | None = None,
         aggregation: str | None = None,
         crf: bool | None = None,
-        name: str = "token_classifier_model",
+        name: str | None = None,
     ):
         labels = label_names(num_classes, labels)
         head = token_head(encoder, len(labels), head_dropout)

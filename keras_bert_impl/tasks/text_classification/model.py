@@ -117,7 +117,7 @@ class TextClassifier(TaskModel):
         max_length: int | None = None,
         pooling: str | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,
-        name: str = "text_classifier",
+        name: str | None = None,
     ) -> None:
         check_pooling(pooling)
         labels = label_names(num_classes, labels)

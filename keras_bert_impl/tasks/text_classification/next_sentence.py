@@ -69,7 +69,7 @@ class NextSentencePredictor(TaskModel):
         tokenizer: Tokenizer,
         max_length: int | None = None,
         head_dropout: Rate = 0.0,
-        name: str = "next_sentence_predictor",
+        name: str | None = None,
     ) -> None:
         config = encoder.config
         head = _HEADS.get(config.architecture)
