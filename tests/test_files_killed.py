@@ -12,7 +12,8 @@ import pytest
 SCRIPT = '''
 import json, os, signal, shutil, sys
 from pathlib import Path
-from keras_bert_impl.io import directories, files
+from keras_bert_impl.io import files
+from keras_bert_impl.io import paths
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink",
           "shutil.rmtree", "os.scandir", "os.listdir", "fcntl.flock", "os.truncate", "os.chmod",
@@ -87,7 +88,7 @@ def write_inside(root):
 root = Path(sys.argv[2])
 kind, *how = sys.argv[1].split(" by ")
 if how:  # where the system cannot exchange names
-    directories._exchange = lambda *_: False
+    paths._exchange = lambda *_: False
 {
     "model": lambda: trace(root, old_model, write_model, write_model),
     "new_model": lambda: trace(root, lambda r: None, write_model, write_model),

@@ -22,9 +22,15 @@ from typing import Any, BinaryIO
 
 import filelock
 
-from keras_bert_impl.io.directories import is_own, is_replaceable, put_directory, put_entries
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import expanded, local_path
+from keras_bert_impl.io.paths import (
+    expanded,
+    is_own,
+    is_replaceable,
+    local_path,
+    put_directory,
+    put_entries,
+)
 
 _CANNOT_WRITE = {
     errno.ENOSPC,

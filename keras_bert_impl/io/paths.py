@@ -1,6 +1,12 @@
-"""Paths as users write them: the one place that expands `~`, for each function that takes a path."""
+"""Paths as users write them, with `~`; and putting a directory in the place of another one."""
 
+import contextlib
+import ctypes
+import itertools
 import os
+import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,3 +27,115 @@ def expanded(path: Any) -> Any:
 def local_path(path: str | os.PathLike) -> Path:
     """Returns the `Path` of a file or directory on this machine, with `~` expanded."""
     return Path(expanded(path))
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux's <fcntl.h> and <linux/fs.h>
+_MOST_ENTRIES = (
+    10_000  # a directory with more is not an output of this package, but a home or a disk
+)
+
+
+def is_replaceable(path: Path) -> bool:
+    """Returns whether another directory can take the place of an absolute one, by renaming."""
+    # This process, and the shell that started it, would stay in a directory without a name.
+    is_current = Path(os.path.realpath(os.curdir)).is_relative_to(path)
+    has_mount = any(mount.is_relative_to(path) for mount in _mounts(path))
+    if is_current or has_mount or not is_own(path.stat()):
+        return False
+    is_small = len(list(itertools.islice(path.rglob("*"), _MOST_ENTRIES))) < _MOST_ENTRIES
+    return is_small and os.access(path.parent, os.W_OK | os.X_OK)
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Returns whether a file or folder belongs to the user of this process."""
+    return status.st_uid == getattr(os, "geteuid", int)()  # Windows has no numbers of users
+
+
+def _mounts(path):
+    """Returns the mount points of the system; if they are not listed, `path` if it is one."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return [path] if os.path.ismount(path) else []
+    escaped = (line.split()[4] for line in lines)
+    names = (re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), n) for n in escaped)
+    return [Path(os.fsdecode(name)) for name in names]
+
+
+def put_directory(new: Path, path: Path, old: Path) -> bool:
+    """Renames `new` to `path`, with the other entries of an existing directory."""
+    if not path.is_dir():
+        try:
+            os.rename(new, path)
+            return True
+        except OSError:
+            if not path.is_dir():  # else another process has created it
+                raise
+    try:
+        _carry_over(path, new)
+        _copy_owner(path, new)
+        if _exchange(new, path):
+            with contextlib.suppress(OSError):
+                _carry_over(new, path)  # what another process has created since then
+            return True
+        old.mkdir()
+        os.rename(path, old / path.name)
+    except OSError:
+        return False
+    try:
+        os.rename(new, path)
+    except OSError:
+        os.rename(old / path.name, path)
+        raise
+    return True
+
+
+def _carry_over(source, target):
+    """Links or copies those entries of a directory into another one that it does not have."""
+    for entry in os.scandir(source):
+        place = target / entry.name
+        if os.path.lexists(place):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            place.mkdir()
+            _carry_over(entry.path, place)
+            _copy_owner(entry.path, place)
+            continue
+        try:
+            os.link(entry.path, place, follow_symlinks=False)
+        except (OSError, NotImplementedError):  # no hard links, or another user's file
+            shutil.copy2(entry.path, place, follow_symlinks=False)
+
+
+def _copy_owner(source, target):
+    """Gives a directory the owner, group and permissions of another one."""
+    status = os.stat(source)
+    if hasattr(os, "chown"):
+        os.chown(target, status.st_uid, status.st_gid)
+    shutil.copystat(source, target)
+
+
+def _exchange(one, other):
+    """Atomically exchanges the names of two directories; returns False if the system cannot."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not in each C library
+    names = os.fsencode(one), os.fsencode(other)
+    return rename is not None and not rename(
+        _AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE
+    )
+
+
+def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
+    """Moves entries of `new` to `path`, after those with the same names to `old`."""
+    old.mkdir(exist_ok=True)
+    try:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path / name, old / name)
+    except OSError:  # one cannot be moved: restore the others
+        for entry in old.iterdir():
+            os.replace(entry, path / entry.name)
+        raise
+    for name in names:
+        os.replace(new / name, path / name)

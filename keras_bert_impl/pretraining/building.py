@@ -33,7 +33,7 @@ _OPTIMIZERS = {"adamw": AdamW, "lamb": LAMB}
 _SCHEDULES = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay, "one_cycle": OneCycle}
 
 
-def build(
+def build_pretrainer(
     settings: PretrainSettings,
     names: Iterable[str],
     tokenizer: Tokenizer,

@@ -19,7 +19,7 @@ from keras_bert_impl.interop import fingerprint
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import read_bytes
-from keras_bert_impl.pretraining.building import build, make_schedule, masking
+from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
     check_tokenizer,
     clear_read_errors,
@@ -94,7 +94,7 @@ def pretrain(
     _check_as_wanted(settings, manifests, tokenizer)
     with devices.scope():
         schedule = make_schedule(settings)
-        pretrainer = build(settings, names, tokenizer, schedule)
+        pretrainer = build_pretrainer(settings, names, tokenizer, schedule)
     for manifest in manifests.values():
         check_tokenizer(manifest, tokenizer)
         _check_fits(pretrainer.encoder.config, manifest, tokenizer)

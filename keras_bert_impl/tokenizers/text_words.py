@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.characters import ALONE, INSIDE, SPACE, character_kinds
 from keras_bert_impl.tokenizers.graphs import numbers_of, places_of
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.table import BLOCK, in_blocks
+from keras_bert_impl.tokenizers.unicode.table import BLOCK, shared_blocks
 from keras_bert_impl.tokenizers.windows import Windows
 
 
@@ -42,7 +42,7 @@ class TextReader:
     """Reads texts, with an in-graph lookup table of character kinds."""
 
     def __init__(self) -> None:
-        self._index, self._blocks = in_blocks(character_kinds())
+        self._index, self._blocks = shared_blocks(character_kinds())
 
     def __call__(self, texts: tf.Tensor) -> Texts:
         """Returns the `Texts` of a string tensor [batch]; invalid UTF-8 becomes U+FFFD."""

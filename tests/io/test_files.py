@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from keras_bert_impl.io import directories
+from keras_bert_impl.io import paths
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim, replace_directory, replace_file, replace_files
 from tests.helpers import small_disk
@@ -87,7 +87,7 @@ def test_current_directory_can_be_filled(tmp_path, monkeypatch):
 
 def test_mount_point_is_filled_from_inside(tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
-    monkeypatch.setattr(directories, "_mounts", lambda path: [tmp_path / "disk"])
+    monkeypatch.setattr(paths, "_mounts", lambda path: [tmp_path / "disk"])
     (tmp_path / "disk" / "notes").write_text("mine")
     inode = (tmp_path / "disk").stat().st_ino
     with replace_directory(tmp_path / "disk") as temporary:
@@ -144,13 +144,13 @@ def test_other_entries_keep_content_links_and_permissions(tmp_path):
 def test_what_appears_meanwhile_is_kept(tmp_path, monkeypatch):
     run = tmp_path / "run"
     run.mkdir()
-    exchange = directories._exchange
+    exchange = paths._exchange
 
     def late(new, path):
         (run / "late").write_text("mine")
         return exchange(new, path)
 
-    monkeypatch.setattr(directories, "_exchange", late)
+    monkeypatch.setattr(paths, "_exchange", late)
     with replace_directory(run) as temporary:
         (temporary / "a").write_text("1")
     assert names(run) == ["a", "late"]

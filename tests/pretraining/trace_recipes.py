@@ -21,7 +21,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.conversion.formats import student_of
 from keras_bert_impl.interop import encoder_config, huggingface_config
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.pretraining.building import build, make_schedule, masking
+from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.objectives import MaskedLM
@@ -119,7 +119,7 @@ def trace(settings, records, strategy):
         tokenizer=TOKENIZER,
     )
     with strategy.scope():
-        model = build(settings, names, TOKENIZER, make_schedule(settings))
+        model = build_pretrainer(settings, names, TOKENIZER, make_schedule(settings))
         model.optimizer.build(model.trainable_variables)
 
     @tf.function(autograph=False)
@@ -129,7 +129,7 @@ def trace(settings, records, strategy):
     on_tpu = operations(step.get_concrete_function(*data.element_spec).graph)
     totals = sum(len(objective.output_names) for objective in model.objectives)
 
-    alone = build(settings, names, TOKENIZER, make_schedule(settings))
+    alone = build_pretrainer(settings, names, TOKENIZER, make_schedule(settings))
     alone.optimizer.build(alone.trainable_variables)
     compiled = tf.function(alone.train_step, jit_compile=True, autograph=False)
     batch = next(iter(data))

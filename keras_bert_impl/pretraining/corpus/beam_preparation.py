@@ -190,7 +190,7 @@ class _Build(beam.DoFn):
         documents = sorted(documents, key=operator.itemgetter(0))
         split = cutting.split_of(documents[0][0], self._held_out, self._settings.seed)
         text_block = blocks.TextBlock(split, documents, number=number)
-        yield number, split, blocks.build(text_block, self._settings, self._word_tokens)
+        yield number, split, blocks.build_block(text_block, self._settings, self._word_tokens)
 
 
 def _dealers(_, sizes, dealing, seed):

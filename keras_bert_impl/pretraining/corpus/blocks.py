@@ -194,7 +194,7 @@ def _number_of_parts(words):
     return parts
 
 
-def build(text_block: TextBlock, settings: Settings, word_tokens: WordTokens) -> BuiltBlock:
+def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordTokens) -> BuiltBlock:
     """Splits, tokenizes, pairs, packs and serializes the documents of a block."""
     tokenizer = word_tokens.tokenizer
     block, num_words = tokenize(text_block.documents, word_tokens)

@@ -46,11 +46,11 @@ def keep_freed_memory() -> None:
         set_option(_M_TRIM_THRESHOLD, 64 << 20)
 
 
-def build(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
-    """Calls `blocks.build` in a worker process initialized by `start`."""
+def build_block(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
+    """Calls `blocks.build_block` in a worker process initialized by `start`."""
     from keras_bert_impl.pretraining.corpus import blocks
 
-    return blocks.build(text_block, _worker["settings"], _worker["word_tokens"])
+    return blocks.build_block(text_block, _worker["settings"], _worker["word_tokens"])
 
 
 def _end_with_parent():

@@ -20,7 +20,6 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert_impl.io import remote_files
-from keras_bert_impl.io.directories import is_own
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import (
     absolute,
@@ -29,6 +28,7 @@ from keras_bert_impl.io.files import (
     is_remote,
     replace_directory,
 )
+from keras_bert_impl.io.paths import is_own
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.examples import records, rows

@@ -277,7 +277,7 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
     for text_block in text_blocks:
         built = finished.read(text_block)
         if built is None:
-            built = blocks.build(text_block, settings, words)
+            built = blocks.build_block(text_block, settings, words)
             finished.write(text_block, built)
         yield text_block, built
         if num_workers > 1 and time.monotonic() - started > _SECONDS_ALONE:
@@ -305,7 +305,7 @@ def _workers(num_workers, tokenizer_directory, settings):
         initargs=(str(tokenizer_directory), dataclasses.asdict(settings)),
     )
     try:
-        yield functools.partial(executor.submit, build_worker.build)
+        yield functools.partial(executor.submit, build_worker.build_block)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

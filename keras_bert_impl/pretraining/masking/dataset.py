@@ -6,12 +6,13 @@ B is the batch size, L the row length, E the examples per row, P the prediction 
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import (
     Masking,
@@ -92,30 +93,29 @@ def pretraining_dataset(
         It shards itself: distribute it with `strategy.distribute_datasets_from_function`.
 
     Raises:
-        InputError: records are missing or have the wrong size, the split is empty, the tokenizer is
+        InputError: arguments are invalid or inconsistent, records are missing or have the wrong size, the split is empty, the tokenizer is
             another one, the records have no labels for an objective, or an input worker does not
             answer. For damage found only when reading, see `records.clear_read_errors`.
-        ValueError: arguments are invalid or inconsistent.
 
     Example:
         from keras_bert_impl.pretraining import pretraining_dataset
         dataset = pretraining_dataset("records", batch_size=256, start_row=256 * steps)
         features, labels, weights = next(iter(dataset))
     """
-    if split not in records.SPLITS:
-        raise ValueError(f"`split` must be one of {records.SPLITS}. Received: split={split!r}")
-    if batch_size < 1 or batch_size % num_shards or not 0 <= shard_index < num_shards:
-        raise ValueError(
-            "`batch_size` must be a multiple of `num_shards`, and `shard_index` less than it. "
-            f"Received: batch_size={batch_size}, num_shards={num_shards}, shard_index={shard_index}"
+    split = check("split", split, Annotated[str, OneOf(*records.SPLITS)])
+    num_shards = check("num_shards", num_shards, PositiveInt)
+    shard_index = check(
+        "shard_index", shard_index, Annotated[int, Range(least=0, below=num_shards)]
+    )
+    batch_size = check("batch_size", batch_size, PositiveInt)
+    start_row = check("start_row", start_row, Annotated[int, Range(least=0, most=1 << 62)])
+    if batch_size % num_shards:
+        raise InputError(
+            "batch_size must be a multiple of num_shards. "
+            f"Received: batch_size={batch_size}, num_shards={num_shards}"
         )
-    if start_row < 0 or (start_row and split == "held_out"):
-        raise ValueError(
-            "`start_row` must not be negative, and must be 0 for the held-out split. "
-            f"Received: start_row={start_row}, split={split!r}"
-        )
-    if input_workers and split == "held_out":
-        raise ValueError("`input_workers` are only for the train split.")
+    if split == "held_out" and (start_row or input_workers):
+        raise InputError("start_row and input_workers are only for the train split.")
     manifest = records.read_manifest(directory)
     if not manifest["splits"][split]["rows"]:
         raise InputError(f"{directory} has no {split} rows; run prepare with held_out > 0.")

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import check
+from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
 from keras_bert_impl.tokenizers.graphs import (
@@ -25,7 +25,7 @@ from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, SPACE_MA
 from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter, read_map
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, in_blocks
+from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
 
 _BETWEEN = "\n"  # separates words that have no mark; no word contains it
 
@@ -87,10 +87,8 @@ class SentencePieceTokenizer(Tokenizer):
         prepend_scheme: str = "always",
         segment_of_second: int | None = None,
     ) -> None:
-        if family not in list(FAMILIES):
-            raise InputError(f"family {family!r} is not supported, only {', '.join(FAMILIES)}.")
+        self.family = check("family", family, Annotated[str, OneOf(*FAMILIES)])
         facts = FAMILIES[family]
-        self.family = family
         self.special_tokens = facts.special_tokens
         self.num_separators = facts.num_separators
         segment = facts.segment_of_second if segment_of_second is None else segment_of_second
@@ -102,12 +100,10 @@ class SentencePieceTokenizer(Tokenizer):
         self._set_vocabulary(vocabulary, added_tokens)
         self.scores = _as_numbers(scores, self.vocabulary, self.added_tokens)
         self.character_map = character_map
-        self.mask_strips_left = bool(mask_strips_left)
-        if prepend_scheme not in ("always", "first", "never"):
-            raise InputError(
-                f"prepend_scheme must be always, first or never. Received: {prepend_scheme!r:.40}"
-            )
-        self.prepend_scheme = prepend_scheme
+        self.mask_strips_left = check("mask_strips_left", mask_strips_left, bool)
+        self.prepend_scheme = check(
+            "prepend_scheme", prepend_scheme, Annotated[str, OneOf("always", "first", "never")]
+        )
         special = special_tokens(facts.special_tokens, self.mask_strips_left)
         tokens = found_tokens(special, self.added_tokens)
         self._token_ids = [self.token_to_id(token.content) for token in tokens]
@@ -197,7 +193,7 @@ class UnigramModel:
         alphabet = np.unique(letters[letters > 0])
         entries = np.zeros(CODE_POINTS, np.int32)
         entries[alphabet] = 1 + np.arange(len(alphabet))
-        self._letters = CodePointTable(*in_blocks(entries))
+        self._letters = CodePointTable(*shared_blocks(entries))
         self._num_letters = len(alphabet) + 1
         self._levels = list(_levels(entries[letters], np.array(ids, np.int64), self._num_letters))
 

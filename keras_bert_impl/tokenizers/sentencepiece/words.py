@@ -41,8 +41,8 @@ from keras_bert_impl.tokenizers.unicode.table import (
     CodePointTable,
     class_table,
     grapheme_table,
-    in_blocks,
     read_folding,
+    shared_blocks,
 )
 
 _SEQUENCE = 1 << 22  # from here on, rows of sequences; smaller entries are added to the character
@@ -250,7 +250,7 @@ class CharacterTable:
             else:
                 entries[ord(character)] = _SEQUENCE + len(rows)
                 rows.append(text)
-        self._table = CodePointTable(*in_blocks(entries))
+        self._table = CodePointTable(*shared_blocks(entries))
         self.first_other = len(rows)
         rows.extend(others)
         self._codes = np.array([ord(c) for text in rows for c in text] + [0], np.int32)

@@ -70,7 +70,7 @@ def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
     return tf.bitwise.bitwise_and(entries, flags)
 
 
-def in_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def shared_blocks(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Deduplicates blocks of BLOCK entries.
 
     Returns:
@@ -145,7 +145,7 @@ class UnicodeTable(CodePointTable):
             entries = blocks.reshape(-1, BLOCK)[index // BLOCK].reshape(-1)
             for first, last in CJK:
                 entries[first : last + 1] &= ~(BREAK_BEFORE | BREAK_AFTER)
-            index, blocks = in_blocks(entries)
+            index, blocks = shared_blocks(entries)
         super().__init__(index, blocks)
 
     def lookup(self, code_points: tf.Tensor) -> tf.Tensor:

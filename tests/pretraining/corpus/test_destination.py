@@ -83,7 +83,7 @@ def test_interrupted_upload_resumes(
     with pytest.raises(InputError, match="holds no records"):
         records.read_manifest(name)
     monkeypatch.setattr(tf.io.gfile, "copy", copy)
-    monkeypatch.setattr(blocks, "build", None)  # must not build again
+    monkeypatch.setattr(blocks, "build_block", None)  # must not build again
     prepare(corpus, name, tokenizer, num_workers=1, **ARGUMENTS)
     assert_same(name, records_directory)
     assert not files_in(scratch)

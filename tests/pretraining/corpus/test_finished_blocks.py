@@ -45,13 +45,13 @@ def interrupted(tmp_path, corpus, tokenizer):
 @pytest.fixture
 def built(monkeypatch):
     """Records the numbers of blocks built from now on."""
-    numbers, build = [], blocks.build
+    numbers, build = [], blocks.build_block
 
     def counting(text_block, *arguments):
         numbers.append(text_block.number)
         return build(text_block, *arguments)
 
-    monkeypatch.setattr(blocks, "build", counting)
+    monkeypatch.setattr(blocks, "build_block", counting)
     return numbers
 
 

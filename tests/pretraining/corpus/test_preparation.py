@@ -464,7 +464,7 @@ def test_rejects_documents_of_one_sentence_for_next_sentence_prediction(
 ):
     corpus = one_sentence_documents(tmp_path / "corpus.txt")
     built = []
-    monkeypatch.setattr(blocks, "build", lambda *arguments: built.append(arguments))
+    monkeypatch.setattr(blocks, "build_block", lambda *arguments: built.append(arguments))
     with pytest.raises(
         InputError, match="none of the 30 documents has two sentences.*--objective mlm"
     ):
@@ -533,7 +533,7 @@ def test_rejects_an_empty_held_out_split_before_building(
     tmp_path, write_corpus, tokenizer, monkeypatch
 ):
     corpus = write_corpus(tmp_path / "corpus.txt", 25)
-    monkeypatch.setattr(blocks, "build", None)
+    monkeypatch.setattr(blocks, "build_block", None)
     with pytest.raises(
         InputError, match="held_out=0.01 leaves too few of 25 documents in the held-out split"
     ):

@@ -352,19 +352,19 @@ def test_no_records(tmp_path, corpus, tokenizer):
 
 
 @pytest.mark.parametrize(
-    "keywords",
+    ("keywords", "message"),
     [
-        {"split": "test"},
-        {"num_shards": 5},
-        {"shard_index": 1},
-        {"start_row": -1},
-        {"start_row": 1, "split": "held_out"},
-        {"objectives": ["masked_words"]},
-        {"objectives": []},
+        ({"split": "test"}, "split must be .*train.*held_out"),
+        ({"num_shards": 5}, "batch_size must be a multiple of num_shards"),
+        ({"shard_index": 1}, r"shard_index must be an integer in \[0, 1\), got 1"),
+        ({"start_row": -1}, "start_row must be an integer in .*, got -1"),
+        ({"start_row": 1, "split": "held_out"}, "start_row .* only for the train split"),
+        ({"objectives": ["masked_words"]}, "objectives must be among"),
+        ({"objectives": []}, "objectives must be among"),
     ],
 )
-def test_wrong_arguments(records_directory, keywords):
-    with pytest.raises(ValueError, match="Received"):
+def test_wrong_arguments(records_directory, keywords, message):
+    with pytest.raises(InputError, match=message):
         pretraining_dataset(records_directory, BATCH, **keywords)
 
 

@@ -182,9 +182,10 @@ def test_small_one():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"family": "T5"}, "family 'T5' is not supported"),
+        ({"family": "T5"}, "family must be one of .*ALBERT.*, got 'T5'"),
         ({"vocabulary": VOCABULARY[:-1], "scores": SCORES[:-1]}, "lacks '<mask>'"),
         ({"vocabulary": [*VOCABULARY, "b"], "scores": [*SCORES, 0]}, "'b' has two ids, 5 and 7"),
+        ({"prepend_scheme": "last"}, "prepend_scheme must be one of .*, got 'last'"),
         ({"scores": SCORES[:-1]}, "7 tokens, but 6 scores"),
         ({"scores": [*SCORES[:-1], float("nan")]}, "score of '<mask>' is nan"),
         ({"character_map": "ABC"}, "character map .* is damaged"),
