@@ -96,6 +96,7 @@ _CALLS = {
     },
     "TaskModel": {
         "`keras-bert models` in a shell, which lists the published models": "presets",
+        "from_pretrained(name), which also reads presets": "from_preset",
         "model.save_pretrained(directory)": "save_to_preset",
         "model.save_pretrained(directory), and upload that": "push_to_hub",
         "model.encoder": "backbone",
@@ -174,6 +175,7 @@ _CALLS = {
         "answer(list(zip(questions, contexts)))": "questions",
     },
     "Encoder": {
+        "Encoder.from_pretrained(name)": "from_preset",
         "`keras-bert models` in a shell, which lists the published models": "presets",
         "TextEmbedder.from_pretrained(name).encode(texts)": "encode",
     },

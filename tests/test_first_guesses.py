@@ -116,6 +116,8 @@ def answerer():
         ),
         (lambda model: Encoder({"hidden_size": 4}), r"Encoder\(EncoderConfig\(...\)\)"),
         (lambda model: Encoder.presets, "keras-bert models"),
+        (lambda model: Encoder.from_preset("x"), r"Encoder.from_pretrained\(name\)"),
+        (lambda model: TextClassifier.from_preset("x"), r"Write from_pretrained\(name\)"),
         (lambda model: EncoderConfig(hidden_size=4), "hidden_dim=768"),
         (
             lambda model: model.encoder({"input_ids": [[1]]}),
@@ -220,13 +222,6 @@ def test_logits_of_answers_have_names(answerer):
     width = features["token_ids"].shape[1]
     for place, name in enumerate(("start_logits", "end_logits")):
         np.testing.assert_allclose(named[name], logits[:, place, :width], atol=1e-6)
-
-
-def test_a_kerashub_name_loads_what_from_pretrained_loads(tmp_path):
-    helpers.save_base(tmp_path / "base")
-    loaded = TextClassifier.from_preset(tmp_path / "base", num_classes=3)
-    assert loaded.num_classes == 3
-    assert Encoder.from_preset(tmp_path / "base").config == loaded.encoder.config
 
 
 def test_quantize_is_that_of_keras(classifier, tmp_path):

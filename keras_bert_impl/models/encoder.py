@@ -202,11 +202,6 @@ class Encoder(keras.Model):
         return cls._from_source(open_model(name_or_path, base=base), dtype, overrides, name=name)
 
     @classmethod
-    def from_preset(cls, preset: str | Path, **kwargs) -> "Encoder":
-        """Same as `from_pretrained`, under KerasHub's name, for a KerasHub preset."""
-        return cls.from_pretrained(preset, **kwargs)
-
-    @classmethod
     def _from_source(cls, source, dtype, overrides, **arguments):
         config = read_encoder_config(source, with_adapter=True)
         with values_deferred():

@@ -18,7 +18,7 @@ from tests.docs import references
 PACKAGE = "keras_bert_impl"
 _BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 # Functions that return an object of a class: methods of the class, and others by name.
-_CONSTRUCTORS = ("from_pretrained", "from_preset", "from_keras_hub", "named")
+_CONSTRUCTORS = ("from_pretrained", "from_keras_hub", "named")
 _RETURNS = {"finetune": "tasks.TaskModel", "pretrain": "Pretrainer"}
 # What commands stand between, and what they may begin with.
 _SEPARATORS = re.compile(r"(?:^|[|;&]|\bthen\b|--)\s*(?:[A-Z_]+=\S+\s+)*keras-bert\s")

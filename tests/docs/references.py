@@ -23,7 +23,7 @@ PACKAGES += ("interop", "plots", "hub")
 
 
 def find(name):
-    """Returns the object of a dotted name, such as `tasks.read_glue` or `Encoder.from_preset`.
+    """Returns the object of a dotted name, such as `tasks.read_glue` or `Encoder.from_pretrained`.
 
     Raises:
         AttributeError: there is none.
@@ -59,7 +59,7 @@ def _passed_on(owner, function):
         return _fields(FinetuneSettings)
     if name in ("pretrain", "adapt"):
         return _fields({"pretrain": PretrainSettings, "adapt": AdaptationSettings}[name])
-    if name in ("from_pretrained", "from_preset", "load_tuned"):
+    if name in ("from_pretrained", "load_tuned"):
         own = _arguments(owner.__init__) if owner else set()
         if owner is not None and issubclass(owner, TaskModel):
             return own | _arguments(TaskModel.from_pretrained)

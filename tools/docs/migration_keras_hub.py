@@ -13,7 +13,10 @@ _CLASSES = [
     Row("BertMaskedLMPreprocessor", ("mask_tokens",)),
 ]
 _CLASSIFIER = [
-    Row("BertTextClassifier.from_preset(preset=)", ("TextClassifier.from_preset(preset=)",)),
+    Row(
+        "BertTextClassifier.from_preset(preset=)",
+        ("TextClassifier.from_pretrained(name_or_path=)",),
+    ),
     Row(
         "BertTextClassifier.from_preset(load_weights=)",
         ("EncoderConfig.named",),
@@ -84,13 +87,13 @@ _BACKBONE = [
     Row("BertBackbone(num_segments=)", ("EncoderConfig(num_segments=)",)),
     Row("BertBackbone(dtype=)", ("Encoder(dtype=)",)),
     Row("BertBackbone.enable_lora(rank=)", ("Adapter(size=)",), '`Adapter("lora", size=4)`'),
-    Row("BertBackbone.from_preset(preset=)", ("Encoder.from_preset(preset=)",)),
+    Row("BertBackbone.from_preset(preset=)", ("Encoder.from_pretrained(name_or_path=)",)),
     Row("BertBackbone.save_to_preset", ("Encoder.save_pretrained", "keras-bert convert --form")),
 ]
 
 LIBRARY = Library(
     "KerasHub",
-    "Presets need no conversion: `from_preset` and `from_pretrained` read them by name and from "
+    "Presets need no conversion: `from_pretrained` reads them by name and from "
     "a directory. A backbone in memory becomes an encoder with `Encoder.from_keras_hub`, and back "
     "with `to_keras_hub`: [KerasHub](models.md#kerashub). The activation of KerasHub's BERT is "
     "`gelu_tanh`.",

@@ -314,16 +314,6 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         """
 
     @classmethod
-    def from_preset(cls, preset: str, **kwargs: Any) -> "TaskModel":
-        """Same as `from_pretrained`, under KerasHub's name, for KerasHub presets.
-
-        Args:
-            preset: str, such as `"bert_base_en_uncased"`, or any other name or directory.
-            **kwargs: arguments of `from_pretrained`.
-        """
-        return cls.from_pretrained(preset, **kwargs)
-
-    @classmethod
     def encoder_config(cls, config: EncoderConfig, arguments: dict[str, Any]) -> EncoderConfig:
         """Returns the `EncoderConfig` for arguments of the class."""
         return config
