@@ -267,7 +267,7 @@ OWN = {
         "mask": lambda: np.ones((2, 4), "int32"),
         "labels": lambda: np.ones((2, 4), "int32"),
     },
-    "plots.curves.learning_curves": {
+    "plots.learning_curves": {
         "model": _regressor,
         "texts": lambda: np.ones((8, 4)),
         "labels": lambda: np.ones((8, 1)),

@@ -30,7 +30,7 @@ from keras_bert_impl import (
 from keras_bert_impl.attribution.methods import METHODS
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.reports.attention import text_attention
+from keras_bert_impl.reports.look_page import text_attention
 from keras_bert_impl.tasks.data.examples import Examples
 from tests.helpers import randomize
 from tests.serving.network_models import ARCHITECTURES

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl import cards
+from keras_bert_impl import cards, plots
 from keras_bert_impl.hub.contents import gather
 from keras_bert_impl.interop import huggingface, open_model, peft
 from keras_bert_impl.interop.google import settings as google_settings
@@ -25,7 +25,6 @@ from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.interop.source import ModelSource, SafetensorsFile, Shards
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json, read_yaml
-from keras_bert_impl.plots import curves
 from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
@@ -374,7 +373,7 @@ SQUAD = [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": [QUESTIO
 
 def read_metrics_lines(directory):
     list(read_metrics(directory / "metrics.jsonl", 10))
-    curves._read(directory / "metrics.jsonl")
+    plots._read(directory / "metrics.jsonl")
 
 
 def read_hub(directory):

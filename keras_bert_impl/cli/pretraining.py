@@ -65,7 +65,7 @@ class Pretrain(Command):
     def run(self, arguments: Namespace) -> None:
         """Pre-trains a model, and prints where it is."""
         from keras_bert_impl.pretraining.run import pretrain
-        from keras_bert_impl.reports.finished import describe_run
+        from keras_bert_impl.reports.run_report import describe_run
         from keras_bert_impl.training.strategy import is_chief
 
         settings = resolve_settings(arguments, PretrainSettings, recipes())
@@ -173,7 +173,7 @@ class Adapt(Command):
         """Adapts the model, and prints where it is."""
         settings = resolve_settings(arguments, _Settings)
         from keras_bert_impl.pretraining.adaptation import adapt
-        from keras_bert_impl.reports.finished import describe_run
+        from keras_bert_impl.reports.run_report import describe_run
         from keras_bert_impl.training.strategy import is_chief
 
         adapted = adapt(

@@ -4,7 +4,7 @@ from keras_bert_impl.lazy import lazy_names
 
 _HOMES = {
     "look": "look_page",
-    "write_comparison": "comparison",
+    "write_comparison": "run_report",
     "write_report": "run_report",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -1,16 +1,21 @@
-"""The files of a run directory, as a report needs them."""
+"""What a report is made of: the files of a run, its model and examples."""
 
 import csv
 import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from keras_bert_impl.attribution import attribute
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_text, read_yaml
+from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
 from keras_bert_impl.training.runs.reports import read_metrics
 
+MOST_EXPLAINED = 5  # errors with attributions
 _NO_LIMIT = 1 << 60
 
 
@@ -102,3 +107,37 @@ def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
         run.problems.append(f"{path} is not a table of predictions.")
         return None
     return headings[1:], [row[1:] for row in rows]
+
+
+class Subject(NamedTuple):
+    """A run with what the caller has of it.
+
+    Attributes:
+        examples: labeled examples that the model is scored on, or None.
+        model: the model of the run, or None.
+    """
+
+    run: Run
+    examples: Any = None
+    model: Any = None
+
+
+def check_count(subject: Subject, count: int) -> None:
+    """Raises an `InputError` if the run's predictions are of other examples."""
+    if count != len(subject.examples):
+        raise InputError(
+            f"{subject.run.path} has predictions for {count:,} examples, but "
+            f"{subject.examples.source} has {len(subject.examples):,}: give those it was scored on."
+        )
+
+
+def explanation(model: Any, text: Any, target: Any = None) -> Html:
+    """Returns the words of a text shaded by integrated gradients, and the largest as a table."""
+    try:
+        found = attribute(model, text, target)
+    except InputError as error:
+        return Html(paragraph(f"no attribution: {error}"))
+    largest = sorted(found.words, key=lambda word: -abs(word.score))[:8]
+    rows = [[word.text[:80], float(np.round(word.score, 4))] for word in largest]
+    numbers = table(["word", "share of the log-odds"], rows)
+    return Html(shaded_words(found.words) + details(f"largest shares for {found.target}", numbers))

@@ -16,8 +16,7 @@ from keras_bert_impl import (
     TextEmbedder,
     look,
 )
-from keras_bert_impl.reports.attention import rollout, text_attention
-from keras_bert_impl.reports.look_page import token_losses
+from keras_bert_impl.reports.look_page import rollout, text_attention, token_losses
 from keras_bert_impl.tasks import MaskedLM
 from tests.reports import pages
 from tests.tasks import helpers

@@ -1,6 +1,7 @@
 """The page of a run: sections, numbers, damaged files, and hostile texts."""
 
 import json
+import logging
 import re
 import shutil
 
@@ -9,7 +10,7 @@ import pytest
 from sklearn import metrics as sklearn
 
 from keras_bert_impl import InputError, load_tuned, write_report
-from keras_bert_impl.reports import write_comparison
+from keras_bert_impl.reports import run_report, write_comparison
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
 from tests.reports.conftest import LABELS
@@ -215,3 +216,19 @@ def test_what_cannot_be_compared(run, copy, dev, tmp_path):
         write_comparison([run, copy], tmp_path / "c.html", dev)
     with pytest.raises(InputError, match="labeled texts, not on list"):
         write_comparison([run, copy], tmp_path / "c.html", ["a"])
+
+
+# === What a finished run writes about itself ===
+
+
+def test_a_run_has_a_report_and_a_card_with_its_scores(run):
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "<h2" in page and "Confusion" in page
+    card = (run / "model" / "README.md").read_text(encoding="utf-8")
+    assert "accuracy" in card
+
+
+def test_an_error_is_a_warning(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        run_report.describe_run(tmp_path / "missing")
+    assert "has no complete report: InputError" in caplog.text

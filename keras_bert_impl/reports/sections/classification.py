@@ -6,8 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.reports.page import Section
-from keras_bert_impl.reports.run_files import read_predictions
+from keras_bert_impl.reports.page import Html, Section, escape, number, user_text
+from keras_bert_impl.reports.run_files import (
+    MOST_EXPLAINED,
+    Subject,
+    check_count,
+    explanation,
+    read_predictions,
+)
 from keras_bert_impl.reports.statistics import (
     SAMPLES,
     bootstrap,
@@ -17,8 +23,6 @@ from keras_bert_impl.reports.statistics import (
     confusion,
     ratios,
 )
-from keras_bert_impl.reports.subject import MOST_EXPLAINED, Subject, check_count, explanation
-from keras_bert_impl.reports.text import Html, escape, number, user_text
 from keras_bert_impl.tasks.scores.metrics import METRICS
 
 _MOST_CELLS = 20  # classes of a confusion matrix

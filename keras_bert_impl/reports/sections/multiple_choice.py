@@ -3,12 +3,10 @@
 import numpy as np
 
 from keras_bert_impl.reports import page
-from keras_bert_impl.reports.page import Section
-from keras_bert_impl.reports.run_files import read_predictions
+from keras_bert_impl.reports.page import Html, Section, user_text
+from keras_bert_impl.reports.run_files import Subject, check_count, read_predictions
 from keras_bert_impl.reports.sections.classification import HOW, errors_html
 from keras_bert_impl.reports.statistics import bootstrap
-from keras_bert_impl.reports.subject import Subject, check_count
-from keras_bert_impl.reports.text import Html, user_text
 
 _MOST_ERRORS = 20
 

@@ -5,9 +5,8 @@ import shlex
 from typing import Any
 
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
-from keras_bert_impl.reports.text import number
 from keras_bert_impl.tasks.data.labels import join_names
 
 # Of a report line: not metrics of the model.

@@ -9,10 +9,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.examples.records import MANIFEST
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.reports.page import Section
-from keras_bert_impl.reports.run_files import Run
-from keras_bert_impl.reports.subject import Subject
-from keras_bert_impl.reports.text import Html, user_text
+from keras_bert_impl.reports.page import Html, Section, user_text
+from keras_bert_impl.reports.run_files import Run, Subject
 
 _EVERY = 6  # one of six tokens is masked
 _MOST_TEXTS = 5

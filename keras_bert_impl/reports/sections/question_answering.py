@@ -8,11 +8,10 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.page import Html, Section, escape, user_text
+from keras_bert_impl.reports.run_files import MOST_EXPLAINED, Subject, explanation
 from keras_bert_impl.reports.sections.classification import HOW
 from keras_bert_impl.reports.statistics import bootstrap
-from keras_bert_impl.reports.subject import MOST_EXPLAINED, Subject, explanation
-from keras_bert_impl.reports.text import Html, escape, user_text
 from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
 
 _MOST_ERRORS = 20

@@ -9,7 +9,8 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_text
 from keras_bert_impl.reports import page
-from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.page import Html, Section, escape
+from keras_bert_impl.reports.run_files import MOST_EXPLAINED, Subject, check_count, explanation
 from keras_bert_impl.reports.sections.classification import HOW, confusion_section
 from keras_bert_impl.reports.statistics import (
     bootstrap,
@@ -17,8 +18,6 @@ from keras_bert_impl.reports.statistics import (
     confusion,
     ratios,
 )
-from keras_bert_impl.reports.subject import MOST_EXPLAINED, Subject, check_count, explanation
-from keras_bert_impl.reports.text import Html, escape
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels
 from keras_bert_impl.tasks.tagging.spans import Span, spans_of
 

@@ -13,7 +13,7 @@ import keras
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.reports.finished import describe_run, is_described
+from keras_bert_impl.reports.run_report import describe_run, is_described
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.reports import charts, text
+from keras_bert_impl.reports import charts, page
 
 HOSTILE = "<script>alert(1)</script> & \"q\" 'q' \x00\x1b\ud800 \u202e\u05d0 🎬 $x_1$"
 
@@ -81,12 +81,12 @@ def test_any_range_has_ticks(values, limits):
 
 
 def test_escaping():
-    assert "<" not in text.escape(HOSTILE).replace("&lt;", "")
-    assert text.escape("a\x00b\ud800") == "a\ufffdb\ufffd"
-    assert text.script_json({"a": "</script><!--&\x00"}) == (
+    assert "<" not in page.escape(HOSTILE).replace("&lt;", "")
+    assert page.escape("a\x00b\ud800") == "a\ufffdb\ufffd"
+    assert page.script_json({"a": "</script><!--&\x00"}) == (
         '{"a":"\\u003c/script>\\u003c!--\\u0026\\ufffd"}'
     )
-    long = text.user_text("é" * 10_000)
+    long = page.user_text("é" * 10_000)
     assert long.count("é") == 600 and "10,000 characters" in long
 
 
@@ -96,4 +96,4 @@ def test_escaping():
      (2000.0, "2,000"), (float("nan"), "nan"), (float("inf"), "inf"), ("x", "x")],
 )  # fmt: skip
 def test_numbers(value, shown):
-    assert text.number(value) == shown
+    assert page.number(value) == shown
