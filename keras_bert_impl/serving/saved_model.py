@@ -19,9 +19,8 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.basic import without_gradients
 from keras_bert_impl.serving.chunks import Bucket
-from keras_bert_impl.serving.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.signatures import HUB_NAMES, Function, Functions, Signatures
-from keras_bert_impl.serving.target import check_target, save_tokenizer
+from keras_bert_impl.serving.target import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
 from keras_bert_impl.version import __version__
 
 

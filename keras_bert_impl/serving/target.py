@@ -3,13 +3,15 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.interop.opening import TUNED_FILES
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tokenizers import Tokenizer
 
+if TYPE_CHECKING:  # it imports TensorFlow
+    from keras_bert_impl.tokenizers import Tokenizer
+
+SAVED_MODEL_ENTRIES = ("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
 NETWORK_ENTRIES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 _EXPORTS = {"saved_model.pb", "model.onnx", "model.tflite", "model.xml"}
 _MODELS = {
@@ -18,22 +20,24 @@ _MODELS = {
     "pytorch_model.bin",
     "model.weights.h5",
     "bert_model.ckpt.index",
-    *TUNED_FILES,
 }
 
 
 def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
     """Checks that an export replaces only files of an earlier export."""
+    from keras_bert_impl.interop.opening import TUNED_FILES
+
+    models = {*_MODELS, *TUNED_FILES}
     if not os.fspath(directory):
         raise InputError("the name of the folder to write is empty.")
     path = local_path(directory)
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     taken = sorted(names & set(entries))
-    if taken and (names & _MODELS or not names & _EXPORTS):
+    if taken and (names & models or not names & _EXPORTS):
         raise InputError(
             f"{path} already has {listed(taken)}, which no export has written; give a new folder."
         )
-    if names & _MODELS:
+    if names & models:
         raise InputError(f"{path} is a model's directory; give a new folder for its exports.")
 
 
@@ -46,7 +50,7 @@ def check_drop(before: float, after: float, max_drop: float | None) -> None:
         )
 
 
-def save_tokenizer(tokenizer: Tokenizer, model: Any, directory: Path) -> None:
+def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
     """Writes a tokenizer's files for clients, which other libraries truncate as the model does."""
     tokenizer.save_pretrained(directory)
     max_length = getattr(model, "max_length", None) or model.config.max_length

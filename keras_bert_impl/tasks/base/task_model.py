@@ -41,11 +41,10 @@ from keras_bert_impl.models.weights import (
     tensors_of,
     values_deferred,
 )
-from keras_bert_impl.serving.formats import SAVED_MODEL
+from keras_bert_impl.serving.formats import SAVED_MODEL, export_model
 from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.tasks.base.explaining import Explained
-from keras_bert_impl.tasks.base.exporting import export_model
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer
