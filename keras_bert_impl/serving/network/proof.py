@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -132,101 +133,54 @@ def _similarities(model, texts):
     return found
 
 
-_SENTENCES = (
-    "The train to the coast leaves at nine.",
-    "Our flight was delayed by two hours.",
-    "The bus stops in front of the station.",
-    "She missed the last ferry of the day.",
-    "Heavy rain is expected in the north tonight.",
-    "It snowed for three days without a break.",
-    "The summer was the hottest on record.",
-    "A storm brought down trees near the river.",
-    "Fry the onions in butter until they are golden.",
-    "The soup needs more salt and a bay leaf.",
-    "Bake the bread for forty minutes.",
-    "He ordered a pizza with olives and ham.",
-    "The striker scored twice in the second half.",
-    "She won the marathon in record time.",
-    "The home team lost the final on penalties.",
-    "He broke his arm during the tennis match.",
-    "The central bank raised interest rates again.",
-    "Shares of the car maker fell by six percent.",
-    "Unemployment is at its lowest in ten years.",
-    "The company reported a loss for the quarter.",
-    "The senate passed the bill by a narrow margin.",
-    "Voters will elect a new mayor in May.",
-    "The minister resigned after the scandal.",
-    "Protesters demanded a change of the law.",
-    "The patient was given antibiotics for the infection.",
-    "A new vaccine protects against the virus.",
-    "High blood pressure raises the risk of a stroke.",
-    "The surgeon repaired the broken knee.",
-    "The telescope found a planet around a distant star.",
-    "Astronauts repaired the space station.",
-    "The moon was full and very bright.",
-    "A comet will pass close to the sun.",
-    "Her first novel is set in a small village.",
-    "The poem has four lines in each verse.",
-    "The library lends books for three weeks.",
-    "He reads a detective story every week.",
-    "The orchestra played a symphony by Mahler.",
-    "She learned to play the guitar at school.",
-    "The singer canceled her concert in Berlin.",
-    "The band recorded a new album.",
-    "The film was too long but beautifully shot.",
-    "The actor received an award for his role.",
-    "I fell asleep in the middle of the movie.",
-    "The series ends with a surprising twist.",
-    "The program crashes when the file is empty.",
-    "Sort the list before you search in it.",
-    "The server did not answer the request.",
-    "Update the library to its latest version.",
-    "I forgot my password and cannot log in.",
-    "Please send me an invoice for last month.",
-    "My order has not arrived yet.",
-    "How can I cancel my subscription?",
-    "The kitchen has new cupboards and a large window.",
-    "They rent a flat on the third floor.",
-    "The roof of the old barn must be repaired.",
-    "Our house was built a hundred years ago.",
-    "The teacher explained fractions with an apple.",
-    "Students must hand in the essay on Friday.",
-    "She studies chemistry at the university.",
-    "The exam was easier than last year.",
-    "The dog barked at the postman.",
-    "Cats sleep for most of the day.",
-    "A herd of elephants crossed the road.",
-    "The bird built its nest under the roof.",
-    "The museum shows paintings from the Renaissance.",
-    "He carved a horse out of oak.",
-    "The statue was stolen from the park.",
-    "Her photographs hang in a gallery in Paris.",
-    "The war ended with a treaty in 1648.",
-    "The king was buried in the cathedral.",
-    "Archaeologists found a Roman coin.",
-    "The castle was destroyed by fire.",
-    "The judge sentenced him to five years in prison.",
-    "The lawyer asked the witness two questions.",
-    "Police arrested a man for theft.",
-    "The contract was signed by both parties.",
-    "The engine uses less fuel than before.",
-    "The bridge carries forty thousand cars a day.",
-    "Solar panels cover the roof of the factory.",
-    "The battery lasts for two days.",
-    "Plant the seeds two inches deep.",
-    "The apple trees are in blossom.",
-    "Farmers expect a good harvest this year.",
-    "Water the tomatoes in the evening.",
-    "My sister is getting married in June.",
-    "The baby laughed for the first time.",
-    "Their grandfather lives in a home.",
-    "The twins do not look alike.",
-    "He was angry because nobody listened to him.",
-    "She felt lonely in the big city.",
-    "We were happy to see our friends again.",
-    "The news made everyone sad.",
-    "The river flows into the lake from the east.",
-    "They climbed the mountain in two days.",
-    "The island has no roads.",
-    "The desert is cold at night.",
+# Each ends with a period or a question mark.
+_SENTENCES = re.findall(
+    r"\b[^.?]+[.?]",
+    " ".join(
+        """
+        The train to the coast leaves at nine. Our flight was delayed by two hours. The bus stops in
+        front of the station. She missed the last ferry of the day. Heavy rain is expected in the
+        north tonight. It snowed for three days without a break. The summer was the hottest on
+        record. A storm brought down trees near the river. Fry the onions in butter until they are
+        golden. The soup needs more salt and a bay leaf. Bake the bread for forty minutes. He
+        ordered a pizza with olives and ham. The striker scored twice in the second half. She won
+        the marathon in record time. The home team lost the final on penalties. He broke his arm
+        during the tennis match. The central bank raised interest rates again. Shares of the car
+        maker fell by six percent. Unemployment is at its lowest in ten years. The company reported
+        a loss for the quarter. The senate passed the bill by a narrow margin. Voters will elect a
+        new mayor in May. The minister resigned after the scandal. Protesters demanded a change of
+        the law. The patient was given antibiotics for the infection. A new vaccine protects against
+        the virus. High blood pressure raises the risk of a stroke. The surgeon repaired the broken
+        knee. The telescope found a planet around a distant star. Astronauts repaired the space
+        station. The moon was full and very bright. A comet will pass close to the sun. Her first
+        novel is set in a small village. The poem has four lines in each verse. The library lends
+        books for three weeks. He reads a detective story every week. The orchestra played a
+        symphony by Mahler. She learned to play the guitar at school. The singer canceled her
+        concert in Berlin. The band recorded a new album. The film was too long but beautifully
+        shot. The actor received an award for his role. I fell asleep in the middle of the movie.
+        The series ends with a surprising twist. The program crashes when the file is empty. Sort
+        the list before you search in it. The server did not answer the request. Update the library
+        to its latest version. I forgot my password and cannot log in. Please send me an invoice for
+        last month. My order has not arrived yet. How can I cancel my subscription? The kitchen has
+        new cupboards and a large window. They rent a flat on the third floor. The roof of the old
+        barn must be repaired. Our house was built a hundred years ago. The teacher explained
+        fractions with an apple. Students must hand in the essay on Friday. She studies chemistry at
+        the university. The exam was easier than last year. The dog barked at the postman. Cats
+        sleep for most of the day. A herd of elephants crossed the road. The bird built its nest
+        under the roof. The museum shows paintings from the Renaissance. He carved a horse out of
+        oak. The statue was stolen from the park. Her photographs hang in a gallery in Paris. The
+        war ended with a treaty in 1648. The king was buried in the cathedral. Archaeologists found
+        a Roman coin. The castle was destroyed by fire. The judge sentenced him to five years in
+        prison. The lawyer asked the witness two questions. Police arrested a man for theft. The
+        contract was signed by both parties. The engine uses less fuel than before. The bridge
+        carries forty thousand cars a day. Solar panels cover the roof of the factory. The battery
+        lasts for two days. Plant the seeds two inches deep. The apple trees are in blossom. Farmers
+        expect a good harvest this year. Water the tomatoes in the evening. My sister is getting
+        married in June. The baby laughed for the first time. Their grandfather lives in a home. The
+        twins do not look alike. He was angry because nobody listened to him. She felt lonely in the
+        big city. We were happy to see our friends again. The news made everyone sad. The river
+        flows into the lake from the east. They climbed the mountain in two days. The island has no
+        roads. The desert is cold at night.
+        """.split()
+    ),
 )

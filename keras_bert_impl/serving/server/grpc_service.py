@@ -24,7 +24,7 @@ from tensorflow_serving.apis import (
 
 from keras_bert_impl.serving.server.model import Batcher, Limits, Model
 from keras_bert_impl.serving.server.versions import Versions
-from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input
+from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input, check_rows, check_shape
 
 Count = Callable[[str, str, float], None]  # of an answered request: method, code, seconds
 
@@ -196,17 +196,8 @@ def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
     if tensor.dtype != dtype.as_datatype_enum:
         raise ApiError(f"Input {name!r} must be {dtype.name}.")
     shape = [dim.size for dim in tensor.tensor_shape.dim]
-    fits = len(shape) == len(kind.shape) and all(
-        size >= 0 and wanted in (None, size) for size, wanted in zip(shape, kind.shape)
-    )
-    if not fits or tensor.tensor_shape.unknown_rank:
-        wanted = ", ".join("?" if size is None else str(size) for size in kind.shape)
-        raise ApiError(f"Input {name!r} must have the shape [{wanted}]. Received: {shape}")
-    if shape and shape[0] > limits.max_rows:
-        raise ApiError(
-            f"Input {name!r} has {shape[0]} rows; this server takes up to {limits.max_rows} in a "
-            "request. Send several requests."
-        )
+    check_shape(name, [-1] if tensor.tensor_shape.unknown_rank else shape, kind)
+    check_rows(name, shape[0] if shape else 1, limits.max_rows)
     if math.prod(shape) > limits.max_bytes:  # a tensor may repeat one value
         raise ApiError(f"Input {name!r} has more than {limits.max_bytes} values.")
     try:

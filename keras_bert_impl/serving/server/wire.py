@@ -99,12 +99,28 @@ def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: 
     """Converts a request to the inputs of its signature."""
     columns = (_columns_of_rows if request.by_row else _columns)(request.values, inputs)
     for name, column in columns.items():
-        if isinstance(column, list) and len(column) > max_rows:
-            raise ApiError(
-                f"Input {shown(name)} has {len(column)} rows; this server takes up to {max_rows} "
-                "in a request. Send several requests."
-            )
+        if isinstance(column, list):
+            check_rows(name, len(column), max_rows)
     return {name: _array(name, columns[name], kind) for name, kind in inputs.items()}
+
+
+def check_rows(name: str, count: int, max_rows: int) -> None:
+    """Raises the `ApiError` of an input with too many rows."""
+    if count > max_rows:
+        raise ApiError(
+            f"Input {shown(name)} has {count} rows; this server takes up to {max_rows} in a "
+            "request. Send several requests."
+        )
+
+
+def check_shape(name: str, shape: list[int], kind: Input) -> None:
+    """Raises the `ApiError` of an input whose shape is not that of the signature."""
+    fits = len(shape) == len(kind.shape) and all(
+        size >= 0 and wanted in (None, size) for size, wanted in zip(shape, kind.shape)
+    )
+    if not fits:
+        wanted = ",".join("?" if size is None else str(size) for size in kind.shape)
+        raise ApiError(f"Input {shown(name)} must have the shape [{wanted}]. Received: {shape}")
 
 
 def _columns_of_rows(rows, inputs):
@@ -160,12 +176,7 @@ def _array(name, value, kind):
         inner = inner[0] if inner else None
     # An empty list may stand for an empty batch of rows of any rank.
     shape += [0] * (len(kind.shape) - len(shape)) if shape and inner is None else []
-    fits = len(shape) == len(kind.shape) and all(
-        wanted in (None, size) for size, wanted in zip(shape, kind.shape)
-    )
-    if not fits:
-        wanted = ",".join("?" if size is None else str(size) for size in kind.shape)
-        raise ApiError(f"Input {shown(name)} must have the shape [{wanted}]. Received: {shape}")
+    check_shape(name, shape, kind)
     level = [value]
     for size in shape:
         for part in level:
