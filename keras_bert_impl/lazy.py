@@ -34,7 +34,9 @@ def lazy_names(
 
     def get(name):
         if name in homes:
-            return getattr(imported(f"{package}.{homes[name]}"), name)
+            home = homes[name]  # in the package, or named in full
+            is_whole = home.startswith("keras_bert_impl.")
+            return getattr(imported(home if is_whole else f"{package}.{home}"), name)
         line = explain(package, name)
         if line is not None:  # `from package import name` hides the message of an AttributeError
             raise ImportError(f"{package} has no {name}. {line}", name=package)

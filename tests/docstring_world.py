@@ -291,7 +291,7 @@ OWN = {
         "dev": _questions,
         "model": lambda: _answerer(null_threshold=0.0),
     },
-    "tasks.runs.run_set.finetune_set": {"finetune_set": lambda: _short_set},
+    "runs.run_set.finetune_set": {"finetune_set": lambda: _short_set},
     "tasks.tagging.examples.score_tags": {
         "examples": lambda: TaggedExamples([["a", "cat"]], [["O", "B-PER"]]),
         "tagger": lambda: k.TokenClassifier(encoder(), tokenizer(), labels=["O", "B-PER"]),

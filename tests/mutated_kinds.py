@@ -78,10 +78,10 @@ def _all(*reads):
 
 
 def read_tables(path):
+    from keras_bert_impl.runs.prediction_table import count_rows, read_rows
     from keras_bert_impl.tasks import read_table
     from keras_bert_impl.tasks.data.layout import Layout
     from keras_bert_impl.tasks.data.tables import check_columns, table_columns
-    from keras_bert_impl.tasks.runs.prediction_table import count_rows, read_rows
 
     layout = Layout("text", id="id", allow_empty=True)
     more = {"allow_empty": True, "skip_bad_rows": True}

@@ -8,7 +8,7 @@ from keras_bert_impl.tasks.registry import all_tasks
 from tools import architecture
 
 MODULES = architecture.module_imports()
-ABOVE_TASKS = ("attribution", "reports", "cli", "quickstart", "public names")
+ABOVE_TASKS = ("attribution", "reports", "runs", "cli", "quickstart", "public names")
 ROOMS = architecture.subpackage_imports(MODULES)
 
 

@@ -38,10 +38,10 @@ SLOW = {
     "pretraining.recipes.recipes",
     "serving.litert.export_litert",
     "serving.openvino.export_openvino",
-    "tasks.runs.distillation.IntermediateLayers",
-    "tasks.runs.distillation.SoftTargets",
-    "tasks.runs.run.finetune",
-    "tasks.runs.run_set.finetune_set",
+    "runs.distillation.IntermediateLayers",
+    "runs.distillation.SoftTargets",
+    "runs.run.finetune",
+    "runs.run_set.finetune_set",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.files.save_tuned",
 }
@@ -51,7 +51,7 @@ WRITTEN = {
     "pretraining.corpus.preparation.prepare": ("records",),
     "pretraining.recipes.recipes": ("run",),
     "pretraining.run.pretrain": ("run", "records"),
-    "tasks.runs.run.finetune": ("run",),
+    "runs.run.finetune": ("run",),
     "training.runs.checkpoints.RunCheckpoint": ("run",),
 }
 # Set to 1 to save time.

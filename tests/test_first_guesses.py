@@ -12,8 +12,8 @@ from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_argument
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from tests import helpers as helpers_of_all
 from tests.tasks import helpers
 

@@ -15,7 +15,7 @@ import pytest
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.hub import check_name
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from keras_bert_impl.runs.settings import FinetuneSettings
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[1]

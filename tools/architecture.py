@@ -45,7 +45,8 @@ def _imports_of(name, path, files):
         elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
-            found.update(f"{name}.{home.value}" for home in node.value.values)
+            homes = [home.value for home in node.value.values]
+            found.update(h if h.startswith(f"{PACKAGE}.") else f"{name}.{h}" for h in homes)
     return (found & files.keys()) - {name}
 
 

@@ -100,8 +100,8 @@ class Embed(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Writes the file and prints what it contains."""
+        from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
-        from keras_bert_impl.tasks.runs.run import load_embedder
 
         texts = read_texts(
             arguments.paths,
@@ -147,13 +147,13 @@ class Search(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Prints the cosine, location and beginning of each text, best first."""
+        from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.search import (
             check_vectors,
             read_places,
             read_vectors,
             search,
         )
-        from keras_bert_impl.tasks.runs.run import load_embedder
 
         vectors = read_vectors(arguments.vectors)
         embedder = load_embedder(arguments.model)

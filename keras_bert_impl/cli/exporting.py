@@ -126,7 +126,7 @@ class Export(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Exports a model and prints where, or checks an export and prints the largest difference."""
-        from keras_bert_impl.tasks.runs.served import load_model, load_signatures
+        from keras_bert_impl.runs.served import load_model, load_signatures
 
         if arguments.format != "saved_model":
             with Progress("loading the model"):
@@ -166,8 +166,8 @@ def _buckets(text):
 
 def _score(arguments, model):
     """Scores the model in float32 and as it is exported; returns a sentence."""
+    from keras_bert_impl.runs.served import load_model
     from keras_bert_impl.serving.target import check_drop
-    from keras_bert_impl.tasks.runs.served import load_model
 
     with Progress("scoring the model"):
         float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
@@ -181,8 +181,8 @@ def _say_neighbors(arguments, model):
     """Says how many nearest neighbors an embedder changes by computing in 16 bits."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
+    from keras_bert_impl.runs.served import load_model
     from keras_bert_impl.serving.network.proof import changed_neighbors
-    from keras_bert_impl.tasks.runs.served import load_model
 
     with Progress("comparing nearest neighbors with those in float32"):
         float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
@@ -261,7 +261,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
     if not hasattr(model, "tokenizer"):  # an encoder
         from keras_bert_impl.conversion.formats import read_tokenizer
         from keras_bert_impl.interop import open_model
-        from keras_bert_impl.tasks.runs.run import model_directory
+        from keras_bert_impl.runs.run import model_directory
 
         settings["tokenizer"] = read_tokenizer(open_model(model_directory(arguments.model)))
     if has_examples(arguments):

@@ -34,8 +34,8 @@ from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
+from keras_bert_impl.runs.settings import PAPER_GRID, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.names import registered_tasks
-from keras_bert_impl.tasks.runs.settings import PAPER_GRID, FinetuneSettings, with_settings_of
 
 _MAIN = (
     "epochs", "batch_size", "learning_rate", "max_length", "tuning", "keep_best", "dtype", "seed",
@@ -122,8 +122,8 @@ class Finetune(Command):
         grid, settings, of_adaptation = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
         more_dev = read_more(arguments)
-        from keras_bert_impl.tasks.runs.run import finetune, settings_for, task_with
-        from keras_bert_impl.tasks.runs.run_set import combinations, finetune_set
+        from keras_bert_impl.runs.run import finetune, settings_for, task_with
+        from keras_bert_impl.runs.run_set import combinations, finetune_set
         from keras_bert_impl.training.strategy import is_chief
 
         out = Path(arguments.out)
@@ -223,7 +223,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 def _print_groups(summary):
     """Prints the groups of a set of runs, best first; for a single group, every metric."""
-    from keras_bert_impl.tasks.runs.run_set import name_of
+    from keras_bert_impl.runs.run_set import name_of
 
     groups, metric = summary["groups"], summary["metric"]
     if len(groups) == 1:

@@ -172,7 +172,7 @@ class Merge(Command):
     def run(self, arguments: Namespace) -> None:
         """Merges the weights, and prints where the model is."""
         from keras_bert_impl.interop.opening import base_of, is_tuned
-        from keras_bert_impl.tasks.runs.run import load_tuned, model_directory
+        from keras_bert_impl.runs.run import load_tuned, model_directory
 
         tuned = Path(model_directory(arguments.model))
         if is_tuned(tuned):

@@ -51,10 +51,10 @@ def read_inputs(
         (iterator of (text, its row as a dict), number of texts or None if unknown).
     """
     from keras_bert_impl.io.lines import STANDARD_INPUT, suffix_of
+    from keras_bert_impl.runs.prediction_table import count_rows, read_rows
     from keras_bert_impl.tasks.data.layout import Layout
     from keras_bert_impl.tasks.data.tables import FORMATS, text_lines
     from keras_bert_impl.tasks.registry import task_of_model
-    from keras_bert_impl.tasks.runs.prediction_table import count_rows, read_rows
 
     delimiter = arguments.delimiter
     inputs = task_of_model(model).read_inputs(path)
@@ -145,7 +145,7 @@ class Predict(Command):
 
     def check(self, arguments: Namespace) -> None:
         """Checks the output, before TensorFlow is imported."""
-        from keras_bert_impl.tasks.runs.prediction_table import check_output
+        from keras_bert_impl.runs.prediction_table import check_output
 
         if arguments.out == STANDARD_INPUT:
             arguments.out = None
@@ -168,9 +168,9 @@ class Predict(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Prints one line per text, or writes a table, predicting several texts at a time."""
+        from keras_bert_impl.runs.prediction_table import table_writer
+        from keras_bert_impl.runs.run import load_tuned
         from keras_bert_impl.tasks.registry import task_of_model
-        from keras_bert_impl.tasks.runs.prediction_table import table_writer
-        from keras_bert_impl.tasks.runs.run import load_tuned
 
         source, out = arguments.input, arguments.out
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
@@ -199,7 +199,7 @@ class Predict(Command):
 
 def _print(block, as_objects):
     """Prints answers, without the columns of the input but that of `--id`."""
-    from keras_bert_impl.tasks.runs.prediction_table import as_json, joined
+    from keras_bert_impl.runs.prediction_table import as_json, joined
 
     for row, answer, cells in block:
         if as_objects:
@@ -279,8 +279,8 @@ class Drift(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Prints a row for each quantity."""
-        from keras_bert_impl.tasks.runs.drift import compare_samples, sample_of
-        from keras_bert_impl.tasks.runs.run import load_tuned
+        from keras_bert_impl.runs.drift import compare_samples, sample_of
+        from keras_bert_impl.runs.run import load_tuned
 
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
         reference, served = (

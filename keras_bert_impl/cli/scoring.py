@@ -72,8 +72,8 @@ class Evaluate(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Prints the scores; those of a run have the same form as in the run."""
-        from keras_bert_impl.tasks.runs.evaluation import evaluate
-        from keras_bert_impl.tasks.runs.run import load_tuned
+        from keras_bert_impl.runs.evaluation import evaluate
+        from keras_bert_impl.runs.run import load_tuned
 
         arguments, is_same = completed(arguments, arguments.model)
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
@@ -151,7 +151,7 @@ class Report(Command):
 
 def _model_and_examples(run, arguments):
     """Returns (model or None, examples or None): those of the arguments, else of the run."""
-    from keras_bert_impl.tasks.runs.run import load_tuned
+    from keras_bert_impl.runs.run import load_tuned
 
     is_named = has_data(arguments)
     try:
@@ -213,9 +213,9 @@ def _load(name):
     from keras_bert_impl.interop import open_model, read_encoder_config
     from keras_bert_impl.io.errors import InputError
     from keras_bert_impl.models.weights import MissingTensorError
+    from keras_bert_impl.runs.run import load_tuned, model_directory
     from keras_bert_impl.tasks import MaskedLM, TextEmbedder
     from keras_bert_impl.tasks.registry import NotFineTunedError, model_class_of
-    from keras_bert_impl.tasks.runs.run import load_tuned, model_directory
 
     directory = model_directory(name)
     if Path(name).exists() and not Path(directory).is_dir():

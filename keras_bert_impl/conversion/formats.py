@@ -174,7 +174,7 @@ def student_of(
 ) -> list[int]:
     """Creates a student model from a teacher's layers, embeddings, heads and tokenizer.
 
-    The student is a starting point for training; see `tasks.runs.distillation` for learning from
+    The student is a starting point for training; see `runs.distillation` for learning from
     the teacher.
 
     Args:

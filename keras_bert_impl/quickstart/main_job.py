@@ -27,9 +27,9 @@ from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
 from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
+from keras_bert_impl.runs.run import finetune, load_tuned
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.tables import read_table
-from keras_bert_impl.tasks.runs.run import finetune, load_tuned
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 

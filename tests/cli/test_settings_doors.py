@@ -13,7 +13,7 @@ from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import check, settings_hints
 from keras_bert_impl.pretraining.settings import PretrainSettings
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from keras_bert_impl.runs.settings import FinetuneSettings
 
 _WORDS = ("adamw", "lamb", "mean", "float32", "balanced", "lora", "masked_lm", "full", "x", "")
 _NUMBERS = (0, 1, -1, 3, 2**31, 0.0, 0.5, 1.0, 1e-4, -2.5, 1e300)

@@ -12,7 +12,7 @@ from keras_bert_impl.cli.parser import CommandParser
 from keras_bert_impl.io.settings import OneOf, PositiveInt
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
+from keras_bert_impl.runs.settings import FinetuneSettings
 
 
 @dataclasses.dataclass

@@ -24,7 +24,6 @@ FOLDERS = [
     "language_modelling",
     "multiple_choice",
     "question_answering",
-    "runs",
     "tagging",
     "text_classification",
 ]
@@ -106,7 +105,7 @@ def test_the_tests_of_tasks_pass_on_jax(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "folder", ["attribution", "tuning", "training/optimizers/test_averages.py"]
+    "folder", ["attribution", "runs", "tuning", "training/optimizers/test_averages.py"]
 )
 def test_other_tests_pass_on_jax(folder):
     on_jax(["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{folder}"])

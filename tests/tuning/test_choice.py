@@ -10,8 +10,8 @@ import pytest
 from keras_bert_impl.config import Adapter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import is_added
+from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, finetune
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.tuning import (
     GradualUnfreezing,

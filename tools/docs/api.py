@@ -41,7 +41,10 @@ def public_names(package: str) -> dict[str, str]:
     for node in _tree(package).body:
         if isinstance(node, ast.Assign) and _targets(node) == ["_HOMES"]:
             homes = ast.literal_eval(node.value)
-            found = {name: f"{package}.{home}.{name}" for name, home in homes.items()}
+            places = {
+                n: h if h.startswith(f"{TOP}.") else f"{package}.{h}" for n, h in homes.items()
+            }
+            found = {name: f"{place}.{name}" for name, place in places.items()}
             break
         elif isinstance(node, ast.FunctionDef) and node.name[0] != "_":
             found[node.name] = f"{package}.{node.name}"

@@ -15,8 +15,8 @@ from keras_bert_impl.config import Adapter, EncoderConfig
 from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.quickstart.settings import QuickstartSettings
+from keras_bert_impl.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tasks.base.options import WindowSettings
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tuning.settings import TuningSettings
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_impl"

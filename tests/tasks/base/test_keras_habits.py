@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import losses, metrics
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.runs.distillation import RDrop
 from keras_bert_impl.tasks import (
     MultipleChoice,
     NextSentencePredictor,
@@ -18,7 +19,6 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
-from keras_bert_impl.tasks.runs.distillation import RDrop
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import score, score_more
-from keras_bert_impl.tasks.runs.run import load_tuned
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 
 

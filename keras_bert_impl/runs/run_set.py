@@ -15,10 +15,10 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.runs.held_examples import as_examples, with_named_classes
+from keras_bert_impl.runs.run import finetune, made_of, settings_for, task_with
+from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.runs.held_examples import as_examples, with_named_classes
-from keras_bert_impl.tasks.runs.run import finetune, made_of, settings_for, task_with
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
@@ -74,7 +74,7 @@ def finetune_set(
     Source of `PAPER_GRID`: Devlin et al., "BERT", appendix A.3.
 
     Example:
-        from keras_bert_impl.tasks.runs.settings import PAPER_GRID
+        from keras_bert_impl.runs.settings import PAPER_GRID
         finetune_set("path/to/model", train, dev, "seeds", {"seed": [1, 2, 3]}, epochs=4)
         finetune_set("path/to/model", train, dev, "sweep", PAPER_GRID | {"seed": [1, 2, 3]})
     """

@@ -14,21 +14,21 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.reports.run_report import describe_run, is_described
+from keras_bert_impl.runs.data_summary import summarize
+from keras_bert_impl.runs.held_examples import (
+    as_examples,
+    read_options,
+    with_named_classes,
+)
+from keras_bert_impl.runs.inputs import made_of, model_directory
+from keras_bert_impl.runs.phases import phases_of
+from keras_bert_impl.runs.scored_epochs import best_epoch, read_scores
+from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
-from keras_bert_impl.tasks.runs.data_summary import summarize
-from keras_bert_impl.tasks.runs.held_examples import (
-    as_examples,
-    read_options,
-    with_named_classes,
-)
-from keras_bert_impl.tasks.runs.inputs import made_of, model_directory
-from keras_bert_impl.tasks.runs.phases import phases_of
-from keras_bert_impl.tasks.runs.scored_epochs import best_epoch, read_scores
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint

@@ -8,8 +8,8 @@ from typing import Any
 from keras_bert_impl.interop import fingerprint, open_model
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tokenizers import Tokenizer
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
+from keras_bert_impl.runs.distillation import IntermediateLayers, RDrop, SoftTargets
+from keras_bert_impl.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.runs.distillation import IntermediateLayers, RDrop, SoftTargets
-from keras_bert_impl.tasks.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.training.runs.run_directory import INTERMEDIATE
 
 

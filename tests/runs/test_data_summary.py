@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from keras_bert_impl.runs import data_summary
+from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.tasks import (
     AnchorExamples,
     ChoiceExamples,
@@ -13,8 +15,6 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
 )
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.runs import data_summary
-from keras_bert_impl.tasks.runs.data_summary import summarize
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
 TRAIN = Examples(["good film", "bad", "the plot is very awful", "joy"], ["a", "b", "b", "a"])

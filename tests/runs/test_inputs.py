@@ -5,8 +5,8 @@ import json
 import pytest
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.runs.inputs import made_of
 from keras_bert_impl.tasks import Examples, FinetuneSettings
-from keras_bert_impl.tasks.runs.inputs import made_of
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.tasks.embedding.test_model import embedder
 from tests.tasks.helpers import examples, save_base

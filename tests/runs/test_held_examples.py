@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.runs.held_examples import as_examples, read_options, with_named_classes
+from keras_bert_impl.runs.run import finetune
 from keras_bert_impl.tasks.data.examples import Examples, hold_out
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.registry import task_of
-from keras_bert_impl.tasks.runs.held_examples import as_examples, read_options, with_named_classes
-from keras_bert_impl.tasks.runs.run import finetune
 from keras_bert_impl.tasks.tagging.columns import read_columns
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from tests.tasks.helpers import examples, save_base

@@ -4,10 +4,10 @@ import functools
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.runs.best_epoch import KEY, BestEpoch
 from keras_bert_impl.training.runs.reports import read_metrics

@@ -11,10 +11,10 @@ import yaml
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.runs import inputs, run_set
+from keras_bert_impl.runs.run import finetune, made_of
+from keras_bert_impl.runs.settings import PAPER_GRID
 from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
-from keras_bert_impl.tasks.runs import inputs, run_set
-from keras_bert_impl.tasks.runs.run import finetune, made_of
-from keras_bert_impl.tasks.runs.settings import PAPER_GRID
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from tests.tasks.helpers import examples, finetune_command, run_script
 

@@ -14,9 +14,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.runs.run import finetune as finetune_in_python
 from keras_bert_impl.tasks import load_tuned, read_table
 from keras_bert_impl.tasks.data.examples import hold_out
-from keras_bert_impl.tasks.runs.run import finetune as finetune_in_python
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 from tests.tasks.helpers import examples, save_base
 
@@ -90,7 +90,7 @@ def called(monkeypatch):
         output_directory.mkdir(exist_ok=True)
         (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
 
-    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.finetune", finetune)
+    monkeypatch.setattr("keras_bert_impl.runs.run.finetune", finetune)
     monkeypatch.setattr(
         "keras_bert_impl.pretraining.adaptation.adapt",
         lambda *paths, **settings: calls.append({"paths": paths, **settings}),
@@ -142,7 +142,7 @@ class Model:
 @pytest.fixture
 def predicted(capsys, monkeypatch):
     """Returns a function that runs `predict` and returns its output or its error line."""
-    monkeypatch.setattr("keras_bert_impl.tasks.runs.run.load_tuned", lambda *_: Model())
+    monkeypatch.setattr("keras_bert_impl.runs.run.load_tuned", lambda *_: Model())
     task = lambda _: TextClassification  # noqa: E731
     monkeypatch.setattr("keras_bert_impl.tasks.registry.task_of_model", task)
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.runs.run import load_embedder, load_tuned, model_directory
 from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks.language_modelling.model import MaskedLM
-from keras_bert_impl.tasks.runs.run import load_embedder, load_tuned, model_directory
 from keras_bert_impl.tokenizers import Tokenizer
 
 

@@ -1,0 +1,3 @@
+"""The fixtures of the tests of tasks."""
+
+from tests.tasks.conftest import base  # noqa: F401
