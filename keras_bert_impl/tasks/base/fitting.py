@@ -12,14 +12,8 @@ from keras_bert_impl.io.settings import NonNegativeInt, PositiveInt, Range, vali
 from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.tasks.base.task_compile import about_keras_2
 from keras_bert_impl.tasks.data.class_weights import with_class_weights
-from keras_bert_impl.tasks.inputs import batching, model_data
-from keras_bert_impl.tasks.inputs.model_data import (
-    DEFAULT_BATCH_SIZE,
-    check_batches_alone,
-    check_ends,
-    encode_dataset,
-    is_batched,
-)
+from keras_bert_impl.tasks.inputs import batching, user_data
+from keras_bert_impl.tasks.inputs.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
 from keras_bert_impl.training.optimizers.run_schedule import restart
 
 _SET_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
@@ -68,36 +62,37 @@ def fit_arguments(
     check_frozen_layers(model)
     data_position = _DataPosition()
     validation_steps = sizes.validation_steps
-    if is_batched(x):
+    if user_data.is_batched(x):
         split = sizes.validation_split or None
-        check_batches_alone(x, y=y, sample_weight=sample_weight, validation_split=split)
-        data = model_data.read(model, x, shuffle, data_position.has_begun)
-        x, labels = encode_dataset(model, model.completed_dataset(data, is_training=True)), None
-        steps_per_epoch = sizes.steps_per_epoch
-        steps = steps_per_epoch or int(x.cardinality())
-    else:
-        examples = model_data.examples_of(model, x, y, sample_weight)
+        user_data.check_batches_alone(x, validation_split=split)
+    data = user_data.read(
+        model, x, y, sample_weight, True, shuffle, has_begun=data_position.has_begun
+    )
+    if isinstance(data, CheckedExamples):
         if sizes.validation_split and validation_data is None:
-            examples, held_out = batching.split(examples, sizes.validation_split)
-            validation_data = model_data.evaluation_data(
-                model, held_out, sizes.validation_batch_size, validation_steps
+            data, held_out = data.split(sizes.validation_split)
+            validation_data = held_out.for_evaluation(
+                model, sizes.validation_batch_size, validation_steps
             )
             validation_steps = None
-        rows, targets = model_data.rows_of(model, *examples)
+        rows, targets = data.rows(model)
         first_batch = data_position.first_batch
-        labels, seed = examples[1], model.compile_arguments()["seed"]
+        labels, seed = data.labels, model.compile_arguments()["seed"]
         steps = sizes.steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
         x = batching.training_batches(
             rows, targets, sizes.batch_size, seed, shuffle, first_batch, steps
         )
         x = model.completed(x, first_batch)
         steps_per_epoch = None  # the data set of an epoch has that many batches
+    else:
+        x, labels, steps_per_epoch = data, None, sizes.steps_per_epoch
+        steps = steps_per_epoch or int(x.cardinality())
     if class_weight is not None:
         x = with_class_weights(x, model.class_factors(class_weight, labels))
     if validation_data is not None:
-        in_steps = is_batched(validation_data)
-        check_ends(validation_data, validation_steps, "validation_steps")
-        validation_data = model_data.validation_data(
+        in_steps = user_data.is_batched(validation_data)
+        user_data.check_ends(validation_data, validation_steps, "validation_steps")
+        validation_data = user_data.read_validation(
             model,
             validation_data,
             sizes.validation_batch_size,

@@ -1,38 +1,33 @@
 """Predictions of a task model for what a user gives to `predict`."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.one_graph import any_shape
-from keras_bert_impl.tasks.inputs import model_data, streams
+from keras_bert_impl.tasks.inputs import user_data
 from keras_bert_impl.tasks.inputs.batching import list_of_batches, sorted_batches, takes_any_shape
 from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
-from keras_bert_impl.tasks.inputs.model_data import encode_dataset, first_batches
 from keras_bert_impl.training.steps.compiled import compiled
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
     """Predicts as `RawTextTrainer.predict`, whose arguments are checked before."""
-    if streams.gives_batches(x):
-        batches = streams.text_batches(x, steps, getattr(model, "labels", ()))
-        return streams.joined(
-            predict(model, texts, batch_size, None, **kwargs) for texts in batches
-        )
-    x = model_data.read(model, x)
-    if isinstance(x, tf.data.Dataset):
-        data = encode_dataset(model, x, with_labels=False)
-        return model.predict_features(data, steps=steps, **kwargs)
-    if isinstance(x, dict):
-        rows = FeatureRows(model_data.completed_features(model, x))
-        rows = first_batches(rows, batch_size, steps)
-        return predict_sorted(model, model.predict_features, rows, batch_size, **kwargs)
-    texts = first_batches(model.as_texts(x), batch_size, steps)
+    if user_data.gives_batches(x):
+        batches = user_data.text_batches(x, steps, getattr(model, "labels", ()))
+        return joined(predict(model, texts, batch_size, None, **kwargs) for texts in batches)
+    texts = user_data.read_texts(model, x)
+    if isinstance(texts, tf.data.Dataset):
+        return model.predict_features(texts, steps=steps, **kwargs)
+    texts = user_data.first_batches(texts, batch_size, steps)
+    if isinstance(texts, FeatureRows):
+        return predict_sorted(model, model.predict_features, texts, batch_size, **kwargs)
     limits = model.block_texts, model.block_characters
     if len(next(blocks(texts, *limits))) == len(texts):
         return _predict_block(model, batch_size, texts, **kwargs)
@@ -42,12 +37,31 @@ def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: An
     return in_blocks(each, texts, *limits, done=progress.add)
 
 
+def joined(parts: Iterable) -> Any:
+    """Joins the return values of `predict` for each batch to one array or list."""
+    parts = list(parts)
+    if not parts:
+        raise InputError("there are no batches to predict.")
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts, [])
+
+
 def _predict_block(model, batch_size, texts, **kwargs):
     rows, _ = model.rows(texts)
     if not rows.num_texts:
-        return model.joined(model_data.scores_of_nothing(model), texts, rows)
+        return model.joined(_scores_of_nothing(model), texts, rows)
     outputs = predict_sorted(model, model.predict_batches, rows, batch_size, **kwargs)
     return model.joined(outputs, texts, rows)
+
+
+def _scores_of_nothing(model):
+    """Returns the scores of no texts, arrays with 0 rows."""
+    # Not every layer accepts a batch of 0 rows.
+    one = {
+        name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
+        for name, symbol in model.input.items()
+    }
+    outputs = model.scores(model(one, training=False))
+    return keras.tree.map_structure(lambda scores: np.asarray(scores)[:0], outputs)
 
 
 def predict_sorted(

@@ -17,7 +17,8 @@ from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backe
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.class_weights import weighted
 from keras_bert_impl.tasks.data.label_checks import readable_errors
-from keras_bert_impl.tasks.inputs import batching, model_data
+from keras_bert_impl.tasks.inputs import batching, user_data
+from keras_bert_impl.tasks.inputs.feature_rows import are_symbolic_texts
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
@@ -105,7 +106,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     def as_texts(self, x: Any) -> list:
         """Converts user input to a list of texts for `rows`."""
-        return user_input.as_list(x, self.text_columns, self.most_columns)
+        return self.checked_texts(user_input.from_columns(x, self.text_columns, self.most_columns))
+
+    def checked_texts(self, x: Any) -> list:
+        """Same as `as_texts`, for what `user_input.from_columns` returns."""
+        return user_input.checked_list(x)
 
     def pack(self, texts: Any) -> dict[str, tf.Tensor]:
         """Computes the features of a tokenizer's input, one row per text, also in any graph."""
@@ -304,14 +309,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """
         self.compile_if_needed()
         if not kwargs.get("_use_cached_eval_dataset"):  # set by Keras inside `fit`
-            batch_size, steps = model_data.checked_sizes(batch_size, steps)
-            model_data.check_ends(x, steps, "steps")
-            if model_data.is_batched(x):
-                model_data.check_batches_alone(x, y=y, sample_weight=sample_weight)
-                x = model_data.validation_data(self, x, batch_size)
-            else:
-                x = model_data.validation_data(self, (x, y, sample_weight), batch_size, steps)
-                steps = None
+            batch_size, steps = user_data.checked_sizes(batch_size, steps)
+            user_data.check_ends(x, steps, "steps")
+            x = user_data.read(self, x, y, sample_weight)
+            if isinstance(x, user_data.CheckedExamples):
+                x, steps = x.for_evaluation(self, batch_size, steps), None
         with readable_errors():
             return super().evaluate(x, verbose=verbose, steps=steps, **kwargs)
 
@@ -335,8 +337,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             steps: number of whole batches to predict, from the first. Default: all.
         """
         check_backend()
-        batch_size, steps = model_data.checked_sizes(batch_size, steps)
-        model_data.check_ends(x, steps, "steps")
+        batch_size, steps = user_data.checked_sizes(batch_size, steps)
+        user_data.check_ends(x, steps, "steps")
         with readable_errors():
             return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
@@ -367,7 +369,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             )
         self._check_objective()
         check_frozen_layers(self)
-        x, y, sample_weight = model_data.one_batch(self, x, y, sample_weight)
+        x, y, sample_weight = user_data.one_batch(self, x, y, sample_weight)
         if class_weight is not None:
             factors = self.class_factors(class_weight, np.asarray(y))
             sample_weight = np.asarray(weighted(y, sample_weight, factors))
@@ -378,7 +380,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     ) -> Any:
         """Computes loss and metrics of one batch, as in Keras; x may be raw texts."""
         self.compile_if_needed()
-        return super().test_on_batch(*model_data.one_batch(self, x, y, sample_weight), return_dict)
+        return super().test_on_batch(*user_data.one_batch(self, x, y, sample_weight), return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
         """Same as `predict` of texts or features, without a progress bar."""
@@ -387,8 +389,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Computes the logits of features, or of texts in the forms that `predict` takes."""
         if isinstance(inputs, dict):
-            inputs = model_data.completed_features(self, inputs)
-        elif model_data.are_symbolic_texts(self, inputs):
+            inputs = user_data.completed_features(self, inputs)
+        elif are_symbolic_texts(self, inputs):
             inputs = self.features_in_graph(inputs)
         elif not isinstance(inputs, keras.KerasTensor):
             rows, _ = self.rows(self.as_texts(inputs))

@@ -43,7 +43,11 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
             of (first, second) tuples for pairs; a tuple of two lists, the first and the second
             segments; a table, see `from_columns`; or one text or one (first, second) tuple.
     """
-    x = from_columns(x, names, most)
+    return checked_list(from_columns(x, names, most))
+
+
+def checked_list(x: Any) -> list:
+    """Same as `as_list`, for the return value of `from_columns`."""
     if is_one_text(x):
         x = [x]
     if isinstance(x, tuple):
@@ -61,6 +65,8 @@ def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
 
 def checked(texts: list) -> list:
     """Checks that a list contains only texts or (first, second) tuples of texts; returns it."""
+    if set(map(type, texts)) <= {str, bytes}:
+        return texts
     for position, text in enumerate(texts):
         is_pair = isinstance(text, tuple) and len(text) == 2
         for segment in text if is_pair else (text,):
@@ -142,7 +148,10 @@ def _rows(rows, shape, pairs):
 
 
 def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
-    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists."""
+    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists.
+
+    Returns what is no table unchanged, and features as a dict.
+    """
     are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
     if are_rows:
         x = _columns_of(x)
@@ -151,26 +160,26 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
     if columns is None or (isinstance(x, dict) and not any(map(_holds_texts, x.values()))):
         return x
     _check_is_table(x, columns)
-    if not isinstance(x, dict) and not hasattr(x, "__len__"):
-        raise InputError(
-            f"a {type(x).__name__} has no length. Pass a table in memory, or a generator of "
-            "batches."
-        )
+    texts = [x[name] for name in _text_columns(x, columns, names, most, are_rows)]
+    is_one_row = isinstance(x, dict) and all(isinstance(text, (str, bytes)) for text in texts)
+    texts = texts if is_one_row else [values(column) for column in texts]
+    return tuple(texts) if len(texts) > 1 else texts[0]
+
+
+def _text_columns(x, columns, names, most, are_rows):
+    """Returns the columns of texts: those of these names, else all if no other is in the table."""
     if names and set(names) <= set(columns):
-        chosen = list(names)
-    else:
-        chosen = columns
-        others = [name for name in columns if str(name).lower() in NO_TEXTS]
-        others += [name for name in columns if name not in others and not _holds_texts(x[name])]
-        if len(columns) > 1:
-            others += [name for name in columns if name not in others and not _names_texts(name)]
-        if others or len(columns) > most:
-            raise InputError(_which(x, columns, others, most, are_rows))
-    if isinstance(x, dict) and all(isinstance(x[name], (str, bytes)) for name in chosen):
-        texts = tuple(x[name] for name in chosen)  # one row
-    else:
-        texts = tuple(values(x[name]) for name in chosen)
-    return texts if len(texts) > 1 else texts[0]
+        return list(names)
+    others = [
+        name
+        for name in columns
+        if str(name).lower() in NO_TEXTS
+        or not _holds_texts(x[name])
+        or (len(columns) > 1 and not _names_texts(name))
+    ]
+    if others or len(columns) > most:
+        raise InputError(_which(x, columns, others, most, are_rows))
+    return columns
 
 
 def _check_is_no_row(x):
@@ -220,6 +229,11 @@ def _check_is_table(x, columns):
         raise InputError(
             f"expected one table. Received: a dict of tables {listed(parts)}; pass one of them, "
             f"x[{parts[0]!r}]."
+        )
+    if not hasattr(x, "__len__"):
+        raise InputError(
+            f"a {type(x).__name__} has no length. Pass a table in memory, or a generator of "
+            "batches."
         )
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
+from keras_bert_impl.tasks.data.user_input import not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
@@ -113,9 +113,8 @@ class TextVectors(_Mixin):
 
     # === Texts and labels ===
 
-    def as_texts(self, x: Any) -> list:
+    def checked_texts(self, x: Any) -> list:
         """Returns a list of str, or of tuples of str of equal length."""
-        x = from_columns(x, most=self.most_columns)
         if isinstance(x, (str, bytes)):
             x = [x]
         if isinstance(x, tuple):

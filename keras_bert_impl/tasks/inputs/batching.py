@@ -13,9 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
@@ -117,14 +115,13 @@ def _padded_rows(row_splits, token_ids, second_starts, rows, *, widths, pad_id):
 
 
 def tokenize_texts(
-    texts: Any,
+    texts: list,
     tokenizer: Tokenizer,
     max_length: int,
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
     """Tokenizes texts once, in graph mode, block by block."""
-    texts = user_input.as_list(texts)
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
     chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
@@ -257,22 +254,6 @@ def training_batches(
     rows = tf.data.Dataset.range(1).flat_map(batches).take(steps)
     rows = rows.apply(tf.data.experimental.assert_cardinality(steps))
     return with_features(rows, tokenized, targets)
-
-
-def split(examples: tuple, share: float) -> tuple[tuple, tuple]:
-    """Holds out the last `share` of the examples, like Keras's `validation_split`.
-
-    Returns:
-        (the parts that are kept, the parts that are held out).
-    """
-    count = len(examples[0])
-    kept = int(count * (1 - share))
-    if not 0 < kept < count:
-        raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
-    return (
-        tuple(None if part is None else part[:kept] for part in examples),
-        tuple(None if part is None else part[kept:] for part in examples),
-    )
 
 
 def window_batches(per_epoch: int) -> int:

@@ -33,16 +33,16 @@ class FeatureRows:
     """
 
     def __init__(self, features: Mapping[str, Any]) -> None:
-        self._features = {name: np.asarray(value) for name, value in features.items()}
-        sizes = {name: len(value) for name, value in self._features.items()}
+        self.arrays = {name: np.asarray(value) for name, value in features.items()}
+        sizes = {name: len(value) for name, value in self.arrays.items()}
         if len(set(sizes.values())) > 1:
             raise InputError(f"features differ in their number of rows: {sizes}.")
 
     def __len__(self):
-        return len(next(iter(self._features.values())))
+        return len(next(iter(self.arrays.values())))
 
     def __getitem__(self, rows: slice) -> "FeatureRows":
-        return FeatureRows({name: value[rows] for name, value in self._features.items()})
+        return FeatureRows({name: value[rows] for name, value in self.arrays.items()})
 
     @property
     def num_texts(self) -> int:
@@ -60,7 +60,7 @@ class FeatureRows:
         Args:
             rows: int64 `[batch]`. Indices of rows.
         """
-        return {name: tf.gather(value, rows) for name, value in self._features.items()}
+        return {name: tf.gather(value, rows) for name, value in self.arrays.items()}
 
 
 def complete(
@@ -99,6 +99,21 @@ def complete(
 def is_symbolic(features: dict[str, Any]) -> bool:
     """Returns whether features are `keras.Input`s or computed from such."""
     return any(isinstance(feature, keras.KerasTensor) for feature in features.values())
+
+
+def are_symbolic_texts(model: Any, inputs: Any) -> bool:
+    """Whether `inputs` are string tensors in a TensorFlow graph."""
+    parts = tf.nest.flatten(inputs)
+    is_input = any(isinstance(part, keras.KerasTensor) and part.dtype == "string" for part in parts)
+    are_strings = all(tf.is_tensor(part) and part.dtype == tf.string for part in parts)
+    if not is_input and (tf.executing_eagerly() or not are_strings):
+        return False
+    if is_input or model.has_several_rows or keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "the model cannot tokenize strings here: tokenize before, features = "
+            f"model.tokenizer(texts, length={model.max_length}), and call model(features)."
+        )
+    return True
 
 
 def _as_array(name, feature):

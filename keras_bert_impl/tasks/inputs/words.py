@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert_impl.characters import word_pattern
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
+from keras_bert_impl.tasks.data.user_input import not_a_text, values
 
 if TYPE_CHECKING:
     from keras_bert_impl.tokenizers import Tokenizer
@@ -65,8 +65,7 @@ def join_words(words: list[str]) -> Words:
 
 
 def as_words(texts: Any) -> list[Words]:
-    """Converts a batch of texts to `Words`."""
-    texts = from_columns(texts, ("tokens",), most=1)
+    """Converts a batch of texts to `Words`, as `user_input.from_columns` returns it."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     if isinstance(texts, Words):

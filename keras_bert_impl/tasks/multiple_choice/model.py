@@ -22,6 +22,7 @@ from keras_bert_impl.models.heads import (
     with_global_mask,
 )
 from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.predicting import joined
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import check_numbers, one_hot_tensor
 from keras_bert_impl.tasks.data.labels import (
@@ -30,8 +31,7 @@ from keras_bert_impl.tasks.data.labels import (
     tensors_to_read,
 )
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
-from keras_bert_impl.tasks.inputs import streams
-from keras_bert_impl.tasks.inputs.model_data import checked_sizes, first_batches
+from keras_bert_impl.tasks.inputs import user_data
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged, tokenize_groups
 from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
 from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
@@ -137,15 +137,15 @@ class MultipleChoice(TaskModel):
             list (examples) of float32 arrays `[endings]`. For features: an array
             `[batch, choices]`, 0 for padding.
         """
-        batch_size, steps = checked_sizes(batch_size, steps)
+        batch_size, steps = user_data.checked_sizes(batch_size, steps)
         kwargs |= {"batch_size": batch_size, "verbose": verbose}
-        if streams.gives_batches(x):
-            batches = streams.text_batches(x, steps)
-            return streams.joined(self.predict(texts, **kwargs) for texts in batches)
+        if user_data.gives_batches(x):
+            batches = user_data.text_batches(x, steps)
+            return joined(self.predict(texts, **kwargs) for texts in batches)
         x = from_columns(x, self.text_columns)
         if isinstance(x, (dict, tf.data.Dataset)):
             return super().predict(x, steps=steps, **kwargs)
-        examples = first_batches(self.as_texts(x), batch_size, steps)
+        examples = user_data.first_batches(self.checked_texts(x), batch_size, steps)
         counts = np.array([len(endings) for _, endings in examples])
         probabilities = [None] * len(examples)
         # Keras concatenates batches into one array; padding all examples to the largest count
@@ -180,8 +180,7 @@ class MultipleChoice(TaskModel):
 
     # === From examples to rows ===
 
-    def as_texts(self, x: Any) -> list[tuple[Any, list]]:
-        x = from_columns(x, self.text_columns)
+    def checked_texts(self, x: Any) -> list[tuple[Any, list]]:
         if isinstance(x, tuple) and len(x) == 2:
             prompt, endings = x
             if not isinstance(prompt, str):

@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
-from keras_bert_impl.tasks.inputs.model_data import completed_features
+from keras_bert_impl.tasks.inputs.user_data import completed_features
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, n_best_answers
@@ -190,8 +190,8 @@ class QuestionAnswerer(TaskModel):
 
     # === From pairs to rows ===
 
-    def as_texts(self, x: Any) -> list[tuple[str, str]]:
-        pairs = super().as_texts(x)
+    def checked_texts(self, x: Any) -> list[tuple[str, str]]:
+        pairs = super().checked_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
                 raise InputError(

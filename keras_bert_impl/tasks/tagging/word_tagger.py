@@ -222,7 +222,9 @@ class WordTagger(TokenLabels, TaskModel):
         """Calls a function with the words and the `WordScores` of one block of texts at a time."""
         predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
         limits = self.block_texts, self.block_characters
-        return in_blocks(lambda block: function(block, predict(block)), as_words(texts), *limits)
+        return in_blocks(
+            lambda block: function(block, predict(block)), self.as_texts(texts), *limits
+        )
 
     def _names(self, numbers):
         return [[self.labels[label] for label in row] for row in numbers]
@@ -262,7 +264,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     # === Labels ===
 
-    def as_texts(self, x: Any) -> list[Words]:
+    def checked_texts(self, x: Any) -> list[Words]:
         return as_words(x)
 
     def windows(self, texts: list[Words]) -> TokenizedWindows:

@@ -199,8 +199,8 @@ class TextClassifier(TaskModel):
 
     # === Training ===
 
-    def as_texts(self, x: Any) -> list:
-        texts = super().as_texts(x)
+    def checked_texts(self, x: Any) -> list:
+        texts = super().checked_texts(x)
         self._text_labels.check_texts(texts)
         return texts
 

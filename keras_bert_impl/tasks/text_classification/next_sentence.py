@@ -87,8 +87,8 @@ class NextSentencePredictor(TaskModel):
         self.head = head
         self.head_dropout = head_dropout
 
-    def as_texts(self, x: Any) -> list[tuple]:
-        pairs = super().as_texts(x)
+    def checked_texts(self, x: Any) -> list[tuple]:
+        pairs = super().checked_texts(x)
         for position, pair in enumerate(pairs):
             if not isinstance(pair, tuple):
                 raise InputError(

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.tasks.base import predicting
-from keras_bert_impl.tasks.inputs import batching, model_data
+from keras_bert_impl.tasks.inputs import batching, user_data
 from tests.tasks.helpers import classifier, examples
 
 TEXTS, _ = examples(count=40)
@@ -76,10 +76,10 @@ def test_few_texts_show_progress(capsys):
 @pytest.mark.skipif(not ON_TENSORFLOW, reason="JAX compiles each shape")
 def test_evaluation_cuts_batches_short_unless_the_loss_compares_their_examples(many_shapes):
     model = classifier()
-    data = TEXTS, np.zeros(len(TEXTS), "int32"), None
+    data = user_data.CheckedExamples(TEXTS, np.zeros(len(TEXTS), "int32"))
 
     def sizes():
-        batches = model_data.evaluation_data(model, data, 16)
+        batches = data.for_evaluation(model, 16)
         return [tf.shape(labels)[0].numpy() for _, labels in batches]
 
     assert max(sizes()) <= 16 and len(sizes()) > 3
