@@ -11,7 +11,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import NonNegativeInt, PositiveInt, Range, validate
 from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.tasks.base.task_compile import about_keras_2
-from keras_bert_impl.tasks.data.class_weights import with_class_weights
+from keras_bert_impl.tasks.data.label_checks import with_class_weights
 from keras_bert_impl.tasks.inputs import batching, user_data
 from keras_bert_impl.tasks.inputs.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
 from keras_bert_impl.training.optimizers.run_schedule import restart

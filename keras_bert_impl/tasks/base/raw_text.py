@@ -15,8 +15,8 @@ from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.predicting import predict, predict_list, trace_for_any_shape
 from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backend, task_metrics
 from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.class_weights import weighted
-from keras_bert_impl.tasks.data.label_checks import readable_errors
+from keras_bert_impl.tasks.data.label_checks import readable_errors, weighted
+from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.inputs import batching, user_data
 from keras_bert_impl.tasks.inputs.feature_rows import are_symbolic_texts
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
@@ -41,7 +41,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     and tokenized once. Random choices depend only on `(seed, epoch)`.
 
     Subclasses have the attributes `tokenizer` and `max_length` and define the labels
-    (`encode_labels`, `label_tensor`) and the objective (`outputs_are`, `default_loss`,
+    (`label_codec`) and the objective (`outputs_are`, `default_loss`,
     `default_metrics`, `named_metrics`, `scores`).
     """
 
@@ -62,29 +62,30 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     # === Labels and objective, for subclasses ===
 
-    def encode_labels(self, labels: Any, count: int) -> Any:
-        """Checks a user's labels of `count` texts and converts them to an array for the loss.
+    @property
+    def label_codec(self) -> LabelCodec:
+        """How labels are checked and converted for the loss."""
+        return LabelCodec()
 
-        Raises:
-            InputError: the number of labels differs, or a label is unknown to the model.
-        """
-        raise NotImplementedError
+    def encode_labels(self, labels: Any, count: int) -> Any:
+        """Checks a user's labels of `count` texts and converts them; see `LabelCodec.encode`."""
+        return self.label_codec.encode(labels, count)
+
+    def label_tensor(self, labels: Any) -> Any:
+        """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
+        return self.label_codec.tensor(labels)
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         """Raises `InputError` if labels do not match features that are given as a dict."""
 
-    def label_tensor(self, labels: Any) -> Any:
-        """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
-        raise NotImplementedError
-
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
-        """Computes the factor of each class in the loss, in the order of the network's outputs.
-
-        `labels` are from `encode_labels`; None if they come in batches.
+        """Computes the factor of each class in the loss; see `LabelCodec.factors`.
 
         Raises:
             InputError: the labels of this model are not classes.
         """
+        if self.label_codec.has_classes:
+            return self.label_codec.factors(class_weight, labels)
         raise InputError(
             f"class_weight needs labels that are classes, which a {type(self).__name__} does not "
             "have: use sample_weight, a number for each example."

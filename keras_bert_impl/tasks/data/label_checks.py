@@ -1,14 +1,19 @@
-"""Checks of a `tf.data.Dataset`'s batches: made in the graph and reported as `InputError`."""
+"""Checks of labels in a graph, reported as `InputError`, and weights of classes."""
 
 import contextlib
+import numbers
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.examples import index_of_name
+from keras_bert_impl.tasks.data.labels import MOST_WEIGHT
+from keras_bert_impl.tasks.data.user_input import values
 
 _MARK = "keras_bert_impl: "
 _FAILED = re.compile(rf"assertion failed: \[{_MARK}(.*?)\] \[(.*?)\]", re.DOTALL)
@@ -67,6 +72,23 @@ def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
     return labels
 
 
+def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.ndarray:
+    """Checks one-hot rows and converts them to float32.
+
+    Args:
+        rows: `[..., num_classes]`.
+    """
+    count = rows.sum(axis=-1)
+    is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & ((count == 1) | (with_zeros & (count == 0)))
+    if not is_one_hot.all():
+        place = np.argwhere(~is_one_hot)[0]
+        raise InputError(
+            f"{where}: one-hot labels must have a single 1. Received: "
+            f"{rows[tuple(place)].tolist()} at {place.tolist()}"
+        )
+    return rows.astype("float32")
+
+
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
     """Reraises the failures of `check_labels` and `check_ids` as `InputError`, without the graph's traceback."""
@@ -88,3 +110,85 @@ def _unescaped(text):
 def _byte(escape):
     octal, character = escape.groups()
     return character if octal is None else bytes([int(octal, 8) % 256])
+
+
+# === Weights of classes: `fit(class_weight=...)` ===
+
+
+def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[int, float]:
+    """Converts the weights of classes to one factor per class index.
+
+    Args:
+        classes: int array `[texts]`, class of each text, or one-hot or soft rows; needed for
+            `"balanced"`.
+    """
+    if isinstance(weights, str) and weights == "balanced":
+        if classes is None:
+            raise InputError("class_weight='balanced' needs labels: pass them with the texts.")
+        classes = np.asarray(classes)
+        classes = classes.argmax(axis=1) if classes.ndim == 2 else classes
+        counts = np.bincount(classes, minlength=len(names))
+        if not counts.all():
+            raise InputError(
+                f"class_weight='balanced': no text has the label {names[counts.argmin()]!r}."
+            )
+        return dict(enumerate((len(classes) / (len(names) * counts)).tolist()))
+    if not isinstance(weights, dict):
+        if isinstance(weights, (str, bytes)) or not hasattr(weights, "__len__"):
+            raise InputError(
+                "class_weight must be 'balanced', a dict, or one number per class. "
+                f"Received: {weights!r:.60}"
+            )
+        if len(weights) != len(names):
+            raise InputError(
+                f"class_weight has {len(weights)} numbers, but there are {len(names)} classes."
+            )
+        weights = dict(enumerate(values(weights)))
+    factors, places = dict.fromkeys(range(len(names)), 1.0), index_of_name(names)
+    for label, weight in weights.items():
+        number = places.get(label, label)
+        if isinstance(number, (bool, np.bool_)) or number not in factors:
+            raise InputError(f"class_weight: label {label!r} is not one of {listed(names)}.")
+        factors[number] = _factor(label, weight)
+    return factors
+
+
+def _factor(label, weight):
+    if isinstance(weight, np.ndarray) and weight.ndim == 0:
+        weight = weight.item()
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    if not is_number or not 0 <= weight <= MOST_WEIGHT:
+        raise InputError(
+            f"class_weight of {label!r} must be from 0 to {MOST_WEIGHT:g}. Received: {weight!r:.60}"
+        )
+    return float(weight)
+
+
+def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
+    """Multiplies the weights of a batch's examples or words by the factors of their classes.
+
+    Args:
+        y: class indices, int `[batch]`, or `[batch, length]` and negative for words without a
+            class; or one-hot or soft rows of classes, float `[..., classes]`, whose most likely
+            class counts.
+        sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
+    """
+    y = tf.convert_to_tensor(y)
+    numbers = tf.argmax(y, axis=-1) if y.dtype.is_floating else y
+    found = tf.gather(tf.constant(factors, tf.float32), tf.maximum(tf.cast(numbers, tf.int32), 0))
+    if sample_weight is None:
+        return found
+    sample_weight = tf.cast(sample_weight, tf.float32)
+    if sample_weight.shape.rank < found.shape.rank:
+        sample_weight = sample_weight[:, tf.newaxis]
+    return found * sample_weight
+
+
+def with_class_weights(data: tf.data.Dataset, factors: Sequence[float]) -> tf.data.Dataset:
+    """Multiplies the weights of batches `(x, y)` or `(x, y, sample_weight)` by class factors."""
+
+    @tf.autograph.experimental.do_not_convert
+    def batch(x, y, sample_weight=None):
+        return x, y, weighted(y, sample_weight, factors)
+
+    return data.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

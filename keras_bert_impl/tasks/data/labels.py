@@ -111,49 +111,6 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
     return array
 
 
-def label_numbers(labels: Any, names: list[str], where: str, num_dimensions: int = 1) -> np.ndarray:
-    """Converts the labels of a text's words to an array: int32, negative for unlabeled words, or
-    float32 one-hot rows if the labels are.
-    """
-    if not isinstance(labels, (list, tuple, np.ndarray)):
-        raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
-    if len(labels) and all(isinstance(label, str) for label in labels):
-        places = index_of_name(names)
-        for word, label in enumerate(labels):
-            if label not in places:
-                raise InputError(
-                    f"{where}, word {word}: label {label!r} is not one of {listed(names)}."
-                )
-        return np.array([places[label] for label in labels], "int32")
-    numbers = np.asarray(labels, None if len(labels) else "int32")
-    if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
-        return one_hot_rows(numbers, where, with_zeros=True)
-    if numbers.dtype.kind not in "iu":
-        raise InputError(f"{where} needs label names or integers. Received: {labels!r:.60}")
-    if numbers.size and numbers.max() >= len(names):
-        raise InputError(
-            f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
-        )
-    return numbers.astype("int32")
-
-
-def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.ndarray:
-    """Checks one-hot rows and converts them to float32.
-
-    Args:
-        rows: `[..., num_classes]`.
-    """
-    count = rows.sum(axis=-1)
-    is_one_hot = np.isin(rows, (0, 1)).all(axis=-1) & ((count == 1) | (with_zeros & (count == 0)))
-    if not is_one_hot.all():
-        place = np.argwhere(~is_one_hot)[0]
-        raise InputError(
-            f"{where}: one-hot labels must have a single 1. Received: "
-            f"{rows[tuple(place)].tolist()} at {place.tolist()}"
-        )
-    return rows.astype("float32")
-
-
 def with_labels(
     source: "ModelSource", arguments: dict[str, Any], last: str | None, without: str
 ) -> dict[str, Any]:

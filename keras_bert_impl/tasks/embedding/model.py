@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.first_guesses import first_guesses
@@ -25,8 +24,7 @@ from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Positiv
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_checks import check_labels, check_numbers
-from keras_bert_impl.tasks.data.labels import label_values
+from keras_bert_impl.tasks.data.label_codec import LabelCodec, NoLabels, ScoreLabels
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.head import embedding_network
 from keras_bert_impl.tasks.embedding.network import TextEmbedderNetwork
@@ -225,35 +223,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         """Whether the loss needs labels."""
         return self.loss_name in losses.SCORED
 
-    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
-        if not self.needs_labels:
-            raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
-        labels = np.asarray(label_values(labels, count))
-        if labels.dtype.kind not in "biuf" or labels.size != count or labels.shape[0] != count:
-            raise InputError(
-                f"labels must be a number for each of {count} examples. Received: shape "
-                f"{labels.shape}, {labels.dtype}"
-            )
-        labels = labels.astype("float32").reshape(count)
-        wrong = np.flatnonzero(~(np.abs(labels) <= self._limit))
-        if wrong.size:
-            what = "a cosine, from -1 to 1: scale it" if self._limit == 1 else "finite"
-            raise InputError(f"example {wrong[0]}: the label {labels[wrong[0]]} must be {what}.")
-        return labels
-
-    def label_tensor(self, labels: Any) -> tf.Tensor:
-        if not self.needs_labels:
-            raise InputError(f"the loss {self.loss_name!r} takes no labels: leave them out.")
-        check_numbers(labels, "a number for each example")
-        labels = tf.reshape(tf.cast(labels, tf.float32), [-1])
-        what = "cosines, from -1 to 1: scale them" if self._limit == 1 else "finite"
-        check_labels(tf.abs(labels) <= self._limit, labels, f"labels must be {what}.")
-        return labels
-
     @property
-    def _limit(self):
-        """float. Largest allowed absolute value of a label."""
-        return 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
+    def label_codec(self) -> LabelCodec:
+        if not self.needs_labels:
+            return NoLabels(f"the loss {self.loss_name!r} takes no labels: leave them out.")
+        limit = 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
+        return ScoreLabels(float(limit))
 
     # === Loss ===
 

@@ -25,6 +25,7 @@ from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
+from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modelling.masked_batches import EVALUATION, RowMasks
@@ -56,6 +57,22 @@ class Filling:
 
 
 @first_guesses("MaskedLM")
+class MaskLabels(LabelCodec):
+    """The ids of the masked tokens of features, `[rows, predictions]`."""
+
+    def encode(self, labels: Any, count: int) -> np.ndarray:
+        labels = np.asarray(labels)
+        if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
+            raise InputError(
+                "fit masks texts itself: leave out the labels. Labels of features must be integers "
+                f"[rows, predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
+            )
+        return labels.astype("int32")
+
+    def tensor(self, labels: Any) -> tf.Tensor:
+        return tf.cast(labels, tf.int32)
+
+
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MaskedLM(TokenLabels, TaskModel):
     """An encoder with a masked language modeling head.
@@ -142,17 +159,7 @@ class MaskedLM(TokenLabels, TaskModel):
         total = keras.ops.sum(losses * token_weights(y, sample_weight))
         return total / keras.ops.maximum(totals, 1.0)
 
-    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
-        labels = np.asarray(labels)
-        if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
-            raise InputError(
-                "fit masks texts itself: leave out the labels. Labels of features must be integers "
-                f"[rows, predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
-            )
-        return labels.astype("int32")
-
-    def label_tensor(self, labels: Any) -> tf.Tensor:
-        return tf.cast(labels, tf.int32)
+    label_codec = MaskLabels()
 
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None

@@ -24,10 +24,8 @@ from keras_bert_impl.models.heads import (
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.predicting import joined
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_checks import check_numbers, one_hot_tensor
+from keras_bert_impl.tasks.data.label_codec import ChoiceLabels
 from keras_bert_impl.tasks.data.labels import (
-    label_values,
-    one_hot_rows,
     tensors_to_read,
 )
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
@@ -202,30 +200,7 @@ class MultipleChoice(TaskModel):
     def segments_of_rows(self, example: Any) -> list[tuple]:
         return [(example[0], ending) for ending in example[1]]
 
-    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
-        labels = label_values(labels, count)
-        try:
-            numbers = np.asarray(labels)
-        except ValueError as error:  # one-hot rows with different numbers of endings
-            raise InputError(
-                "labels must be the numbers of the correct endings, from 0."
-            ) from error
-        if numbers.ndim == 2 and count:
-            return one_hot_rows(numbers, "labels")
-        if numbers.dtype.kind == "f" and (numbers == np.floor(numbers)).all():
-            numbers = numbers.astype("int64")
-        if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
-            raise InputError(
-                "labels must be the numbers of the correct endings, from 0. Received: "
-                f"{numbers.dtype}, shape {numbers.shape}: {labels!r:.60}"
-            )
-        return numbers.astype("int32")
-
-    def label_tensor(self, labels: Any) -> tf.Tensor:
-        check_numbers(labels, "the numbers of the correct endings")
-        if labels.shape.rank == 2 and labels.shape[1] != 1:
-            return one_hot_tensor(labels)
-        return tf.cast(tf.reshape(labels, [-1]), tf.int32)
+    label_codec = ChoiceLabels()
 
     def rows(
         self, texts: list, labels: Any = None, weights: Any = None

@@ -17,6 +17,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import Objective
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
@@ -200,44 +201,9 @@ class QuestionAnswerer(TaskModel):
                 )
         return [tuple(map(_decoded, pair)) for pair in pairs]
 
-    def encode_labels(self, labels: Any, count: int) -> list | np.ndarray:
-        if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
-            labels = values(labels)
-        if len(labels) != count:
-            raise InputError(f"{count} rows or texts, but {len(labels)} labels.")
-        if not isinstance(labels, np.ndarray) and not tf.is_tensor(labels):
-            return [self._answer(label, position) for position, label in enumerate(labels)]
-        labels = np.asarray(labels)
-        if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
-            raise InputError(
-                "positions of answers must be integers [rows, 2], from 0. Received: shape "
-                f"{labels.shape}, {labels.dtype}"
-            )
-        return labels.astype("int32")
-
-    def _answer(self, label, position):
-        """Returns (text, start), or None for no answer."""
-        if isinstance(label, dict) and isinstance(label.get("text"), list):
-            label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
-        if isinstance(label, list):
-            label = label[0] if label else None
-        if label is None:
-            if self.null_threshold is None:
-                raise InputError(
-                    f"question {position} has no answer: create the model with null_threshold=0.0, "
-                    "so that it can predict that."
-                )
-            return None
-        is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
-        if not is_answer or not isinstance(label[1], (int, np.integer)):
-            raise InputError(
-                f"the label of question {position} must be a (text, start) tuple, a list of those, "
-                f"or None. Received: {label!r:.60}"
-            )
-        return label
-
-    def label_tensor(self, labels: Any) -> Any:
-        return labels
+    @property
+    def label_codec(self) -> LabelCodec:
+        return AnswerLabels(takes_none=self.null_threshold is not None)
 
     def rows(
         self, texts: list, labels: Any = None, weights: Any = None
@@ -296,6 +262,52 @@ class QuestionAnswerer(TaskModel):
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         return {"exact_match": ExactMatch, "f1": SpanF1}
+
+
+class AnswerLabels(LabelCodec):
+    """An answer of each question, (text, start) or None; for features, int `[rows, 2]` positions."""
+
+    def __init__(self, takes_none: bool) -> None:
+        self.takes_none = takes_none
+
+    def encode(self, labels: Any, count: int) -> list | np.ndarray:
+        are_positions = isinstance(labels, np.ndarray) or tf.is_tensor(labels)
+        labels = labels if are_positions else values(labels)
+        if len(labels) != count:
+            raise InputError(f"{count} rows or texts, but {len(labels)} labels.")
+        if not are_positions:
+            return [self._answer(label, position) for position, label in enumerate(labels)]
+        labels = np.asarray(labels)
+        if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
+            raise InputError(
+                "positions of answers must be integers [rows, 2], from 0. Received: shape "
+                f"{labels.shape}, {labels.dtype}"
+            )
+        return labels.astype("int32")
+
+    def tensor(self, labels: Any) -> Any:
+        return labels
+
+    def _answer(self, label, position):
+        """Returns (text, start), or None for no answer."""
+        if isinstance(label, dict) and isinstance(label.get("text"), list):
+            label = list(zip(label["text"], label.get("answer_start", [])))  # as in SQuAD's rows
+        if isinstance(label, list):
+            label = label[0] if label else None
+        if label is None:
+            if not self.takes_none:
+                raise InputError(
+                    f"question {position} has no answer: create the model with null_threshold=0.0, "
+                    "so that it can predict that."
+                )
+            return None
+        is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
+        if not is_answer or not isinstance(label[1], (int, np.integer)):
+            raise InputError(
+                f"the label of question {position} must be a (text, start) tuple, a list of those, "
+                f"or None. Received: {label!r:.60}"
+            )
+        return label
 
 
 def _of_tokens(x, logits):

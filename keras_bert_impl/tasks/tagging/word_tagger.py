@@ -22,13 +22,10 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
-from keras_bert_impl.tasks.data.class_weights import class_weights
-from keras_bert_impl.tasks.data.label_checks import check_numbers, class_numbers, one_hot_tensor
+from keras_bert_impl.tasks.data.label_codec import LabelCodec, WordLabels
 from keras_bert_impl.tasks.data.labels import (
     check_several,
     label_config,
-    label_numbers,
-    label_values,
     order_in_head,
     tensors_to_read,
     with_labels,
@@ -39,7 +36,6 @@ from keras_bert_impl.tasks.inputs.words import Words, as_words
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import (
     check_token_labels,
-    class_indices,
     token_weights,
 )
 from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
@@ -273,22 +269,13 @@ class WordTagger(TokenLabels, TaskModel):
         sizes = self.max_length, self.doc_stride
         return tokenize_windows(strings, self.tokenizer, *sizes, widths=self.widths())
 
-    def encode_labels(self, labels: Any, count: int) -> np.ndarray | list[np.ndarray]:
-        labels = label_values(labels, count)
-        if isinstance(labels, np.ndarray) and labels.ndim > 1:
-            return label_numbers(labels, self.labels, "labels", num_dimensions=2)
-        rows = enumerate(labels)
-        return [label_numbers(row, self.labels, f"text {position}") for position, row in rows]
+    @property
+    def label_codec(self) -> LabelCodec:
+        return WordLabels(self.labels)
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         mask = np.asarray(features["padding_mask" if "padding_mask" in features else "mask"])
         check_token_labels(labels, mask, sample_weight, self.labels)
-
-    def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
-        check_numbers(labels, "class numbers or one-hot rows")
-        if labels.shape.rank == 3:
-            return one_hot_tensor(labels)
-        return class_numbers(labels, self.num_classes, least=-np.inf)
 
     @staticmethod
     def check_lengths(texts: list[Words], labels: list[np.ndarray]) -> None:
@@ -319,11 +306,7 @@ class WordTagger(TokenLabels, TaskModel):
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
         if self.crf:
             raise InputError("class_weight is per word, but the loss of a CRF is per text.")
-        if labels is not None:
-            rows = [np.ravel(class_indices(row)) for row in labels]
-            labels = np.concatenate(rows or [np.zeros(0, "int32")])
-            labels = labels[labels >= 0]
-        return list(class_weights(class_weight, self.labels, labels).values())
+        return super().class_factors(class_weight, labels)
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

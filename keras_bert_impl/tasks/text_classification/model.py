@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
@@ -33,6 +32,7 @@ from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MULTI, PROBLEM_TYPES, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.label_codec import LabelCodec, text_labels
 from keras_bert_impl.tasks.data.labels import (
     check_several,
     label_config,
@@ -43,7 +43,6 @@ from keras_bert_impl.tasks.data.labels import (
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.text_classification.labels import TextLabels
 from keras_bert_impl.tasks.text_classification.network import TextClassifierNetwork
 from keras_bert_impl.tasks.text_classification.signature import ClassSignatures
 from keras_bert_impl.tasks.text_classification.token_pooling import (
@@ -151,7 +150,6 @@ class TextClassifier(TaskModel):
         self.head_layer = head
         self.labels = labels
         self.problem_type = problem_type
-        self._text_labels = TextLabels(labels, problem_type)
         self.outputs_are = Outputs(problem_type, len(labels))
 
     @staticmethod
@@ -201,21 +199,18 @@ class TextClassifier(TaskModel):
 
     def checked_texts(self, x: Any) -> list:
         texts = super().checked_texts(x)
-        self._text_labels.check_texts(texts)
+        names = frozenset(self.labels)
+        if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
+            raise InputError(
+                "the second segments are all labels of this model: pass texts and labels "
+                "separately, fit(texts, labels)."
+            )
         return texts
 
-    def encode_labels(self, labels: Any, count: int) -> np.ndarray:
-        return self._text_labels.encode(labels, count, self._takes_soft_labels)
-
-    def label_tensor(self, labels: tf.Tensor) -> tf.Tensor:
-        return self._text_labels.tensor(labels, self._takes_soft_labels)
-
     @property
-    def _takes_soft_labels(self):
-        return isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
-
-    def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
-        return self._text_labels.factors(class_weight, labels)
+    def label_codec(self) -> LabelCodec:
+        takes_soft = isinstance(self.loss, TaskLoss) and self.loss.takes_soft_labels
+        return text_labels(self.labels, self.problem_type, takes_soft)
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         if self.problem_type == REGRESSION:

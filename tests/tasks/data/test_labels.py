@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.data.class_weights import class_weights
+from keras_bert_impl.tasks.data.label_checks import class_weights
 from keras_bert_impl.tasks.data.labels import join_names, label_values
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.text_classification.model import MULTI, REGRESSION, SINGLE
