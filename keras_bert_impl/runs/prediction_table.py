@@ -20,7 +20,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import write_cells
 from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.layout import Layout
-from keras_bert_impl.tasks.data.tables import Table, open_table, table_format
+from keras_bert_impl.tasks.data.tables import open_table, table_format
 
 Row = dict[str, Any]
 # The row of the input, or some of its columns; the answer; and its cells in a line of text.
@@ -34,24 +34,13 @@ def read_rows(
     path: str | Path, layout: Layout, delimiter: str | None = None
 ) -> Iterator[tuple[str | tuple[str, ...], Row]]:
     """Yields the text or pair of each row of a table, and the row with all of its columns."""
-    table = _open(path, layout, delimiter)
+    table = open_table(path, layout, delimiter, whole=True)
     for number, read in table.rows:
         try:
             row = read()
             yield layout.text_of(table_rows.cells(row, layout)), row
         except InputError as error:
             raise InputError(f"{path}, {table.unit} {number}: {error}") from error
-
-
-def _open(path, layout, delimiter):
-    kind = table_format(path, delimiter)
-    if kind in ("csv", "tsv"):
-        return open_table(path, layout, delimiter)
-    if kind == "arrow":
-        return Table(table_rows.arrow_rows(path), "row")
-    if kind == "json" and table_rows.is_json_array(path):
-        return Table(table_rows.json_array(path), "row")
-    return Table(table_rows.json_lines(path), "line")
 
 
 def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
@@ -64,7 +53,7 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
         with table_rows.readable_errors(path):
             return pyarrow.parquet.read_metadata(local_path(path)).num_rows
     if table_format(path, delimiter) in ("csv", "tsv", "jsonl"):
-        return sum(1 for _ in _open(path, layout, delimiter).rows)
+        return sum(1 for _ in open_table(path, layout, delimiter, whole=True).rows)
     return None
 
 

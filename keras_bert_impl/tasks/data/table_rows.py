@@ -126,12 +126,8 @@ def array_items(path: str | Path) -> Iterator[str]:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
         text, place, number = "", 0, 0
         while True:
-            found = _ITEM.match(text, place)  # punctuation before the next value
-            before, start = found[1], found.end()
-            is_right = before == ("," if number else "[") and text[start : start + 1] in ("{", "[")
-            if number == 0 and before == "[" and text[start : start + 1] == "]":
-                before, start = "]", start + 1
-            if before == "]" and (number or start > found.end()):
+            start, what = _next_item(text, place, number)
+            if what == "end":
                 if text[start:].strip() or any(part.strip() for part in parts):
                     raise InputError(
                         f"{path}: unexpected content after the array of {number} rows. Write one "
@@ -139,21 +135,30 @@ def array_items(path: str | Path) -> Iterator[str]:
                     )
                 return
             try:
-                if not is_right:
+                if what != "item":
                     raise InputError("expected a JSON object.")
                 _, place = decoder.raw_decode(text, start)
             except (ValueError, RecursionError) as error:
-                is_over = bool(text[start:]) and not is_right or len(text) - place > LONGEST_ROW
+                is_over = what != "item" and bool(text[start:]) or len(text) - place > LONGEST_ROW
                 part = None if is_over else next(parts, None)
                 if part is None:
-                    what = str(error)
-                    if not isinstance(error, InputError):
-                        what = f"not valid JSON: {_reason(error)}."
-                    raise InputError(f"{path}, row {number + 1}: {what}") from error
+                    raise InputError(f"{path}, row {number + 1}: {_reason(error)}") from error
                 text, place = text[place:] + _decoded(decode, part, path, number + 1), 0
                 continue
             number += 1
             yield text[start:place]
+
+
+def _next_item(text, place, number):
+    """Returns where the next value of an array starts, and "item"; or "end", or "other"."""
+    found = _ITEM.match(text, place)  # punctuation before the next value
+    before, start = found[1], found.end()
+    if before == "[" and not number and text[start : start + 1] == "]":
+        return start + 1, "end"
+    if before == "]" and number:
+        return start, "end"
+    is_item = before == ("," if number else "[") and text[start : start + 1] in ("{", "[")
+    return start, "item" if is_item else "other"
 
 
 def _decoded(decode, part, path, number):
@@ -164,10 +169,12 @@ def _decoded(decode, part, path, number):
 
 
 def _reason(error):
-    """Describes a JSON error of a line, without the error's own line number."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} (character {error.pos})"
-    return str(error)[:200]
+    """Describes an error of a row, without the line number that a JSON error has itself."""
+    if isinstance(error, InputError):
+        return str(error)
+    is_json = isinstance(error, json.JSONDecodeError)
+    reason = f"{error.msg} (character {error.pos})" if is_json else str(error)[:200]
+    return f"not valid JSON: {reason}."
 
 
 # === Arrow and Parquet ===

@@ -142,15 +142,26 @@ class Table(NamedTuple):
     unit: str
 
 
-def open_table(path: str | Path, layout: Layout, delimiter: str | None = None) -> Table:
-    """Opens a table to read the columns of a layout; for arguments see `read_table`."""
+def open_table(
+    path: str | Path, layout: Layout, delimiter: str | None = None, whole: bool = False
+) -> Table:
+    """Opens a table to read the columns of a layout; for arguments see `read_table`.
+
+    Args:
+        whole: whether rows have all columns, with values as they are in the file.
+    """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
         return Table(_csv_rows(path, layout, delimiter), "line")
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
-    if kind == "arrow":
+    if kind == "arrow" and not whole:
         _check_header(path, table_rows.arrow_columns(path), layout, are_nested=True)
+    return _typed_rows(path, kind, None if whole else layout)
+
+
+def _typed_rows(path, kind, layout=None):
+    if kind == "arrow":
         return Table(table_rows.arrow_rows(path, layout), "row")
     if kind == "json" and table_rows.is_json_array(path):
         return Table(table_rows.json_array(path, layout), "row")
@@ -188,9 +199,7 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
     if kind == "tsv":
         first = (decoded(raw, path, line).split("\t") for line, raw in raw_lines(path))
         return column_names(next(first, []), header)
-    is_array = kind == "json" and table_rows.is_json_array(path)
-    rows = table_rows.json_array(path) if is_array else table_rows.json_lines(path)
-    return next((list(read()) for _, read in rows), [])
+    return next((list(read()) for _, read in _typed_rows(path, kind).rows), [])
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
