@@ -21,7 +21,7 @@ from keras_bert_impl.tasks.base.loss_arguments import (
     snake_case,
     valid_name,
 )
-from keras_bert_impl.tasks.base.options import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.data.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.scores.counting import Accuracy, defined_weights
 
 _NUMBERS = {  # expect class indices as labels

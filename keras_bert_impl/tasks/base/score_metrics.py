@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric
-from keras_bert_impl.tasks.base.options import MULTI
+from keras_bert_impl.tasks.data.labels import MULTI
 from keras_bert_impl.tasks.scores.counting import CountingMetric, count, defined_weights
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 

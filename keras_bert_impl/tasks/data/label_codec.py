@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.options import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.label_checks import (
     check_labels,
@@ -20,7 +19,14 @@ from keras_bert_impl.tasks.data.label_checks import (
     one_hot_rows,
     one_hot_tensor,
 )
-from keras_bert_impl.tasks.data.labels import label_values, number_of
+from keras_bert_impl.tasks.data.labels import (
+    ABOUT_SEVERAL,
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    label_values,
+    number_of,
+)
 from keras_bert_impl.tasks.data.user_input import column_names
 from keras_bert_impl.tasks.scores.token_weights import class_indices
 

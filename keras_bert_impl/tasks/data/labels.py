@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from keras_bert_impl.interop.layouts.bert import TensorName
     from keras_bert_impl.interop.source import ModelSource
 
+# Labels of a text: one class, several classes at once, or numbers.
+SINGLE = "single_label_classification"
+MULTI = "multi_label_classification"
+REGRESSION = "regression"
+PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
+ABOUT_SEVERAL = f" If a text may have several labels, create the model with problem_type={MULTI!r}."
+
 _LOG = logging.getLogger(__name__)
 _MOST_CLASSES = 1 << 20  # limit for the number in a file
 # Larger ones overflow in float32, once multiplied by the weight of a class, a gradient, and squared.

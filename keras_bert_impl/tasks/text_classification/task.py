@@ -10,11 +10,11 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.options import MULTI, REGRESSION, SINGLE, setting_names
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import check_several, join_names
+from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several, join_names
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
