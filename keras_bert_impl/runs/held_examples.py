@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import all_tasks, task_of_examples
 
@@ -54,5 +55,5 @@ def _as_list(values, name):
         raise InputError(
             f"{name} must be a list of texts and a list of labels. Received: {values!r:.60}"
         )
-    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    values = user_input.values(list(values) if user_input.is_stream(values) else values)
     return [value.item() if isinstance(value, np.generic) else value for value in values]
