@@ -40,9 +40,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     Texts are truncated to `max_length` tokens, the longer segment first, unless `LongTexts` is set,
     and tokenized once. Random choices depend only on `(seed, epoch)`.
 
-    Subclasses have the attributes `tokenizer` and `max_length` and define the labels
-    (`label_codec`) and the objective (`outputs_are`, `default_loss`,
-    `default_metrics`, `named_metrics`, `scores`).
+    Subclasses have the attributes `tokenizer` and `max_length` and define the labels (`label_codec`)
+    and the objective (`outputs_are`, `default_loss`, `default_metrics`, `named_metrics`, `scores`).
     """
 
     has_several_rows = False  # whether a text may have several rows

@@ -231,43 +231,6 @@ class NumberLabels(LabelCodec):
         return labels
 
 
-class FollowsLabels(LabelCodec):
-    """1 for a text that follows, 0 for another one; the network's class 0 is 1."""
-
-    has_classes = True
-
-    def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        # Weights are given for the user's labels; the network's first output is label 1.
-        given = None if labels is None else 1 - labels
-        factors = class_weights(class_weight, ["0", "1"], given)
-        return [factors[1], factors[0]]
-
-    def encode(self, labels: Any, count: int) -> np.ndarray:
-        try:
-            follows = np.asarray(label_values(labels, count)).reshape(count)
-        except ValueError as error:
-            raise InputError(f"labels must be {count} numbers, 0 or 1. {error}") from error
-        if not np.isin(follows, (0, 1)).all():
-            raise InputError(f"labels must be {count} numbers, 0 or 1. Received: {labels!r:.60}")
-        return 1 - follows.astype("int32")
-
-    def tensor(self, labels: Any) -> tf.Tensor:
-        return 1 - tf.reshape(class_numbers(labels, 2), [-1])
-
-
-class NoLabels(LabelCodec):
-    """Labels of a loss that takes none."""
-
-    def __init__(self, message: str) -> None:
-        self.message = message
-
-    def encode(self, labels: Any, count: int) -> None:
-        raise InputError(self.message)
-
-    def tensor(self, labels: Any) -> None:
-        raise InputError(self.message)
-
-
 class ScoreLabels(LabelCodec):
     """A number of each example, at most `limit` from 0: a similarity."""
 

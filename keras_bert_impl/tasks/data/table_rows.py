@@ -180,11 +180,6 @@ def _reason(error):
 # === Arrow and Parquet ===
 
 
-def arrow_columns(path: str | Path) -> list[str]:
-    """Returns the columns of an Arrow, Feather or Parquet file."""
-    return arrow_schema(path).names
-
-
 def arrow_schema(path: str | Path) -> Any:
     """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
     with _arrow(path) as (schema, _):

@@ -156,7 +156,7 @@ def open_table(
     if kind == "tsv":
         return Table(tsv_rows(path, layout), "line")
     if kind == "arrow" and not whole:
-        _check_header(path, table_rows.arrow_columns(path), layout, are_nested=True)
+        _check_header(path, table_rows.arrow_schema(path).names, layout, are_nested=True)
     return _typed_rows(path, kind, None if whole else layout)
 
 
@@ -195,7 +195,7 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
     if kind == "csv":
         return csv_header(path, delimiter, header=header)[0]
     if kind == "arrow":
-        return table_rows.arrow_columns(path)
+        return table_rows.arrow_schema(path).names
     if kind == "tsv":
         first = (decoded(raw, path, line).split("\t") for line, raw in raw_lines(path))
         return column_names(next(first, []), header)

@@ -24,7 +24,7 @@ from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Positiv
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import LabelCodec, NoLabels, ScoreLabels
+from keras_bert_impl.tasks.data.label_codec import LabelCodec, ScoreLabels
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.head import embedding_network
 from keras_bert_impl.tasks.embedding.network import TextEmbedderNetwork
@@ -320,6 +320,19 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             depth=self.config.num_layers,
             hidden_dim=self.config.hidden_dim,
         )
+
+
+class NoLabels(LabelCodec):
+    """Labels of a loss that takes none."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def encode(self, labels: Any, count: int) -> None:
+        raise InputError(self.message)
+
+    def tensor(self, labels: Any) -> None:
+        raise InputError(self.message)
 
 
 def _checked_prompts(prompts, default):

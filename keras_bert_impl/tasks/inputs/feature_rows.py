@@ -1,7 +1,7 @@
-"""User-provided features: arrays of token ids and the features that go with them."""
+"""Examples in memory, with texts or with a user's features: token ids and what goes with them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.models.encoder_layers import check_not_ragged, check_values, renamed
+from keras_bert_impl.tasks.inputs.batching import sorted_batches, takes_any_shape
 
 FEATURES = ("token_ids", "segment_ids", "padding_mask")
 _INTEGERS = (*FEATURES, "masked_positions")
@@ -61,6 +62,48 @@ class FeatureRows:
             rows: int64 `[batch]`. Indices of rows.
         """
         return {name: tf.gather(value, rows) for name, value in self.arrays.items()}
+
+
+class CheckedExamples(NamedTuple):
+    """Examples in memory, checked and in the form that `rows` of a model takes.
+
+    Attributes:
+        texts: list of what the model takes as a text, or `FeatureRows`.
+        labels, weights: from `encode_labels`, float32 `[texts]`; None without any.
+    """
+
+    texts: list | FeatureRows
+    labels: Any = None
+    weights: np.ndarray | None = None
+
+    def part(self, begin: int | None, end: int | None) -> "CheckedExamples":
+        """Returns the examples from `begin` to `end`."""
+        parts: Any = (None if part is None else part[begin:end] for part in self)
+        return CheckedExamples(*parts)
+
+    def split(self, share: float) -> tuple["CheckedExamples", "CheckedExamples"]:
+        """Holds out the last `share` of the examples, like Keras's `validation_split`."""
+        count = len(self.texts)
+        kept = int(count * (1 - share))
+        if not 0 < kept < count:
+            raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
+        return self.part(None, kept), self.part(kept, None)
+
+    def rows(self, model: Any) -> tuple[Any, tuple]:
+        """Same as `model.rows`, also for features."""
+        if not isinstance(self.texts, FeatureRows):
+            return model.rows(*self)
+        return self.texts, tuple(target for target in self[1:] if target is not None)
+
+    def for_evaluation(
+        self, model: Any, batch_size: int, steps: int | None = None
+    ) -> tf.data.Dataset:
+        """Returns the data set to evaluate a model on, sorted by length."""
+        examples = self.part(None, None if steps is None else steps * batch_size)
+        # A loss that compares the examples of a batch depends on their number.
+        any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
+        rows, targets = examples.rows(model)
+        return model.completed(sorted_batches(rows, targets, batch_size, any_shape)[0])
 
 
 def complete(

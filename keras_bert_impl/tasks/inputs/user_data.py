@@ -4,7 +4,7 @@ and labels in memory, `CheckedExamples`, or a data set of features; nothing behi
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,8 +15,8 @@ from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import check_ids, check_labels
 from keras_bert_impl.tasks.data.labels import MOST_WEIGHT, check_weights
-from keras_bert_impl.tasks.inputs.batching import batch_of, sorted_batches, takes_any_shape
-from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows, complete
+from keras_bert_impl.tasks.inputs.batching import batch_of
+from keras_bert_impl.tasks.inputs.feature_rows import CheckedExamples, FeatureRows, complete
 from keras_bert_impl.training.steps.data_options import without_autotuner
 
 DEFAULT_BATCH_SIZE = 32
@@ -34,48 +34,6 @@ def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
 
 
 # === The door ===
-
-
-class CheckedExamples(NamedTuple):
-    """Examples in memory, checked and in the form that `rows` of a model takes.
-
-    Attributes:
-        texts: list of what the model takes as a text, or `FeatureRows`.
-        labels, weights: from `encode_labels`, float32 `[texts]`; None without any.
-    """
-
-    texts: list | FeatureRows
-    labels: Any = None
-    weights: np.ndarray | None = None
-
-    def part(self, begin: int | None, end: int | None) -> "CheckedExamples":
-        """Returns the examples from `begin` to `end`."""
-        parts: Any = (None if part is None else part[begin:end] for part in self)
-        return CheckedExamples(*parts)
-
-    def split(self, share: float) -> tuple["CheckedExamples", "CheckedExamples"]:
-        """Holds out the last `share` of the examples, like Keras's `validation_split`."""
-        count = len(self.texts)
-        kept = int(count * (1 - share))
-        if not 0 < kept < count:
-            raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
-        return self.part(None, kept), self.part(kept, None)
-
-    def rows(self, model: Any) -> tuple[Any, tuple]:
-        """Same as `model.rows`, also for features."""
-        if not isinstance(self.texts, FeatureRows):
-            return model.rows(*self)
-        return self.texts, tuple(target for target in self[1:] if target is not None)
-
-    def for_evaluation(
-        self, model: Any, batch_size: int, steps: int | None = None
-    ) -> tf.data.Dataset:
-        """Returns the data set to evaluate a model on, sorted by length."""
-        examples = self.part(None, None if steps is None else steps * batch_size)
-        # A loss that compares the examples of a batch depends on their number.
-        any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
-        rows, targets = examples.rows(model)
-        return model.completed(sorted_batches(rows, targets, batch_size, any_shape)[0])
 
 
 def read(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -19,13 +20,39 @@ from keras_bert_impl.models.heads import check_sees_all, pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.score_metrics import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import FollowsLabels
+from keras_bert_impl.tasks.data.label_checks import class_numbers, class_weights
+from keras_bert_impl.tasks.data.label_codec import LabelCodec
+from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.text_classification.network import NextSentenceNetwork
 from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
 from keras_bert_impl.tokenizers import Tokenizer
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
+
+
+class FollowsLabels(LabelCodec):
+    """1 for a text that follows, 0 for another one; the network's class 0 is 1."""
+
+    has_classes = True
+
+    def factors(self, class_weight: Any, labels: Any) -> list[float]:
+        # Weights are given for the user's labels; the network's first output is label 1.
+        given = None if labels is None else 1 - labels
+        factors = class_weights(class_weight, ["0", "1"], given)
+        return [factors[1], factors[0]]
+
+    def encode(self, labels: Any, count: int) -> np.ndarray:
+        try:
+            follows = np.asarray(label_values(labels, count)).reshape(count)
+        except ValueError as error:
+            raise InputError(f"labels must be {count} numbers, 0 or 1. {error}") from error
+        if not np.isin(follows, (0, 1)).all():
+            raise InputError(f"labels must be {count} numbers, 0 or 1. Received: {labels!r:.60}")
+        return 1 - follows.astype("int32")
+
+    def tensor(self, labels: Any) -> tf.Tensor:
+        return 1 - tf.reshape(class_numbers(labels, 2), [-1])
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

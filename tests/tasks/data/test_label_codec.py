@@ -6,12 +6,12 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.label_codec import (
     ChoiceLabels,
     ClassLabels,
-    FollowsLabels,
     NumberLabels,
     ScoreLabels,
     SeveralLabels,
     WordLabels,
 )
+from keras_bert_impl.tasks.text_classification.next_sentence import FollowsLabels
 
 NAMES = ["bad", "good", "odd"]
 
