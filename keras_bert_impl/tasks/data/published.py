@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from pathlib import Path
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.paths import local_path
@@ -144,8 +145,7 @@ def read_glue(
     rows = tsv_rows(path, layout, None if has_header else spec.columns)
     examples = examples_of(path, rows, layout, skip_bad_rows)
     read_with = {"task": task, "data": str(directory), "skip_bad_rows": skip_bad_rows}
-    examples = dataclasses.replace(examples, read_with=read_with)
-    return with_names(examples, spec.labels, spec.metrics)
+    return _with_names(examples, spec.labels, spec.metrics, read_with)
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
@@ -170,16 +170,15 @@ def _places(directory, folder, name):
     return local_path(directory) / folder / name, local_path(directory) / name
 
 
-def with_names(
-    examples: Examples, names: dict[str, str] | None, metrics: tuple[str, ...] | None
-) -> Examples:
-    """Replaces the values of the label column by class indices."""
-    if names is None:
-        return dataclasses.replace(examples, metrics=metrics)
-    labels, label_names = examples.labels, list(dict.fromkeys(names.values()))
-    if labels is not None:
-        labels = [label_names.index(names[value]) for value in labels]
-    return dataclasses.replace(examples, labels=labels, label_names=label_names, metrics=metrics)
+def _with_names(examples, names, metrics, read_with):
+    """Replaces the values of the label column, the keys of `names`, by class indices."""
+    labels, label_names = examples.labels, None
+    if names is not None:
+        label_names = list(dict.fromkeys(names.values()))
+        labels = labels and [label_names.index(names[value]) for value in labels]
+    return dataclasses.replace(
+        examples, labels=labels, label_names=label_names, metrics=metrics, read_with=read_with
+    )
 
 
 # === XNLI and PAWS-X, one language at a time ===
@@ -221,8 +220,8 @@ def read_xnli(
         layout = Layout("sentence1", "sentence2", "gold_label", labels=list(NLI))
         rows = _of_language(path, tsv_rows(path, layout), language)
     examples = examples_of(path, rows, layout, skip_bad_rows)
-    examples = _read_with(examples, "xnli", directory, language, skip_bad_rows)
-    return with_names(examples, _TRANSLATED_NLI, ("accuracy",))
+    read_with = _options("xnli", directory, language, skip_bad_rows)
+    return _with_names(examples, _TRANSLATED_NLI, ("accuracy",), read_with)
 
 
 def read_paws_x(
@@ -248,14 +247,13 @@ def read_paws_x(
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
     examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)
-    examples = _read_with(examples, "paws_x", directory, language, skip_bad_rows)
-    return with_names(examples, _PARAPHRASE, ("accuracy", "f1"))
+    read_with = _options("paws_x", directory, language, skip_bad_rows)
+    return _with_names(examples, _PARAPHRASE, ("accuracy", "f1"), read_with)
 
 
-def _read_with(examples, task, directory, language, skip_bad_rows):
+def _options(task, directory, language, skip_bad_rows):
     options = {"task": task, "data": str(directory), "language": language}
-    options["skip_bad_rows"] = skip_bad_rows
-    return dataclasses.replace(examples, read_with=options)
+    return options | {"skip_bad_rows": skip_bad_rows}
 
 
 def _translated(rows):
@@ -339,12 +337,11 @@ def read_tfds(
     )
     source = f"{name}, split {split}"
     examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
+    read_with: dict[str, Any] | None = None
     if data_dir is None:  # else a command would look elsewhere
-        columns = {"text": text, "pair": pair, "label": label, "skip_bad_rows": skip_bad_rows}
-        examples = dataclasses.replace(
-            examples, read_with={"tfds": str(name), "dev": split} | columns
-        )
-    return with_names(examples, names and {name: name for name in names}, None)
+        read_with = {"tfds": str(name), "dev": split, "text": text, "pair": pair, "label": label}
+        read_with["skip_bad_rows"] = skip_bad_rows
+    return _with_names(examples, names and {name: name for name in names}, None, read_with)
 
 
 def _row(example, columns, label, names):
