@@ -350,7 +350,7 @@ def check_family(config: Document) -> None:
 
 def is_preset(config: Document) -> bool:
     """Returns whether a `config.json` is of a KerasHub preset."""
-    return "registered_name" in config
+    return "registered_name" in config and "model_type" not in config
 
 
 def instead_of(family: object) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import parse_json, read_bytes
+from keras_bert_impl.io.reading import parse_json, read_json, read_text
 from keras_bert_impl.published import check_family, is_preset
 
 _TOKENIZER = """
@@ -34,8 +34,6 @@ _WEIGHTS = {
 }
 _PRESET_WEIGHTS = {"model.weights.h5": None, "model.weights.json": ".h5"}
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
-# The index of a 1,000-layer model is about 1.5 MB.
-_MAX_JSON_BYTES = 16 << 20
 
 
 def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
@@ -53,7 +51,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
     inner = f"{folders[0]}/" if folders and folders[0] else ""
     if get(f"{inner}config.json") is None:
         raise InputError(f"{source} has no {inner}config.json, which every supported model has.")
-    config = _document(files[f"{inner}config.json"], source)
+    config = read_json(files[f"{inner}config.json"])
     check_family(config)
     for name in _PRESET if is_preset(config) else _TOKENIZER:
         get(inner + name)
@@ -78,7 +76,7 @@ def gather(fetch: Callable[[str], Path | None], source: str) -> dict[str, Path]:
 
 def _shards(path, suffix, source):
     """Returns the sorted names of the files in an index; KerasHub's index has lists of them."""
-    weight_map = _document(path, source).mapping("weight_map")
+    weight_map = read_json(path).mapping("weight_map")
     if not weight_map:
         raise InputError(f"{source}: {path.name} must have a weight_map.")
     lists = [value if isinstance(value, list) else [value] for value in weight_map.values()]
@@ -96,7 +94,7 @@ def _folders(path, source):
     directory. Returns an empty list if the path is None."""
     if path is None:
         return []
-    modules = Document({"modules": _value(path, source)}, f"{source}: {path.name}")
+    modules = Document({"modules": parse_json(read_text(path), path)}, path)
     folders = [module.text("path", "") for module in modules.list_of("modules", dict)]
     for folder in filter(None, folders):
         if not _PLAIN.fullmatch(folder):
@@ -104,16 +102,3 @@ def _folders(path, source):
                 f"{source}: {path.name} lists {shown(folder)}, which is not a plain name."
             )
     return folders
-
-
-def _document(path, source):
-    content = _value(path, source)
-    if not isinstance(content, dict):
-        raise InputError(f"{source}: {path.name} must hold one JSON object.")
-    return Document(content, f"{source}: {path.name}")
-
-
-def _value(path, source):
-    if path.stat().st_size > _MAX_JSON_BYTES:
-        raise InputError(f"{source}: {path.name} is too large, more than 16 MiB.")
-    return parse_json(read_bytes(path), f"{source}: {path.name}")
