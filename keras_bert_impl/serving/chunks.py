@@ -1,4 +1,4 @@
-"""Processing of a request's rows in chunks, to bound memory and padding."""
+"""Chunks of the rows of a request, which bound memory and padding, and graphs of encoders."""
 
 import contextlib
 import functools

@@ -23,6 +23,110 @@ from keras_bert_impl.serving.signatures import HUB_NAMES, Function, Functions, S
 from keras_bert_impl.serving.target import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
 from keras_bert_impl.version import __version__
 
+BATCH_SIZES = (1, 8, 32)
+
+TEXTS = (
+    "The house stands on a hill above the river.",
+    "Ada Lovelace met Charles Babbage in London in June 1833, and wrote the first program.",
+    "Why?",
+    "It was built by hand, stone by stone, over more than forty years, and yet nobody lives in it.",
+)
+# Requests that arrive within two milliseconds are batched. Batches are not padded to a fixed size,
+# and only strings are batched: ids of different lengths would need padding.
+_BATCHING = """\
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 256 }
+num_batch_threads { value: 4 }
+"""
+_MONITORING = """\
+prometheus_config { enable: true, path: "/monitoring/prometheus/metrics" }
+"""
+_CONFIG = """\
+model_config_list {
+  config {
+    name: "%s"
+    base_path: "/models/%s"
+    model_platform: "tensorflow"
+  }
+}
+"""
+_OF_THREADS = threading.Lock()
+
+
+def export_saved_model(
+    signatures: Signatures,
+    directory: str | Path,
+    ids_only: bool = False,
+    name: str | None = None,
+    run: str | Path | None = None,
+) -> None:
+    """Writes a model as a SavedModel.
+
+    The directory also has `README.md`, a model card, and in `assets.extra`, for clients and
+    servers: `tokenizer/`, the files of the tokenizer, `labels.json`, if there are labels, and
+    `tf_serving_warmup_requests`.
+
+    The graph uses the model's dtype policy, so that it agrees with `predict`: in float32 to 1e-5 at
+    any batch size; in bfloat16 to its rounding, which depends on the batch. For a server, load the
+    model with `dtype="float32"` first.
+
+    Args:
+        signatures: those of the model, `model.signatures()`.
+        directory: written to a temporary folder and renamed.
+        ids_only: whether to leave out the signatures that take strings, so that loading does not
+            need tensorflow_text.
+        name: model name. Default: the name of the directory.
+        run: run directory, whose scores and settings go into the model card.
+
+    Raises:
+        InputError: the directory has files of these names that no export has written, or the
+            backend of Keras is not TensorFlow.
+
+    Example:
+        from keras_bert_impl.serving import export_saved_model
+        export_saved_model(classifier.signatures(), "exported")
+        served = tf.saved_model.load("exported").signatures["serving_default"]
+        served(text=tf.constant(["a text"]))["label"]
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "a SavedModel is written on the TensorFlow backend of Keras: call model.export(...), "
+            "which starts a process with it, or set KERAS_BACKEND=tensorflow."
+        )
+    check_target(directory, SAVED_MODEL_ENTRIES)
+    name = name or local_path(directory).absolute().name
+    module = tf.Module()
+    with for_inference(signatures.model) as variables:
+        functions = signatures.functions(ids_only)
+    # Only the variables: Keras's serving functions of the layers are not exported.
+    module.weights = variables
+    module.serve = _of_one_argument(functions["serving_default"])
+    with replace_directory(directory) as temporary:
+        tf.saved_model.save(module, str(temporary), signatures=functions)
+        extra = temporary / "assets.extra"
+        extra.mkdir()
+        write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
+        save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
+        labels = getattr(signatures.model, "labels", None)
+        if labels:
+            text = json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n"
+            (extra / "labels.json").write_text(text, encoding="utf-8")
+        save_card(model_card(name, signatures, functions, run), temporary, directory)
+
+
+def _of_one_argument(function):
+    """Returns the endpoint `serve` of `keras.layers.TFSMLayer`, which passes one argument."""
+    specs = tf.nest.flatten(function.structured_input_signature)
+    if len(specs) == 1:
+        return function
+
+    @tf.function(input_signature=[{spec.name: spec for spec in specs}])
+    def serve(inputs):
+        return function(**inputs)
+
+    return serve
+
 
 @contextlib.contextmanager
 def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
@@ -41,14 +145,83 @@ def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
         yield list(stored.values())
 
 
-BATCH_SIZES = (1, 8, 32)
+# === Versions ===
 
-TEXTS = (
-    "The house stands on a hill above the river.",
-    "Ada Lovelace met Charles Babbage in London in June 1833, and wrote the first program.",
-    "Why?",
-    "It was built by hand, stone by stone, over more than forty years, and yet nobody lives in it.",
-)
+
+def export_version(
+    signatures: Signatures,
+    directory: str | Path,
+    ids_only: bool = False,
+    run: str | Path | None = None,
+) -> Path:
+    """Writes a model as the next version in a folder that TensorFlow Serving watches.
+
+    The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
+    sees the folder as `/models/NAME`; `batching_parameters.txt` and `monitoring.config`.
+
+    Args:
+        directory: the folder.
+        signatures, ids_only, run: see `export_saved_model`.
+
+    Returns:
+        Path of the version.
+
+    Raises:
+        InputError: the folder name is not a valid model name, the folder is a SavedModel, or another
+            process is exporting to it.
+
+    Example:
+        from keras_bert_impl.serving import export_version
+        export_version(classifier.signatures(), "models/reviews", run="run")
+    """
+    directory = local_path(directory).absolute()
+    name = directory.name
+    if not re.fullmatch("[A-Za-z0-9._-]+", name):
+        raise InputError(
+            f"{directory}: the folder's name, which becomes the name of the model, may have only "
+            "letters, digits, '.', '_' and '-'."
+        )
+    _check_is_no_model(directory)
+    with _no_other_export(directory):
+        path = directory / str(_next_version(directory))
+        export_saved_model(signatures, path, ids_only, name=name, run=run)
+        for file, text in (
+            ("models.config", _CONFIG % (name, name)),
+            ("batching_parameters.txt", _BATCHING),
+            ("monitoring.config", _MONITORING),
+        ):
+            with replace_file(directory / file) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+@contextlib.contextmanager
+def _no_other_export(directory):
+    """Context manager in which nobody else chooses the number of a version here."""
+    with _OF_THREADS:  # the lock of a file belongs to the process
+        lock = claim(directory / ".lock")
+        if lock is None:
+            raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
+        try:
+            yield
+        finally:
+            (directory / ".lock").unlink(missing_ok=True)
+            lock.release()
+            with contextlib.suppress(OSError):  # not empty: there is a version
+                directory.rmdir()
+
+
+def _check_is_no_model(directory):
+    if (directory / "saved_model.pb").exists():
+        raise InputError(f"{directory} is a SavedModel; give the folder for its versions.")
+
+
+def _next_version(directory):
+    found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
+    return max(found, default=0) + 1
+
+
+# === Warm-up requests ===
 
 
 def write_warmup(path: str | Path, signatures: Signatures, functions: Functions, name: str) -> None:
@@ -134,6 +307,9 @@ def _field(number, content):
     return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
+# === Model cards ===
+
+
 def model_card(
     name: str, signatures: Signatures, functions: Functions, run: str | Path | None = None
 ) -> str:
@@ -176,173 +352,3 @@ def _table(functions):
 def _shown(name, spec):
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"`{name}` {spec.dtype.name} [{shape}]"
-
-
-def export_saved_model(
-    signatures: Signatures,
-    directory: str | Path,
-    ids_only: bool = False,
-    name: str | None = None,
-    run: str | Path | None = None,
-) -> None:
-    """Writes a model as a SavedModel.
-
-    The directory also has `README.md`, a model card, and in `assets.extra`, for clients and
-    servers: `tokenizer/`, the files of the tokenizer, `labels.json`, if there are labels, and
-    `tf_serving_warmup_requests`.
-
-    The graph uses the model's dtype policy, so that it agrees with `predict`: in float32 to 1e-5 at
-    any batch size; in bfloat16 to its rounding, which depends on the batch. For a server, load the
-    model with `dtype="float32"` first.
-
-    Args:
-        signatures: those of the model, `model.signatures()`.
-        directory: written to a temporary folder and renamed.
-        ids_only: whether to leave out the signatures that take strings, so that loading does not
-            need tensorflow_text.
-        name: model name. Default: the name of the directory.
-        run: run directory, whose scores and settings go into the model card.
-
-    Raises:
-        InputError: the directory has files of these names that no export has written, or the
-            backend of Keras is not TensorFlow.
-
-    Example:
-        from keras_bert_impl.serving import export_saved_model
-        export_saved_model(classifier.signatures(), "exported")
-        served = tf.saved_model.load("exported").signatures["serving_default"]
-        served(text=tf.constant(["a text"]))["label"]
-    """
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            "a SavedModel is written on the TensorFlow backend of Keras: call model.export(...), "
-            "which starts a process with it, or set KERAS_BACKEND=tensorflow."
-        )
-    check_target(directory, SAVED_MODEL_ENTRIES)
-    name = name or local_path(directory).absolute().name
-    module = tf.Module()
-    with for_inference(signatures.model) as variables:
-        functions = signatures.functions(ids_only)
-    # Only the variables: Keras's serving functions of the layers are not exported.
-    module.weights = variables
-    module.serve = _of_one_argument(functions["serving_default"])
-    with replace_directory(directory) as temporary:
-        tf.saved_model.save(module, str(temporary), signatures=functions)
-        extra = temporary / "assets.extra"
-        extra.mkdir()
-        write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
-        save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
-        labels = getattr(signatures.model, "labels", None)
-        if labels:
-            text = json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n"
-            (extra / "labels.json").write_text(text, encoding="utf-8")
-        save_card(model_card(name, signatures, functions, run), temporary, directory)
-
-
-def _of_one_argument(function):
-    """Returns the endpoint `serve` of `keras.layers.TFSMLayer`, which passes one argument."""
-    specs = tf.nest.flatten(function.structured_input_signature)
-    if len(specs) == 1:
-        return function
-
-    @tf.function(input_signature=[{spec.name: spec for spec in specs}])
-    def serve(inputs):
-        return function(**inputs)
-
-    return serve
-
-
-# Requests that arrive within two milliseconds are batched. Batches are not padded to a fixed size,
-# and only strings are batched: ids of different lengths would need padding.
-_BATCHING = """\
-max_batch_size { value: 32 }
-batch_timeout_micros { value: 2000 }
-max_enqueued_batches { value: 256 }
-num_batch_threads { value: 4 }
-"""
-_MONITORING = """\
-prometheus_config { enable: true, path: "/monitoring/prometheus/metrics" }
-"""
-_CONFIG = """\
-model_config_list {
-  config {
-    name: "%s"
-    base_path: "/models/%s"
-    model_platform: "tensorflow"
-  }
-}
-"""
-_OF_THREADS = threading.Lock()
-
-
-def export_version(
-    signatures: Signatures,
-    directory: str | Path,
-    ids_only: bool = False,
-    run: str | Path | None = None,
-) -> Path:
-    """Writes a model as the next version in a folder that TensorFlow Serving watches.
-
-    The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
-    sees the folder as `/models/NAME`; `batching_parameters.txt` and `monitoring.config`.
-
-    Args:
-        directory: the folder.
-        signatures, ids_only, run: see `export_saved_model`.
-
-    Returns:
-        Path of the version.
-
-    Raises:
-        InputError: the folder name is not a valid model name, the folder is a SavedModel, or another
-            process is exporting to it.
-
-    Example:
-        from keras_bert_impl.serving import export_version
-        export_version(classifier.signatures(), "models/reviews", run="run")
-    """
-    directory = local_path(directory).absolute()
-    name = directory.name
-    if not re.fullmatch("[A-Za-z0-9._-]+", name):
-        raise InputError(
-            f"{directory}: the folder's name, which becomes the name of the model, may have only "
-            "letters, digits, '.', '_' and '-'."
-        )
-    _check_is_no_model(directory)
-    with _no_other_export(directory):
-        path = directory / str(_next_version(directory))
-        export_saved_model(signatures, path, ids_only, name=name, run=run)
-        for file, text in (
-            ("models.config", _CONFIG % (name, name)),
-            ("batching_parameters.txt", _BATCHING),
-            ("monitoring.config", _MONITORING),
-        ):
-            with replace_file(directory / file) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-    return path
-
-
-@contextlib.contextmanager
-def _no_other_export(directory):
-    """Context manager in which nobody else chooses the number of a version here."""
-    with _OF_THREADS:  # the lock of a file belongs to the process
-        lock = claim(directory / ".lock")
-        if lock is None:
-            raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
-        try:
-            yield
-        finally:
-            (directory / ".lock").unlink(missing_ok=True)
-            lock.release()
-            with contextlib.suppress(OSError):  # not empty: there is a version
-                directory.rmdir()
-
-
-def _check_is_no_model(directory):
-    if (directory / "saved_model.pb").exists():
-        raise InputError(f"{directory} is a SavedModel; give the folder for its versions.")
-
-
-def _next_version(directory):
-    found = [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
-    return max(found, default=0) + 1

@@ -26,42 +26,6 @@ from keras_bert_impl.serving.target import NETWORK_ENTRIES, check_drop, check_ta
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import __version__
 
-
-def model_card(
-    model: keras.Model,
-    name: str,
-    how: str,
-    use: str,
-    check: str,
-    run: str | Path | None = None,
-    has_tokenizer: bool = True,
-) -> str:
-    """Returns the text of a model card, in Markdown."""
-    made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
-    sections = [
-        "## Use",
-        f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
-        + as_code_block(use.rstrip(), "python"),
-        *_before_tokenization(model),
-        "## Check",
-        check,
-    ]
-    note = f". Exported to {how} by keras_bert_impl {__version__}."
-    return export_card(model, name, encoder_of(model).config, note, sections, run)
-
-
-def _before_tokenization(model):
-    """Returns what a client does to a text first, which the files of a tokenizer cannot express."""
-    prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
-    lines = []
-    if prompt:
-        shown = as_code(json.dumps(prompt, ensure_ascii=False))
-        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not.")
-    if getattr(model, "do_lower_case", False):
-        lines.append("Convert each text to lower case before it is tokenized.")
-    return lines
-
-
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits, float16 has 11 and bfloat16 8, some of which are lost in the sums of a deep
 # network. For int8 the limit only catches broken files; its cost is measured by task scores.
@@ -225,3 +189,41 @@ def _write_more(model, tokenizer, directory):
         save_tokenizer(tokenizer, model, directory)
     if hasattr(model, "save_more"):
         model.save_more(directory)
+
+
+# === Model cards ===
+
+
+def model_card(
+    model: keras.Model,
+    name: str,
+    how: str,
+    use: str,
+    check: str,
+    run: str | Path | None = None,
+    has_tokenizer: bool = True,
+) -> str:
+    """Returns the text of a model card, in Markdown."""
+    made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
+    sections = [
+        "## Use",
+        f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
+        + as_code_block(use.rstrip(), "python"),
+        *_before_tokenization(model),
+        "## Check",
+        check,
+    ]
+    note = f". Exported to {how} by keras_bert_impl {__version__}."
+    return export_card(model, name, encoder_of(model).config, note, sections, run)
+
+
+def _before_tokenization(model):
+    """Returns what a client does to a text first, which the files of a tokenizer cannot express."""
+    prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
+    lines = []
+    if prompt:
+        shown = as_code(json.dumps(prompt, ensure_ascii=False))
+        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not.")
+    if getattr(model, "do_lower_case", False):
+        lines.append("Convert each text to lower case before it is tokenized.")
+    return lines

@@ -1,4 +1,4 @@
-"""A loaded SavedModel and its signatures; needs TensorFlow and TF-Text only."""
+"""A loaded SavedModel, and the batches of requests that it runs; needs TensorFlow and TF-Text only."""
 
 import collections
 import dataclasses
@@ -17,6 +17,8 @@ from google.protobuf.json_format import MessageToDict
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
+
+WARMUP = "assets.extra/tf_serving_warmup_requests"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +47,6 @@ class Limits:
     seconds: float = 30.0
     client_seconds: float = 30.0
     stop_seconds: int = 30
-
-
-WARMUP = "assets.extra/tf_serving_warmup_requests"
 
 
 class Signature:
@@ -176,7 +175,7 @@ def _sentence(message):
 
 
 def read_warmup(record: bytes) -> tuple[str, Arrays]:
-    """Reads (signature, inputs) from the bytes of a `PredictionLog`; see `serving.warmup`."""
+    """Reads (signature, inputs) from the bytes of a `PredictionLog`; see `prediction_log`."""
     log = dict(_fields(record))[6]  # predict_log
     signature, inputs = "serving_default", {}
     for number, content in _fields(dict(_fields(log))[1]):  # request
@@ -213,6 +212,9 @@ def _number(message, position):
         position, shift = position + 1, shift + 7
         if byte < 128:
             return value, position
+
+
+# === Batches ===
 
 
 class Request:
