@@ -319,10 +319,10 @@ def moses_directory(directory):
     return FLAUBERT
 
 
-def tokenizer_of(module):
+def tokenizer_of(reader):
     def read(directory):
         row_files.kind_of(directory)
-        module.read(directory)
+        reader(directory)
 
     return read
 
@@ -407,10 +407,10 @@ READERS = {
     "recipe": plain(
         {"recipe.yaml": {"dtype": "x", "a": 1}}, lambda d: read_yaml(d / "recipe.yaml")
     ),
-    "WordPiece": (saved_tokenizer, tokenizer_of(wordpiece_files)),
-    "byte-level BPE": plain(BPE, tokenizer_of(bpe_files)),
-    "SentencePiece": plain(UNIGRAM, tokenizer_of(sentencepiece_files)),
-    "FlauBERT": (moses_directory, tokenizer_of(moses_files)),
+    "WordPiece": (saved_tokenizer, tokenizer_of(wordpiece_files.read)),
+    "byte-level BPE": plain(BPE, tokenizer_of(bpe_files.read)),
+    "SentencePiece": plain(UNIGRAM, tokenizer_of(sentencepiece_files.read)),
+    "FlauBERT": (moses_directory, tokenizer_of(moses_files._read)),
     "shards": (
         shard_directory,
         lambda d: Shards(d / "model.safetensors.index.json", SafetensorsFile),
