@@ -32,13 +32,10 @@ class Fault:
         error_code: str. The hub's name for the error.
         drop_after: int. Bytes after which the connection closes.
         stalls: bool. If true, the connection stays open after `drop_after` bytes but sends nothing.
-        truncate_to: int. Bytes to send, also stated as the content length.
         content: bytes. Sent in place of the file's content.
         seconds: float. Delay before the response begins.
         only: str. HTTP method that is affected; None for all.
         headers: dict. Response headers that override those of the same name.
-        forever: bytes. Sent repeatedly as a body without a content length.
-        drip: float. Seconds between two bytes of the body.
     """
 
     times: int = 1
@@ -46,13 +43,10 @@ class Fault:
     error_code: str = None
     drop_after: int = None
     stalls: bool = False
-    truncate_to: int = None
     content: bytes = None
     seconds: float = 0.0
     only: str = "GET"
     headers: dict = dataclasses.field(default_factory=dict)
-    forever: bytes = None
-    drip: float = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +88,6 @@ class FaultyServer:
     def __init__(self):
         self.requests = []
         self.sent = {}
-        self.sent_forever = 0
         self.faults = {}
         self.lock = threading.Lock()
         self._server = _Server(self.handler, self)
@@ -164,9 +157,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def send_content(self, name, content, headers, fault):
         """Sends the file, or the rest requested by `Range`, with its fault."""
         content = content if fault.content is None else fault.content
-        content = content[: fault.truncate_to]
-        if fault.forever or fault.drip:
-            return self._send_slowly_or_forever(content, headers | fault.headers, fault)
         start, status = 0, 200
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
         if asked:
@@ -189,20 +179,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
         return None
-
-    def _send_slowly_or_forever(self, content, headers, fault):
-        self.close_connection = True
-        length = None if fault.forever else len(content)
-        self.reply(200, {"Content-Length": length} | headers)
-        with contextlib.suppress(OSError):  # the client has disconnected
-            if fault.forever:
-                while True:
-                    self.wfile.write(fault.forever)
-                    with self.owner.lock:
-                        self.owner.sent_forever += len(fault.forever)
-            for byte in content:
-                self.wfile.write(bytes([byte]))
-                time.sleep(fault.drip)
 
 
 class _HubHandler(_Handler):
@@ -276,11 +252,6 @@ class _HubHandler(_Handler):
             "X-Linked-ETag": f'"{sha256(content)}"',
             "X-Linked-Size": str(len(content)),
         }
-        if self.owner.offers_xet:
-            headers |= {
-                "X-Xet-Hash": sha256(content),
-                "Link": f'<{self.owner.url}/api/xet>; rel="xet-auth"',
-            }
         self.reply(302, headers)
 
     def _stored(self, name):
@@ -308,7 +279,6 @@ class HubServer(FaultyServer):
         self.repositories = {}  # name -> commit -> file -> content
         self.branches = {}  # (repository, branch) -> commit
         self.stored = {}  # SHA-256 -> content
-        self.offers_xet = False
 
     def __enter__(self):
         threading.Thread(target=self.storage.serve_forever, args=(0.01,), daemon=True).start()
