@@ -36,8 +36,6 @@ NOT_RUN = {
 SLOW = {
     "pretraining.adaptation.adapt",
     "pretraining.recipes.recipes",
-    "serving.litert.export_litert",
-    "serving.openvino.export_openvino",
     "runs.distillation.IntermediateLayers",
     "runs.distillation.SoftTargets",
     "runs.run.finetune",
