@@ -23,7 +23,7 @@ _TASK = TASKS["squad"]
 def our_rows(model, examples):
     """Returns (rows like those of `finetuning_peer.Questions`, batches as lists of row numbers)."""
     texts = model.as_texts(examples.pairs)
-    windows, (places,) = model.rows(texts, model.encode_labels(examples.answers, len(texts)))
+    windows, (places,) = model.rows(texts, model.label_codec.encode(examples.answers, len(texts)))
     ids, splits = windows.token_ids.numpy(), windows.row_splits.numpy()
     rows = []
     for number, (start, end) in enumerate(places.tolist()):

@@ -66,14 +66,6 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """How labels are checked and converted for the loss."""
         return LabelCodec()
 
-    def encode_labels(self, labels: Any, count: int) -> Any:
-        """Checks a user's labels of `count` texts and converts them; see `LabelCodec.encode`."""
-        return self.label_codec.encode(labels, count)
-
-    def label_tensor(self, labels: Any) -> Any:
-        """Same as `encode_labels` in the graph, for the labels of a `tf.data.Dataset` batch."""
-        return self.label_codec.tensor(labels)
-
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         """Raises `InputError` if labels do not match features that are given as a dict."""
 
@@ -124,7 +116,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Tokenizes texts to rows of the network; here one example per text.
 
         Args:
-            texts, labels, weights: from `as_texts` and `encode_labels`; float32 [texts].
+            texts, labels, weights: from `as_texts` and `label_codec`; float32 [texts].
 
         Returns:
             (`TokenizedTexts`, tuple of targets [rows, ...]: labels, then weights).

@@ -268,10 +268,3 @@ def names_of_set(flags: Iterable[tuple[str, Any]]) -> list[str]:
         if is_set:
             names.append(name)
     return names
-
-
-def several_columns(label: str, columns: list[str]) -> str | list[str]:
-    """Returns the columns that `A,B` names, as a list; the name itself if it is a column."""
-    if "," not in label or label in columns:
-        return label
-    return [name.strip() for name in next(csv.reader([label], skipinitialspace=True))]

@@ -1,5 +1,6 @@
 """`ExampleSource`: the files and columns of labeled examples, as a command names them."""
 
+import csv
 import dataclasses
 from typing import Any
 
@@ -82,12 +83,13 @@ class ExampleSource:
 
     def _label(self, path):
         """Returns the column of the label, or a list of several."""
-        from keras_bert_impl.tasks.data.layout import several_columns
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if "," not in (self.label or ""):
             return self.label
-        return several_columns(self.label, table_columns(path, self.delimiter, not self.no_header))
+        if self.label in table_columns(path, self.delimiter, not self.no_header):
+            return self.label
+        return [name.strip() for name in next(csv.reader([self.label], skipinitialspace=True))]
 
     def check_table(self, *needed: str) -> None:
         """Checks that the files and columns of tables are there; reads no rows."""

@@ -69,7 +69,7 @@ class CheckedExamples(NamedTuple):
 
     Attributes:
         texts: list of what the model takes as a text, or `FeatureRows`.
-        labels, weights: from `encode_labels`, float32 `[texts]`; None without any.
+        labels, weights: from `label_codec`, float32 `[texts]`; None without any.
     """
 
     texts: list | FeatureRows

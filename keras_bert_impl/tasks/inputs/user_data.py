@@ -107,7 +107,7 @@ def _examples_of(model, x, y, sample_weight):
         raise InputError("there are no texts to train or evaluate on.")
     if y is None and model.needs_labels:
         raise InputError("labels are missing: pass y, or a tf.data.Dataset of (texts, labels).")
-    labels = None if y is None else model.encode_labels(y, len(texts))
+    labels = None if y is None else model.label_codec.encode(y, len(texts))
     if are_features and labels is not None:
         model.check_labels(labels, texts.arrays, sample_weight)
         labels = np.asarray(labels)
@@ -163,7 +163,7 @@ def encode_dataset(
             weight = tf.reshape(tf.cast(weight, tf.float32), [-1])
             is_right = (weight >= 0) & (weight <= MOST_WEIGHT)
             check_labels(is_right, weight, f"sample_weight must be from 0 to {MOST_WEIGHT:g}.")
-        return (x, model.label_tensor(y), *weights)
+        return (x, model.label_codec.tensor(y), *weights)
 
     encoded = dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
     return without_autotuner(encoded.prefetch(tf.data.AUTOTUNE))

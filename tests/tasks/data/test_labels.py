@@ -52,7 +52,7 @@ def models():
     ],
 )
 def test_accepts_labels_in_any_form(models, kind, given, expected):
-    np.testing.assert_array_equal(models[kind].encode_labels(given, 3), expected)
+    np.testing.assert_array_equal(models[kind].label_codec.encode(given, 3), expected)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_accepts_labels_in_any_form(models, kind, given, expected):
 )
 def test_rejects_invalid_labels_with_their_row(models, kind, given, message):
     with pytest.raises(InputError, match=message):
-        models[kind].encode_labels(given, 3)
+        models[kind].label_codec.encode(given, 3)
 
 
 def test_error_for_unnamed_classes_suggests_labels():
@@ -89,7 +89,7 @@ def test_accepts_pandas_categoricals(models):
     pandas = pytest.importorskip("pandas")
     given = pandas.Categorical(["negative", "positive", "positive"])
     for labels in (given, pandas.Series(given, index=[5, 7, 9])):
-        np.testing.assert_array_equal(models[SINGLE].encode_labels(labels, 3), [0, 1, 1])
+        np.testing.assert_array_equal(models[SINGLE].label_codec.encode(labels, 3), [0, 1, 1])
 
 
 def test_label_lookup_takes_constant_time():
@@ -105,7 +105,7 @@ def test_label_lookup_takes_constant_time():
             return str(self) == str(other)
 
     given = [Name(name) for name in names]
-    np.testing.assert_array_equal(model.encode_labels(given, 200), np.arange(200))
+    np.testing.assert_array_equal(model.label_codec.encode(given, 200), np.arange(200))
     assert Name.compared <= 400  # linear search would compare 20,100 times
 
 
@@ -116,7 +116,7 @@ def test_accepts_answers_of_squad_rows():
     rows = pa.array(
         [{"text": ["good", "film"], "answer_start": [2, 7]}, {"text": [], "answer_start": []}]
     )
-    assert model.encode_labels(rows, 2) == [("good", 2), None]
+    assert model.label_codec.encode(rows, 2) == [("good", 2), None]
 
 
 def test_numeric_label_arrays_are_not_copied():
@@ -184,4 +184,4 @@ def test_rejects_numbers_for_labels_that_are_other_numerals():
     with pytest.raises(InputError, match=r"'1', '0'.*\[str\(label\) for label in labels\]"):
         model.evaluate(["good", "bad"], [1, 0], verbose=0)
     model.evaluate(["good", "bad"], ["1", "0"], verbose=0)
-    classifier(labels=["0", "1"]).encode_labels([1, 0], 2)
+    classifier(labels=["0", "1"]).label_codec.encode([1, 0], 2)

@@ -310,4 +310,4 @@ def test_chooses_for_one_row_by_name(model):
     assert model.choose({"prompt": "film", "endings": endings}) == expected
     with pytest.raises(InputError, match="write choose"):
         model.choose("film", endings)
-    assert model.encode_labels([0.0, 1.0], 2).tolist() == [0, 1]
+    assert model.label_codec.encode([0.0, 1.0], 2).tolist() == [0, 1]

@@ -62,7 +62,7 @@ def model():
 
 def padded_rows(model):
     """Features and answer positions of all windows, in one batch."""
-    windows, (places,) = model.rows(PAIRS, model.encode_labels(LABELS, len(PAIRS)))
+    windows, (places,) = model.rows(PAIRS, model.label_codec.encode(LABELS, len(PAIRS)))
     features = windows.features(tf.range(windows.num_texts, dtype=tf.int64))
     return {name: np.asarray(feature) for name, feature in features.items()}, places
 
@@ -189,7 +189,7 @@ def test_features_train_like_pairs(model):
 def test_question_weight_applies_to_its_windows(model):
     weights = np.linspace(0.0, 2.0, len(PAIRS))
     windows, (places, of_rows) = model.rows(
-        PAIRS, model.encode_labels(LABELS, len(PAIRS)), weights.astype("float32")
+        PAIRS, model.label_codec.encode(LABELS, len(PAIRS)), weights.astype("float32")
     )
     np.testing.assert_allclose(of_rows, weights[windows.texts], rtol=1e-6)
     assert len(places) == windows.num_texts > len(PAIRS)
@@ -288,8 +288,11 @@ def test_impossible_question_needs_a_threshold():
     model = answerer(null_threshold=None)
     for label in (None, []):
         with pytest.raises(InputError, match="question 1 has no answer.*null_threshold=0.0"):
-            model.encode_labels([("film", 2), label], 2)
-    assert model.encode_labels([("film", 2), [("a", 0), ("b", 3)]], 2) == [("film", 2), ("a", 0)]
+            model.label_codec.encode([("film", 2), label], 2)
+    assert model.label_codec.encode([("film", 2), [("a", 0), ("b", 3)]], 2) == [
+        ("film", 2),
+        ("a", 0),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -417,10 +417,10 @@ def test_pairs_for_a_model_with_one_segment():
 def test_numbers_that_may_be_names_of_other_classes(labels, numbers, expected):
     model = classifier(labels=list(labels))
     ways = (
-        lambda: model.encode_labels(numbers, 2),
-        lambda: model.encode_labels(np.array(numbers)[:, np.newaxis], 2),
-        lambda: model.label_tensor(tf.constant(numbers)),
-        lambda: model.label_tensor(tf.constant(numbers)[:, tf.newaxis]),
+        lambda: model.label_codec.encode(numbers, 2),
+        lambda: model.label_codec.encode(np.array(numbers)[:, np.newaxis], 2),
+        lambda: model.label_codec.tensor(tf.constant(numbers)),
+        lambda: model.label_codec.tensor(tf.constant(numbers)[:, tf.newaxis]),
     )
     for way in ways:
         if expected is None:
