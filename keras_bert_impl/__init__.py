@@ -50,7 +50,7 @@ _HOMES = {
     "look": "reports.look_page",
     "student_of": "conversion.formats",
     "load_tuned": "runs.run",
-    "save_tuned": "tuning.files",
+    "save_tuned": "tuning.choice",
     "InputError": "io.errors",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -300,9 +300,9 @@ OWN = {
         "questions": lambda: tf.constant(["is it good"]),
         "passages": lambda: tf.constant(["the film was good"]),
     },
-    "training.optimizers.budget.TimeBudget": {"model": _regressor},
+    "training.optimizers.schedules.TimeBudget": {"model": _regressor},
     "training.runs.checkpoints.RunCheckpoint": {"model": _regressor},
-    "training.runs.preemption.EndsOnSigterm": {"model": _regressor, "checkpoint": _checkpoint},
+    "training.runs.checkpoints.EndsOnSigterm": {"model": _regressor, "checkpoint": _checkpoint},
     "training.strategy.get_strategy": {"build_model": lambda: _regressor},
-    "tuning.files.save_tuned": {"labels": lambda: [1, 0]},
+    "tuning.choice.save_tuned": {"labels": lambda: [1, 0]},
 }

@@ -41,7 +41,7 @@ SLOW = {
     "runs.run.finetune",
     "runs.run_set.finetune_set",
     "tasks.tagging.feature_tagger.FeatureTagger",
-    "tuning.files.save_tuned",
+    "tuning.choice.save_tuned",
 }
 # Paths that an example writes and another example reads.
 WRITTEN = {

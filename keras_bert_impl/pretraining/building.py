@@ -21,12 +21,12 @@ from keras_bert_impl.pretraining.settings import DISTILLATIONS, PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.training.optimizers.adamw import AdamW
-from keras_bert_impl.training.optimizers.budget import TimeBudget
 from keras_bert_impl.training.optimizers.lamb import LAMB
 from keras_bert_impl.training.optimizers.schedules import (
     CosineWarmupDecay,
     LinearWarmupDecay,
     OneCycle,
+    TimeBudget,
 )
 
 _OPTIMIZERS = {"adamw": AdamW, "lamb": LAMB}

@@ -40,7 +40,7 @@ from keras_bert_impl.models.weights import (
 )
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensors
-from keras_bert_impl.training.runs.flops import encoder_flops
+from keras_bert_impl.training.runs.reports import encoder_flops
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             weights = objective.weights(x, sample_weight)
             for output, factor in objective.factors().items():
                 if isinstance(y_pred[output], VocabularyLogits):
-                    from keras_bert_impl.training.vocabulary_loss import vocabulary_scores
+                    from keras_bert_impl.layers.vocabulary_loss import vocabulary_scores
 
                     # In the place of the logits, so that the metrics read them, too.
                     y_pred[output] = vocabulary_scores(labels[output], y_pred[output])

@@ -33,15 +33,17 @@ from keras_bert_impl.pretraining.recipes import model_file
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import Stage, StageData, plan, step_of, summary
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.optimizers.averages import EvaluatesAverages, use_averages
-from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
-from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
-from keras_bert_impl.training.runs.flops import matmul_peak
-from keras_bert_impl.training.runs.preemption import EndsOnSigterm
-from keras_bert_impl.training.runs.progress import TrainingProgress
-from keras_bert_impl.training.runs.reports import MetricsLog
+from keras_bert_impl.training.optimizers.adamw import EvaluatesAverages, use_averages
+from keras_bert_impl.training.optimizers.schedules import SpendsBudget, TimeBudget
+from keras_bert_impl.training.runs.checkpoints import EndsOnSigterm, RunCheckpoint
+from keras_bert_impl.training.runs.reports import (
+    MetricsLog,
+    Spike,
+    SpikeGuard,
+    TrainingProgress,
+    matmul_peak,
+)
 from keras_bert_impl.training.runs.run_directory import RunDirectory
-from keras_bert_impl.training.runs.spikes import Spike, SpikeGuard
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 from keras_bert_impl.training.workers import reports_lost_workers
 

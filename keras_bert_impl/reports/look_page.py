@@ -11,12 +11,12 @@ from keras_bert_impl.attribution.methods import METHODS
 from keras_bert_impl.attribution.rows import features_of_first
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import encoders_run_by
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import Words
-from keras_bert_impl.training.cross_entropy import cross_entropy
 
 MOST_TOKENS = 64
 _LONGEST_ROW = 512  # tokens; the attention of all layers and heads grows with its square

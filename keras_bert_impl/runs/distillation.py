@@ -12,11 +12,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Share, check
-from keras_bert_impl.models.heads import linear_map
-from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.token_weights import token_weights
-from keras_bert_impl.training.distillation_losses import (
+from keras_bert_impl.layers.losses import (
     binary_kl_divergence,
     check_layers,
     kl_divergence,
@@ -24,6 +20,10 @@ from keras_bert_impl.training.distillation_losses import (
     mean_over_tokens,
     squared_error,
 )
+from keras_bert_impl.models.heads import linear_map
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.training.steps.trainer import num_examples
 
 _DIVERGENCES = {

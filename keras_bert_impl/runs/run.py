@@ -32,8 +32,7 @@ from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, 
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
-from keras_bert_impl.training.runs.progress import TrainingProgress
-from keras_bert_impl.training.runs.reports import MetricsLog
+from keras_bert_impl.training.runs.reports import MetricsLog, TrainingProgress
 from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
 from keras_bert_impl.training.strategy import (
     device_names,

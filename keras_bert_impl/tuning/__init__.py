@@ -12,7 +12,7 @@ _HOMES = {
     "freeze": "choice",
     "learning_rates": "choice",
     "reinitialize": "choice",
-    "save_tuned": "files",
+    "save_tuned": "choice",
     "train_biases": "choice",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -41,7 +41,7 @@ def test_longformer():
 
 @pytest.mark.slow
 def test_fused_attention_and_loss():
-    files = "tests/training/test_vocabulary_loss.py", "tests/pretraining/test_factored_logits.py"
+    files = "tests/layers/test_vocabulary_loss.py", "tests/pretraining/test_factored_logits.py"
     devices = "--xla_force_host_platform_device_count=2"
     run_on_jax(*FUSED, *files, XLA_FLAGS=devices)
 

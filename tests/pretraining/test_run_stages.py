@@ -15,7 +15,7 @@ from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import Stage, StageData, plan
-from keras_bert_impl.training.optimizers.budget import SpendsBudget
+from keras_bert_impl.training.optimizers.schedules import SpendsBudget
 from tests.pretraining.helpers import Stop, weights
 
 BATCH = 8

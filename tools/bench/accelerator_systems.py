@@ -64,7 +64,7 @@ def ours_forward(config, path):
     import jax
 
     from keras_bert_impl import Encoder
-    from keras_bert_impl.training.runs.flops import encoder_flops
+    from keras_bert_impl.training.runs.reports import encoder_flops
 
     features, _, _, tokens = _load(config, path)
     encoder = Encoder(config, dtype="mixed_bfloat16")

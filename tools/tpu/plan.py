@@ -55,7 +55,7 @@ class Job(NamedTuple):
     def step_flops(self) -> float:
         """FLOP of a step on all chips: forward, and twice that backward."""
         from keras_bert_impl import EncoderConfig
-        from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
+        from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
 
         config = EncoderConfig.named(self.model)
         row = self.length * encoder_flops(config, self.length)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
+from keras_bert_impl.one_graph import without_autotuner
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import (
     Masking,
@@ -29,7 +30,6 @@ from keras_bert_impl.pretraining.settings import (
     RECORDS_OBJECTIVES,
 )
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.steps.data_options import without_autotuner
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
 # Rows that are shuffled together, so that a batch has rows of several shards: eight of the default

@@ -13,10 +13,10 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.basic import ACTIVATIONS, LayerNormalization
 from keras_bert_impl.layers.heads import VocabularyScores
+from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head, pooled_head
-from keras_bert_impl.training.cross_entropy import cross_entropy
-from keras_bert_impl.training.runs.flops import vocabulary_flops
+from keras_bert_impl.training.runs.reports import vocabulary_flops
 
 Tensor = Any
 Tensors = dict[str, Tensor]

@@ -18,6 +18,12 @@ from keras_bert_impl.interop import (
     tied_tensors,
 )
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers.losses import (
+    check_layers,
+    cosine_distance,
+    kl_divergence,
+    layer_errors,
+)
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
@@ -28,13 +34,7 @@ from keras_bert_impl.pretraining.objectives.base import (
     Tensors,
     masked_logits,
 )
-from keras_bert_impl.training.distillation_losses import (
-    check_layers,
-    cosine_distance,
-    kl_divergence,
-    layer_errors,
-)
-from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
+from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
 
 
 class _Distillation(Objective):

@@ -30,7 +30,7 @@ from keras_bert_impl.pretraining.objectives.base import (
     Tensors,
     masked_logits,
 )
-from keras_bert_impl.training.runs.flops import encoder_flops, vocabulary_flops
+from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
 
 DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers: float32 represents all integers below
 _BLOCK = 256  # tokens of a block of the two-level cumulative sum

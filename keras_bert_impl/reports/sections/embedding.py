@@ -7,7 +7,7 @@ from keras_bert_impl.reports.page import Section, user_text
 from keras_bert_impl.reports.run_files import Subject
 from keras_bert_impl.reports.sections.classification import HOW, shown_text
 from keras_bert_impl.reports.statistics import bootstrap
-from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
+from keras_bert_impl.tasks.scores.decisions import unit_length
 from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
 _MOST_TEXTS = 400

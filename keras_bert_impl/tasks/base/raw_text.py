@@ -9,10 +9,16 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import KnownArguments, known_arguments
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.fitting import FitSizes, check_frozen_layers, fit_arguments
+from keras_bert_impl.tasks.base.fitting import (
+    FitSizes,
+    check_frozen_layers,
+    fit_arguments,
+    predict,
+    predict_list,
+    trace_for_any_shape,
+)
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.predicting import predict, predict_list, trace_for_any_shape
 from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backend, task_metrics
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import readable_errors, weighted

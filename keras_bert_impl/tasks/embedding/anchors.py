@@ -10,8 +10,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
-from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined
+from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined, unit_length
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder

@@ -14,13 +14,13 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.tasks.embedding.vector_similarity import unit_length
 from keras_bert_impl.tasks.embedding.vectors import (
     SHOWN_CHARACTERS,
     PlacedText,
     document_prompt,
     places_of,
 )
+from keras_bert_impl.tasks.scores.decisions import unit_length
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.scores.decisions import unit_length
 
 _VALUES = 1 << 22  # differences in memory at once
 
@@ -33,11 +34,3 @@ def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> n
         for start in range(0, len(first), rows)
     ]
     return np.concatenate(parts) if parts else np.zeros((0, len(second)), "float32")
-
-
-def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Scales vectors `[..., dim]` to unit length, as float32."""
-    vectors = np.asarray(vectors, "float32")
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    with np.errstate(invalid="ignore"):  # infinite values become NaN
-        return vectors / np.maximum(lengths, 1e-12)

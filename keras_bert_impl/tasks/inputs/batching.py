@@ -13,11 +13,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
+from keras_bert_impl.one_graph import in_one_graph, without_autotuner
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
-from keras_bert_impl.training.steps.data_options import without_autotuner
 
 # Batches in a window that is sorted by length: at most this number, and at most a share of an
 # epoch, so that the next epoch groups texts differently; see docs/decisions/batches.md.

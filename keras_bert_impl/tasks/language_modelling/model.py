@@ -16,13 +16,14 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import Fraction, PositiveInt, check
 from keras_bert_impl.layers import GatherPositions
+from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head, with_global_mask
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
+from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.predicting import outputs_of_batch
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
@@ -38,7 +39,6 @@ from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures
 from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.cross_entropy import cross_entropy
 
 _ROWS, _MASKS = 32, 64  # per batch; each mask has a score for every token of the vocabulary
 

@@ -6,11 +6,11 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.predicting import outputs_of_batch
+from keras_bert_impl.layers.losses import cross_entropy
+from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
-from keras_bert_impl.training.cross_entropy import cross_entropy
 
 
 class PseudoPerplexity(NamedTuple):

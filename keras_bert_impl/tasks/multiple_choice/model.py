@@ -21,8 +21,8 @@ from keras_bert_impl.models.heads import (
     choice_needs_pooler,
     with_global_mask,
 )
+from keras_bert_impl.tasks.base.fitting import joined
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.predicting import joined
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import ChoiceLabels
 from keras_bert_impl.tasks.data.labels import (

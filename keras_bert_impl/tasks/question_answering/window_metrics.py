@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.tasks.base.score_metrics import ScoreMetric
+from keras_bert_impl.tasks.base.task_compile import ScoreMetric
 from keras_bert_impl.tasks.scores.counting import count, defined_weights
 
 

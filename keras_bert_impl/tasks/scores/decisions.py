@@ -74,3 +74,11 @@ def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
             where,
             ", ".join(names),
         )
+
+
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Scales vectors `[..., dim]` to unit length, as float32."""
+    vectors = np.asarray(vectors, "float32")
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # infinite values become NaN
+        return vectors / np.maximum(lengths, 1e-12)

@@ -16,7 +16,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.tasks.base.predicting import outputs_of_batch
+from keras_bert_impl.one_graph import compiled
+from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.data.labels import label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.batching import sorted_batches
@@ -27,7 +28,6 @@ from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, ragged_targets
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.steps.compiled import compiled
 
 _BIAS = "feature_tagger.classifier.dense.bias"
 _BATCH = 64  # windows per encoder batch

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.tasks.base.score_metrics import ScoreMetric, score_metrics
+from keras_bert_impl.tasks.base.task_compile import ScoreMetric, score_metrics
 from keras_bert_impl.tasks.scores.counting import count, defined_weights
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tasks.tagging.entity_labels import read_labels

@@ -19,6 +19,7 @@ from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.keras_internals import track_layer
 from keras_bert_impl.layers import CRF, ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.one_graph import compiled
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
@@ -49,7 +50,6 @@ from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.training.steps.compiled import compiled
 from keras_bert_impl.tuning.settings import CRF_RATE
 
 _LOG = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from keras_bert_impl.models.heads import (
 from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.score_metrics import multi_label_metrics, score_metrics
+from keras_bert_impl.tasks.base.task_compile import multi_label_metrics, score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import LabelCodec, text_labels
 from keras_bert_impl.tasks.data.labels import (

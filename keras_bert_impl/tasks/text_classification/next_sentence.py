@@ -18,7 +18,7 @@ from keras_bert_impl.io.settings import Rate
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_all, pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.score_metrics import score_metrics
+from keras_bert_impl.tasks.base.task_compile import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import class_numbers, class_weights
 from keras_bert_impl.tasks.data.label_codec import LabelCodec

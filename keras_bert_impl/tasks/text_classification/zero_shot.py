@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.predicting import outputs_of_batch, predict_sorted
+from keras_bert_impl.tasks.base.fitting import outputs_of_batch, predict_sorted
 from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
 

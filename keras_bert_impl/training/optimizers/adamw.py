@@ -13,11 +13,46 @@ from keras import ops
 from keras_bert_impl.first_guesses import first_guesses
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
-from keras_bert_impl.keras_internals import OptimizerHooks, index_of, iterations_of, variables_of
-from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
-from keras_bert_impl.training.optimizers.run_schedule import RunSchedule
-from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
+from keras_bert_impl.keras_internals import (
+    OptimizerHooks,
+    averages_of,
+    has_value,
+    index_of,
+    iterations_of,
+    variables_of,
+)
+from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay, RunSchedule
 from keras_bert_impl.training.sharding import is_ours
+
+
+class EvaluatesAverages(keras.callbacks.Callback):
+    """Evaluates with the optimizer's moving averages (`use_ema`) during `fit`."""
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self._weights = [variable.numpy() for variable in self.model.trainable_variables]
+        use_averages(self.model)
+
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
+        for variable, value in zip(self.model.trainable_variables, self._weights, strict=True):
+            variable.assign(value)
+
+
+def use_averages(model: keras.Model) -> None:
+    """Sets a model's weights to their moving averages, if any, as `fit` does at its end."""
+    model.optimizer.finalize_variable_values(model.trainable_variables)
+
+
+def overwrite_with_averages(
+    optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]
+) -> None:
+    """Sets variables to their moving averages in an optimizer."""
+    for variable in variables:
+        average = averages_of(optimizer)[index_of(optimizer, variable)]
+        # On JAX, an error in `fit` may have left no values; and without the copy, both would share
+        # a buffer, which a step donates.
+        if average is not None and has_value(average):
+            variable.assign(keras.ops.copy(average))
+
 
 Tensor = Any
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule

@@ -1,11 +1,14 @@
-"""Checkpoints of a run: saved at the end of every Keras epoch, restored on resume."""
+"""Checkpoints of a run: each epoch, the best one, and on a signal to stop."""
 
 import itertools
 import logging
+import math
 import re
 import shutil
+import signal
 import tempfile
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,81 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.training.jax_devices import whole_value
-from keras_bert_impl.training.runs.best_epoch import BestEpoch
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)
+KEY = "dev_score"  # in `metrics.jsonl`
+
+
+class BestEpoch(keras.callbacks.Callback):
+    """Scores the model after every epoch and stops training when the score no longer improves."""
+
+    def __init__(
+        self,
+        score: Callable[[], float],
+        patience: int | None = None,
+        scores: Iterable[float] = (),
+        start: int = 0,
+    ) -> None:
+        super().__init__()
+        self._score = score
+        self._patience = patience
+        self._start = start
+        self.scores = list(scores)
+
+    @property
+    def best(self) -> int:
+        """The epoch with the best score, counted from 1; the first of equal scores."""
+        ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
+        return self._start + ranks.index(max(ranks)) + 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `patience` is used up."""
+        if self._patience is None or not self.scores:
+            return False
+        return self._start + len(self.scores) - self.best >= self._patience
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] = None) -> None:
+        self.scores.append(float(self._score()))
+        logs[KEY] = self.scores[-1]
+        if math.isnan(self.scores[-1]):
+            _LOG.warning(
+                "epoch %d has no score (NaN): all its predictions are equal, or some are NaN",
+                epoch + 1,
+            )
+        if self.is_over:
+            self.model.stop_training = True
+
+
+class EndsOnSigterm(keras.callbacks.Callback):
+    """Ends `fit` after the Keras epoch in which this or another worker received SIGTERM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_ended = False
+        self._asked = False
+        self._before = None
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._ask)
+        return self
+
+    def __exit__(self, *_):
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def _ask(self, *_):
+        self._asked = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if float(mean_of_workers(self.model.distribute_strategy, float(self._asked))) > 0:
+            _LOG.warning("SIGTERM: saved and stopped; run the same command again to resume")
+            self.has_ended = self.model.stop_training = True
+
+
 _ARE_COPIES = keras.backend.backend() != "tensorflow"
 
 

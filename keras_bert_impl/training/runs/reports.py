@@ -1,19 +1,218 @@
-"""Reports of a run: on screen, in `metrics.jsonl` and for TensorBoard."""
+"""What a run reports: progress, floating-point operations, loss spikes and metrics.jsonl."""
 
+import functools
 import json
 import logging
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
+from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import clear_errors, replace_file
+from keras_bert_impl.io.progress import Progress, clock
 from keras_bert_impl.io.reading import parse_json_line, read_bytes
-from keras_bert_impl.training.optimizers.budget import TimeBudget
+from keras_bert_impl.training.optimizers.schedules import TimeBudget
+from keras_bert_impl.training.runs.checkpoints import KEY
 from keras_bert_impl.training.runs.run_directory import RunDirectory
+
+_SECONDS = 0.4  # duration of the measurement
+_LARGEST = 8192  # 3 matrices of float32 are 805 MB
+
+
+def encoder_flops(config: EncoderConfig, length: int) -> int:
+    """Counts the floating-point operations of an encoder's forward pass per token.
+
+    Source: Chowdhery et al. 2022, "PaLM", appendix B.
+    """
+    hidden, inner = config.hidden_dim, config.intermediate_dim
+    projections = 4 if config.max_global_tokens is None else 6
+    maps = projections * hidden * hidden + (3 if config.gated else 2) * hidden * inner
+    total = 0
+    for index in range(config.num_layers):
+        is_local = config.is_local(index)
+        keys = min(length, 2 * config.window + 1) if is_local else length
+        total += 2 * maps + 2 * 2 * keys * hidden
+    if config.embedding_dim is not None:
+        total += 2 * config.embedding_dim * hidden
+    return total
+
+
+def vocabulary_flops(config: EncoderConfig) -> int:
+    """Counts the operations (int) of the masked LM head's two matrix products, per prediction."""
+    width = config.embedding_dim or config.hidden_dim
+    return 2 * width * (config.hidden_dim + config.vocabulary_size)
+
+
+@functools.lru_cache
+def matmul_peak(dtype: str = "float32") -> float:
+    """Measures the peak rate of large square matrix products on the first device."""
+    ones, multiply = _of_backend(dtype)
+    size, best, spent = 512, 0.0, 0.0
+    matrix = ones(size)
+    multiply(matrix)  # compiles, and initializes libraries
+    while spent < _SECONDS:
+        begin = time.perf_counter()
+        multiply(matrix)
+        seconds = time.perf_counter() - begin
+        spent += seconds
+        best = max(best, 2 * size**3 / seconds)
+        if seconds < 0.02 and size < _LARGEST:
+            size *= 2
+            matrix = ones(size)
+            multiply(matrix)
+    return best
+
+
+def _of_backend(dtype):
+    """Returns (function from size to a square matrix, function that squares a matrix and waits)."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        product = jax.jit(lambda matrix: matrix @ matrix)
+        return (
+            lambda size: jax.numpy.ones([size, size], dtype),
+            lambda matrix: product(matrix).block_until_ready(),
+        )
+    import tensorflow as tf
+
+    product = tf.function(
+        lambda matrix: tf.reduce_sum(tf.matmul(matrix, matrix)[:1]),
+        input_signature=[tf.TensorSpec([None, None], dtype)],
+        autograph=False,
+    )
+    return lambda size: tf.ones([size, size], dtype), lambda matrix: product(matrix).numpy()
+
+
+_MOST_IN_A_ROW = 10
+_LEAST_RISE = 1.0  # nats; a loss near 0 may rise by a large factor without harm
+
+
+class Spike(Exception):
+    """The loss of a step was not finite or too high. The message gives the steps."""
+
+
+class SpikeGuard(keras.callbacks.Callback):
+    """Raises `Spike` at the end of a Keras epoch that had a loss spike, before the epoch is saved."""
+
+    def __init__(self, factor: float, step_of: Callable[[int], int]) -> None:
+        super().__init__()
+        self._factor = factor
+        self._step_of = step_of
+        self._in_a_row = 0
+        self._last_loss = keras.Variable(0.0, trainable=False, name="last_loss")
+        dtype = "int64" if keras.backend.backend() == "tensorflow" else "int32"  # JAX has no int64
+        self.skipped_rows = keras.Variable(0, dtype=dtype, trainable=False, name="skipped_rows")
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return [self._last_loss, self.skipped_rows]
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] = None) -> None:
+        highest, last = float(logs["highest_loss"]), float(self._last_loss.numpy())
+        limit = max(self._factor * last, last + _LEAST_RISE) if last else np.inf
+        if not np.isfinite(highest) or highest > limit:
+            before = f", after a mean of {last:.4g}" if last else ""
+            raise Spike(
+                f"between steps {self._step_of(epoch)} and {self._step_of(epoch + 1)} the loss "
+                f"rose to {highest:.4g}{before}"
+            )
+        self._in_a_row = 0
+        self._last_loss.assign(float(logs["loss"]))
+
+    def skip(self, spike: Spike, rows: int) -> int:
+        """Skips the rows of an epoch with a spike; returns the number of rows skipped so far."""
+        self._in_a_row += 1
+        if self._in_a_row == _MOST_IN_A_ROW:
+            raise InputError(
+                f"{spike}. This is spike {_MOST_IN_A_ROW} in a row, each on other rows, so the "
+                "data is not the cause. Start a new run with a lower learning_rate or a longer "
+                "warmup."
+            )
+        return int(self.skipped_rows.numpy()) + rows
+
+
+# What `MetricsLog` and the step watch add to the metrics of the model.
+_RATES = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
+_NO_SCORES = {
+    "gradient_norm",
+    "learning_rate",
+    "model_flops_utilization",
+    "input_wait",
+    "seconds_left",
+    *_RATES,
+}
+
+
+class TrainingProgress(keras.callbacks.Callback):
+    """Prints a line for each report of a run on stderr, below them a bar if it is a terminal."""
+
+    def __init__(
+        self,
+        total: int,
+        step_of: Callable[[int], int],
+        done: int = 0,
+        unit: str = "report",
+        verbose: int | str = "auto",
+    ) -> None:
+        super().__init__()
+        self._total, self._unit = total, unit
+        self._is_shown = verbose != 0
+        self._step_of = step_of
+        self._progress = Progress(unit, step_of(total), "steps", done=step_of(done))
+        self._has_bar = verbose in (1, "auto") and sys.stderr.isatty()
+
+    def __enter__(self) -> "TrainingProgress":
+        if self._has_bar:
+            self._progress.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._has_bar:
+            self._progress.__exit__(*error)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self._step = self._step_of(epoch)
+        self._progress.label = self._name(epoch)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if self._has_bar:
+            self._progress.update(self._step + batch + 1)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if self._is_shown:
+            self._progress.say(f"{self._name(epoch)}: {', '.join(numbers(logs or {}))}")
+
+    def _name(self, epoch):
+        return f"{self._unit} {epoch + 1} of {self._total}"
+
+
+def numbers(logs: dict[str, Any]) -> list[str]:
+    """Returns at most six numbers of a report, each with its name."""
+    shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
+    score = _score_of(logs)
+    if score is not None:
+        shown.append(f"{score} {logs[score]:.4f}")
+    if "learning_rate" in logs:
+        shown.append(f"learning rate {logs['learning_rate']:.2g}")
+    shown += [f"{logs[name]:,.0f} {unit}" for name, unit in _RATES.items() if name in logs][:1]
+    if logs.get("seconds_left"):
+        shown.append(f"{clock(logs['seconds_left'])} left")
+    return shown
+
+
+def _score_of(logs):
+    """Returns the name of the score: of the development set, held-out data or the batches."""
+    names = [name for name in logs if name not in _NO_SCORES and not name.endswith("loss")]
+    held_out = [name for name in names if name.startswith("val_")]
+    return KEY if KEY in logs else next(iter([*held_out, *names]), None)
+
 
 _LOG = logging.getLogger(__name__)
 

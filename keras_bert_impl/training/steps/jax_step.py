@@ -1,10 +1,21 @@
-"""The training step on JAX: one program for the global batch, on all JAX devices."""
+"""The training step on JAX: one program for the global batch, on all JAX devices.
+
+JAX distributes an array only in equal parts. A batch such as the last one of an epoch is therefore
+sent with additional rows, which the step removes before it computes anything. The result is that of
+the batch as given.
+
+Micro-batch i of n has every n-th row, starting from row i. A device that holds some of the rows
+therefore holds some of every micro-batch.
+"""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.extend
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
@@ -17,10 +28,125 @@ from keras_bert_impl.keras_internals import (
 )
 from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.basic import recomputation
-from keras_bert_impl.training.jax_devices import JaxDevices
-from keras_bert_impl.training.steps.jax_micro_batches import over_micro_batches
-from keras_bert_impl.training.steps.jax_programs import are_always_zero
-from keras_bert_impl.training.steps.uneven_batches import padded_for_devices, without_padding
+from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
+
+_BATCH, _ROWS = "batch", "rows"
+
+
+def padded_for_devices(data: Any) -> Any:
+    """Adds rows to the batches of a `tf.data.Dataset` so that each device gets as many as another.
+
+    Returns:
+        Data set of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`, in
+        which `rows` has no values but the number of rows as its shape, where a program for XLA can
+        read it. `data` itself if it is no data set, or on one device, or with several processes,
+        which prepare their shares themselves.
+    """
+    parts = JaxDevices().num_replicas_in_sync
+    if parts == 1 or num_hosts() > 1:
+        return data
+    import tensorflow as tf
+
+    if not isinstance(data, tf.data.Dataset):
+        return data
+
+    @tf.autograph.experimental.do_not_convert
+    def with_more_rows(*batch):
+        batch = batch if len(batch) > 1 else batch[0]
+        count = tf.shape(tf.nest.flatten(batch)[0])[0]
+
+        def padded(leaf):
+            more = [[0, -count % parts]] + [[0, 0]] * (leaf.shape.rank - 1)
+            return tf.pad(leaf, more)
+
+        return {
+            _BATCH: tf.nest.map_structure(padded, batch),
+            _ROWS: tf.zeros([parts, count], tf.int8),
+        }
+
+    return data.map(with_more_rows)
+
+
+def without_padding(data: Any) -> Any:
+    """Returns a batch of `padded_for_devices` as it was before; other batches as they are."""
+    if not isinstance(data, dict) or data.keys() != {_BATCH, _ROWS}:
+        return data
+    count = data[_ROWS].shape[1]
+    return keras.tree.map_structure(lambda leaf: leaf[:count], data[_BATCH])
+
+
+def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
+    """Calls `sums = add(sums, rows, index)` for each micro-batch, and returns the last sums.
+
+    Args:
+        batch: nest of arrays `[batch, ...]`.
+    """
+    num_rows = jax.tree.leaves(batch)[0].shape[0]
+    if count > 1 and num_rows % count == 0:
+        split = jax.tree.map(lambda leaf: _split(leaf, count), batch)
+        parts = split, jax.numpy.arange(count)
+        return jax.lax.scan(lambda sums, part: (add(sums, *part), None), sums, parts)[0]
+    for index in range(min(count, num_rows)):
+        sums = add(sums, _every(batch, index, count), index)
+    return sums
+
+
+def of_micro_batches(function: Callable, batch: Any, count: int) -> Any:
+    """Returns the outputs `[batch, ...]` of `function(rows, index)` for the rows of a batch."""
+    num_rows = jax.tree.leaves(batch)[0].shape[0]
+    if num_rows % count == 0:
+        split = jax.tree.map(lambda leaf: _split(leaf, count), batch)
+        found = jax.lax.map(lambda part: function(*part), (split, jax.numpy.arange(count)))
+        return found.swapaxes(0, 1).reshape(num_rows, *found.shape[2:])
+    outputs = None
+    for index in range(min(count, num_rows)):
+        found = function(_every(batch, index, count), index)
+        if outputs is None:
+            outputs = jax.numpy.zeros((num_rows, *found.shape[1:]), found.dtype)
+        outputs = outputs.at[index::count].set(found)
+    return outputs
+
+
+def _split(rows, count):
+    return rows.reshape(-1, count, *rows.shape[1:]).swapaxes(0, 1)
+
+
+def _every(batch, first, count):
+    return jax.tree.map(lambda leaf: leaf[first::count], batch)
+
+
+def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
+    """Returns for each output whether it is a constant of zeros, whatever the arguments are."""
+    program = jax.make_jaxpr(function)(*arguments)
+    variables: set[Any] = set(program.jaxpr.invars)
+    made_by: dict[Any, Any] = {}  # output -> its step
+    constants = dict(zip(program.jaxpr.constvars, program.consts))
+    for step in program.jaxpr.eqns:
+        if any(_is_variable(value) and value in variables for value in step.invars):
+            variables.update(step.outvars)
+        else:
+            made_by |= dict.fromkeys(step.outvars, step)
+
+    def computed(value):
+        if not _is_variable(value):
+            return value.val
+        if value not in constants:
+            step = made_by[value]
+            results = step.primitive.bind(*map(computed, step.invars), **step.params)
+            results = results if step.primitive.multiple_results else [results]
+            constants.update(zip(step.outvars, results))
+        return constants[value]
+
+    with jax.ensure_compile_time_eval():
+        return [
+            not (_is_variable(value) and value in variables) and not np.any(computed(value))
+            for value in program.jaxpr.outvars
+        ]
+
+
+def _is_variable(value):
+    return not isinstance(value, jax.extend.core.Literal)
+
 
 _Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
 

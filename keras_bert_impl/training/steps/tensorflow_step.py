@@ -21,8 +21,9 @@ from keras_bert_impl.keras_internals import (
 )
 from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.basic import recomputation
-from keras_bert_impl.training.optimizers.averages import overwrite_with_averages
-from keras_bert_impl.training.steps.micro_batches import (
+from keras_bert_impl.training.optimizers.adamw import overwrite_with_averages
+from keras_bert_impl.training.steps.tensorflow_parts import (
+    StepWatch,
     assert_divisible,
     divisible_batches,
     may_be_empty,
@@ -30,7 +31,6 @@ from keras_bert_impl.training.steps.micro_batches import (
     num_rows,
     unpack,
 )
-from keras_bert_impl.training.steps.step_watch import StepWatch
 
 
 def num_replicas() -> int:

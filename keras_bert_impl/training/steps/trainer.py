@@ -22,9 +22,31 @@ elif keras.backend.backend() == "jax":
 
     _Step = JaxStep
 else:
-    from keras_bert_impl.training.steps.stock_step import StockStep, num_replicas
 
-    _Step = StockStep
+    def num_replicas() -> int:
+        return 1  # under `keras.distribution` a step sees the global batch
+
+    class _StockStep:
+        """Accepts the same `compile` arguments as on TensorFlow."""
+
+        step_watch = None
+
+        def _compile(self, options, *args, **kwargs):
+            for name in ("objective", "remat"):
+                if getattr(options, name):
+                    raise InputError(f"{name}=... needs the TensorFlow backend.")
+            if options.accumulation_steps != 1:
+                raise InputError(
+                    "accumulation_steps needs the TensorFlow backend; on this one create the optimizer "
+                    f"with gradient_accumulation_steps={options.accumulation_steps} instead."
+                )
+            super().compile(*args, **kwargs)
+
+        @contextlib.contextmanager
+        def _fitting(self, arguments):
+            yield arguments
+
+    _Step = _StockStep
 
 
 _KERAS_ARGUMENTS: dict[str, Any] = {

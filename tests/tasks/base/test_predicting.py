@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.tasks.base import predicting
+from keras_bert_impl.tasks.base import fitting
 from keras_bert_impl.tasks.inputs import batching, user_data
 from tests.tasks.helpers import classifier, examples
 
@@ -32,7 +32,7 @@ def test_few_texts_need_no_data_set(monkeypatch):
     model = classifier()
     expected = model.predict(TEXTS, batch_size=7, verbose=0)
     features = model.tokenizer(TEXTS[:3], length=16)
-    monkeypatch.setattr(predicting, "sorted_batches", None)
+    monkeypatch.setattr(fitting, "sorted_batches", None)
     np.testing.assert_allclose(model.predict(TEXTS, batch_size=40, verbose=0), expected, atol=1e-6)
     scores = model.predict(features, verbose=0)
     np.testing.assert_allclose(scores, expected[:3], atol=1e-6)

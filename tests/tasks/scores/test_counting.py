@@ -6,7 +6,7 @@ import pytest
 
 from keras_bert_impl.tasks import MultipleChoice, TokenClassifier
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric
-from keras_bert_impl.tasks.base.score_metrics import ConfusionScore
+from keras_bert_impl.tasks.base.task_compile import ConfusionScore
 from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.scores import metrics
 from keras_bert_impl.tasks.scores.counting import Accuracy

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.training.optimizers.averages import EvaluatesAverages, use_averages
+from keras_bert_impl.training.optimizers.adamw import EvaluatesAverages, use_averages
 from tests.helpers import mirrored
 from tests.training.helpers import adamw, build, dataset, train, weights
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.optimizers.budget import SpendsBudget, TimeBudget
 from keras_bert_impl.training.optimizers.schedules import (
     CosineWarmupDecay,
     LinearWarmupDecay,
     OneCycle,
+    SpendsBudget,
+    TimeBudget,
 )
 
 

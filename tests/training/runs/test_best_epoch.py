@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.training.runs.best_epoch import KEY, BestEpoch
-from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
+from keras_bert_impl.training.runs.checkpoints import KEY, BestEpoch, RunCheckpoint
 from tests.training.helpers import adamw, build, dataset
 
 

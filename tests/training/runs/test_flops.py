@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.training.runs.flops import encoder_flops, matmul_peak, vocabulary_flops
+from keras_bert_impl.training.runs.reports import encoder_flops, matmul_peak, vocabulary_flops
 from tests.helpers import MODERN
 
 BASE = EncoderConfig.named("bert-base-uncased")

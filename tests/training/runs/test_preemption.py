@@ -6,7 +6,7 @@ import threading
 import keras
 import numpy as np
 
-from keras_bert_impl.training.runs.preemption import EndsOnSigterm
+from keras_bert_impl.training.runs.checkpoints import EndsOnSigterm
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 

@@ -6,7 +6,7 @@ import sys
 import keras
 import numpy as np
 
-from keras_bert_impl.training.runs.progress import TrainingProgress, numbers
+from keras_bert_impl.training.runs.reports import TrainingProgress, numbers
 from tests.io.test_progress import Terminal
 
 LOGS = {

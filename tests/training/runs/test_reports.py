@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.training.optimizers.budget import TimeBudget
+from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs import reports
 from keras_bert_impl.training.runs.reports import MetricsLog
 from keras_bert_impl.training.runs.run_directory import RunDirectory

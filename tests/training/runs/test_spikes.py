@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.training.runs.spikes import Spike, SpikeGuard
+from keras_bert_impl.training.runs.reports import Spike, SpikeGuard
 
 
 def test_a_loss_far_above_the_mean_of_the_epoch_before_is_a_spike():

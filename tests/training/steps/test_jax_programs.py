@@ -5,8 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from keras_bert_impl.training.steps.jax_micro_batches import of_micro_batches, over_micro_batches
-from keras_bert_impl.training.steps.jax_programs import are_always_zero
+from keras_bert_impl.training.steps.jax_step import (
+    are_always_zero,
+    of_micro_batches,
+    over_micro_batches,
+)
 
 WEIGHTS = [np.eye(3, dtype="float32")] * 3
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.training.steps.step_watch import StepWatch
+from keras_bert_impl.training.steps.tensorflow_parts import StepWatch
 from tests.training.helpers import MaskedTokenModel, build, dataset, train, weights
 
 RATE = 0.5

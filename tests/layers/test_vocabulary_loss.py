@@ -12,7 +12,7 @@ POSITIONS, WIDTH = 6, 16
 
 def scores(labels, *factors):
     from keras_bert_impl.layers.heads import VocabularyLogits
-    from keras_bert_impl.training.vocabulary_loss import vocabulary_scores
+    from keras_bert_impl.layers.vocabulary_loss import vocabulary_scores
 
     return vocabulary_scores(labels, VocabularyLogits(*factors))
 
@@ -63,7 +63,7 @@ def test_equals_pytorch(vocabulary):
     losses, hits, gradients = by_blocks(labels, factors, weights)
     expected_losses, expected_hits, expected_gradients = by_pytorch(labels, factors, weights)
     # Logits are sums of 16 products of up to 16; 30,522 exponentials add up with an error of 4
-    # sqrt(n) units, as in tests/training/test_cross_entropy.py.
+    # sqrt(n) units, as in tests/layers/test_cross_entropy.py.
     tolerance = (16 * 16 + 4 * np.sqrt(vocabulary)) * 2.0**-24
     np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=tolerance)
     np.testing.assert_array_equal(hits, expected_hits)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import torch
 
-from keras_bert_impl.training.cross_entropy import cross_entropy
+from keras_bert_impl.layers.losses import cross_entropy
 
 UNIT = 2.0**-24  # of rounding, in float32
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from keras_bert_impl.training import distillation_losses as losses
+from keras_bert_impl.layers import losses as losses
 from tests.helpers import difference, to_numpy
 
 TARGETS, OUTPUTS = np.random.default_rng(0).normal(scale=2.0, size=(2, 3, 5, 4)).astype("float32")
