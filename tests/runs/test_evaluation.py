@@ -21,8 +21,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
     read_squad,
 )
-from tests.tasks.helpers import GOOD, classifier, examples, write_words
-from tests.tasks.multiple_choice.test_model import choices
+from tests.tasks.helpers import GOOD, choices, classifier, examples, write_words
 from tests.tasks.squad_files import document, question, write
 
 CONTEXT = "a good film is a joy and the plot is great"

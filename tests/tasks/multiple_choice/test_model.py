@@ -18,23 +18,10 @@ from keras_bert_impl.tasks.inputs.windows import tokenize_groups
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
-from tests.tasks.helpers import GOOD, WORDS
+from tests.tasks.helpers import GOOD, WORDS, choices
 
 TOKENIZER = helpers.tokenizer()
 BAD = [word for word in WORDS if word not in GOOD]
-
-
-def choices(count=40, seed=0):
-    """Prompts of 1 to 5 words with 2 to 4 endings, one of which has a good word."""
-    draw = np.random.default_rng(seed)
-    examples, labels = [], []
-    for _ in range(count):
-        endings = [list(draw.choice(BAD, draw.integers(1, 6))) for _ in range(draw.integers(2, 5))]
-        labels.append(int(draw.integers(len(endings))))
-        endings[labels[-1]].append(str(draw.choice(sorted(GOOD))))
-        prompt = " ".join(draw.choice(WORDS, draw.integers(1, 6)))
-        examples.append((prompt, [" ".join(ending) for ending in endings]))
-    return examples, labels
 
 
 EXAMPLES, LABELS = choices()

