@@ -1,17 +1,110 @@
 """An English corpus on every machine: the documentation of the installed Python packages."""
 
+import ast
+import collections
 import concurrent.futures
 import dataclasses
+import importlib.metadata
 import multiprocessing
 import os
 import re
+import sysconfig
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.pretraining.examples.rows import uniform
-from keras_bert_impl.quickstart.docstrings import File, file_documents, installed_files
+from keras_bert_impl.quickstart.prose import prose_sentences
+
+# Tests and vendored packages do not document the library itself.
+_SKIPPED_FOLDERS = set(
+    "tests test testing _vendor _vendored vendored vendor externals site-packages dist-packages "
+    "idlelib lib2to3 turtledemo _tf_keras __pycache__".split()
+)
+File = tuple[str, str, Path]  # library, dotted name of the module, path
+_LARGEST_FILE = 2_000_000  # bytes; larger files are generated tables
+_OWN_DOCUMENT = 3  # sentences; a shorter docstring joins the document of its class or module
+_SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def installed_files() -> list[File]:
+    """Lists the Python files of the installed distributions and of the standard library."""
+    files = {}
+    for distribution in importlib.metadata.distributions():
+        library = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
+        # Reads RECORD directly: `distribution.files` takes ten seconds for 20,000 files.
+        for line in (distribution.read_text("RECORD") or "").splitlines():
+            relative = line.split(",", 1)[0]
+            parts = Path(relative).parts
+            if relative.endswith(".py") and parts[0] != ".." and _wanted(parts):
+                files[Path(str(distribution.locate_file(relative)))] = (library, _module(parts))
+    root = Path(sysconfig.get_path("stdlib"))
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS]
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(folder, name)
+                files[path] = ("python", _module(path.relative_to(root).parts))
+    return sorted((library, module, path) for path, (library, module) in files.items())
+
+
+def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]:
+    """Extracts documents from the docstrings of a file, or from Python's table of help topics."""
+    try:
+        if os.path.getsize(path) > _LARGEST_FILE:
+            return []
+        source = Path(path).read_bytes()
+        if b'"""' not in source and b"'''" not in source and module != "pydoc_data.topics":
+            return []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
+            tree = ast.parse(source)
+    # Newer Python syntax, another encoding, null bytes, or nesting too deep for the parser.
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    if module == "pydoc_data.topics":
+        return _help_topics(tree)
+    documents: list[tuple[str, list[str]]] = []
+    _collect(tree, f"{module}:", documents)
+    return documents
+
+
+def _wanted(parts):
+    is_test = parts[-1].startswith("test_") or parts[-1].endswith("_test.py")
+    return not is_test and not _SKIPPED_FOLDERS.intersection(parts)
+
+
+def _module(parts):
+    return ".".join(parts).removesuffix(".py").removesuffix(".__init__")
+
+
+def _collect(scope, name, documents):
+    """Appends the documents of `scope`; returns its sentences if too few for a document."""
+    sentences = prose_sentences(ast.get_docstring(scope, clean=False) or "")
+    position = len(documents)
+    for child in scope.body:
+        if isinstance(child, _SCOPES):
+            child_name = f"{name}{child.name}" if name.endswith(":") else f"{name}.{child.name}"
+            sentences += _collect(child, child_name, documents)
+    if len(sentences) < _OWN_DOCUMENT and not isinstance(scope, ast.Module):
+        return sentences
+    if sentences:
+        documents.insert(position, (name.removesuffix(":"), sentences))
+    return []
+
+
+def _help_topics(tree):
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
+            topics = ast.literal_eval(statement.value)
+            return [
+                (f"pydoc_data.topics.{topic}", prose_sentences(text))
+                for topic, text in sorted(topics.items())
+            ]
+    return []
+
 
 _FEWEST_WORDS = 20  # of a passage
 _FEWEST_SENTENCES = 2  # next-sentence prediction needs two
@@ -122,3 +215,100 @@ def _all_documents(files, processes):
 
 def _documents_of(files):
     return [file_documents(module, path) for _, module, path in files]
+
+
+_MOST_LABELED_WORDS = 60  # of a labeled passage: a few sentences, so that the task is not trivial
+_FEWEST_LABELED_WORDS = 15
+
+# Common names of a library besides those of its distribution and its packages.
+_OTHER_NAMES = {
+    "huggingface-hub": ["hugging face", "huggingface", "hf"],
+    "jax": ["jnp", "lax"],
+    "keras-hub": ["kerashub", "kerasnlp", "keras nlp"],
+    "matplotlib": ["mpl", "plt", "pyplot"],
+    "numpy": ["np", "ndarray", "ndarrays"],
+    "pandas": ["pd"],
+    "python": ["cpython", "pythonic", "py"],
+    "scikit-learn": ["sklearn", "scikit"],
+    "scipy": ["sp"],
+    "seaborn": ["sns"],
+    "tensorflow": ["tf"],
+    "tensorflow-datasets": ["tfds"],
+}
+
+
+def largest_libraries(passages: Iterable[Passage], count: int = 8) -> list[str]:
+    """Returns the `count` libraries with the most words, largest first."""
+    words: collections.Counter[str] = collections.Counter()
+    for passage in passages:
+        words[passage.library] += len(passage.text.split())
+    ranked = sorted(words, key=lambda library: (-words[library], library))[:count]
+    if len(ranked) < 2:
+        raise InputError(
+            f"the passages come from {len(ranked)} libraries; classification needs at least two."
+        )
+    return ranked
+
+
+def library_passages(
+    passages: Sequence[Passage], libraries: Sequence[str], most_per_library: int | None = None
+) -> list[Passage]:
+    """Returns short passages of the given libraries, with the libraries' names removed."""
+    names = _names_pattern(passages, libraries)
+    found: dict[str, list[Passage]] = {library: [] for library in libraries}
+    for passage in passages:
+        if passage.library in found:
+            found[passage.library].extend(_short_passages(passage, names))
+    return [one for items in found.values() for one in _spread(items, most_per_library)]
+
+
+def write_labeled(passages: Iterable[Passage], path: str | Path) -> None:
+    """Writes a labeled dataset as a tab-separated file with the header line `text`, `label`."""
+    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write("text\tlabel\n")
+        for passage in passages:
+            text = " ".join(passage.text.split())
+            file.write(f"{text}\t{passage.library}\n")
+
+
+def _short_passages(passage, names):
+    """Yields `Passage`s of consecutive sentences of one passage."""
+    chosen, words = [], 0
+    for sentence in passage.sentences:
+        sentence = _without_names(sentence, names)
+        length = len(sentence.split())
+        if chosen and words + length > _MOST_LABELED_WORDS:
+            yield dataclasses.replace(passage, text="\n".join(chosen))
+            chosen, words = [], 0
+        chosen.append(sentence)
+        words += length
+    if words >= _FEWEST_LABELED_WORDS:
+        yield dataclasses.replace(passage, text="\n".join(chosen))
+
+
+def _without_names(sentence, names):
+    sentence = names.sub("", sentence)
+    sentence = re.sub(r"\(\s*\)", "", sentence)
+    sentence = re.sub(r"\s+([.,;:!?)])", r"\1", sentence)
+    sentence = " ".join(sentence.split())
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _names_pattern(passages, libraries):
+    names = set()
+    for passage in passages:
+        if passage.library in libraries and passage.library != "python":
+            names.add(passage.name.split(":")[0].split(".")[0].strip("_"))
+    for library in libraries:
+        names.update([library, *_OTHER_NAMES.get(library, [])])
+    # Longest first: "tensorflow datasets" before "tensorflow". The parts of a name may be joined by
+    # a hyphen, an underscore, a space or nothing. "np." includes its dot.
+    ordered = sorted(names, key=lambda name: (-len(name), name))
+    spelled = "|".join("[-_ ]?".join(map(re.escape, re.split("[-_ ]", name))) for name in ordered)
+    return re.compile(rf"(?<![A-Za-z])(?:{spelled})(?:['’]s\b)?(?:\.(?=\w)|(?![A-Za-z]))", re.I)
+
+
+def _spread(items, count):
+    if count is None or len(items) <= count:
+        return items
+    return [items[position * len(items) // count] for position in range(count)]

@@ -4,8 +4,10 @@ Every stage uses the functions that users with their own text would call. A stag
 exists is skipped, so that an interrupted run resumes.
 """
 
+import collections
 import functools
 import json
+import operator
 import subprocess
 import sys
 import time
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.files import replace_directory
@@ -25,7 +29,7 @@ from keras_bert_impl.pretraining.examples.records import read_manifest
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
-from keras_bert_impl.quickstart import ask, baselines, corpus, libraries
+from keras_bert_impl.quickstart import ask, corpus
 from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
 from keras_bert_impl.runs.run import finetune, load_tuned
 from keras_bert_impl.tasks.data.examples import Examples
@@ -85,20 +89,20 @@ class MainJob:
         """Writes `text/corpus.txt` for pre-training, `text/train.tsv` and `text/dev.tsv`."""
         settings = self.settings
         training, held_out = corpus.split_by_module(corpus.read_passages(), seed=settings.seed)
-        names = libraries.largest_libraries(training, settings.libraries)
+        names = corpus.largest_libraries(training, settings.libraries)
         most = settings.texts_per_library
         with replace_directory(self.path("text")) as temporary:
             corpus.write_sentences(training, temporary / "corpus.txt")
             for file, passages in (("train.tsv", training), ("dev.tsv", held_out)):
-                labeled = libraries.library_passages(passages, names, most)
-                libraries.write_labeled(labeled, temporary / file)
+                labeled = corpus.library_passages(passages, names, most)
+                corpus.write_labeled(labeled, temporary / file)
         words = sum(len(passage.text.split()) for passage in training)
         self.say(f"{len(training):,} documents, {words:,} words")
 
     def show_first_result(self) -> None:
         """Says what the baseline, a linear model, makes of held-out texts: seconds, not minutes."""
         dev, predictions = self.labeled("dev"), self._baseline
-        score = baselines.accuracy(predictions, dev.labels)
+        score = accuracy(predictions, dev.labels)
         self.say("first result: which library does a passage document?")
         for row in (0, len(dev) // 2):
             text = dev.texts[row]
@@ -191,7 +195,7 @@ class MainJob:
             masking=Masking(rate=settings.mask_rate),
             seed=settings.seed,
         )
-        baseline = baselines.unigram(
+        baseline = unigram(
             masked(),
             masked(split="held_out"),
             self._tokenizer().vocabulary_size,
@@ -210,8 +214,8 @@ class MainJob:
         """Fine-tunes the pre-trained and the untrained network; returns accuracies and baselines."""
         train, dev = self.labeled("train"), self.labeled("dev")
         scores = {
-            "majority": baselines.majority(train.labels, dev.labels),
-            "tfidf_logistic_regression": baselines.accuracy(self._baseline, dev.labels),
+            "majority": majority(train.labels, dev.labels),
+            "tfidf_logistic_regression": accuracy(self._baseline, dev.labels),
         }
         for name, model in (("untrained", "untrained"), ("pretrained", "pretraining/model")):
             self.say(f"fine-tuning the {name} network on {len(train):,} texts")
@@ -235,7 +239,7 @@ class MainJob:
     def _baseline(self):
         """The baseline's predictions of the texts of `dev`."""
         train = self.labeled("train")
-        return baselines.tfidf_predictions(train.texts, train.labels, self.labeled("dev").texts)
+        return tfidf_predictions(train.texts, train.labels, self.labeled("dev").texts)
 
     def export(self) -> None:
         """Writes the SavedModel of the fine-tuned classifier."""
@@ -286,3 +290,50 @@ class _Report(keras.callbacks.Callback):
             )
         elif steps == first_step + _REPORT_EVERY:
             self._say(f"step {steps:,} of {self._total_steps:,}{left}")
+
+
+# === Baselines ===
+
+
+def unigram(
+    train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
+) -> dict[str, float]:
+    """Predicts masked tokens from the word frequency in `train_batches` batches of `train` alone."""
+    counts = np.ones(vocabulary_size)
+    for _, labels, weights in train.take(train_batches):
+        np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())
+    loss, hits, total = 0.0, 0.0, 0.0
+    log_probabilities = np.log(counts / counts.sum())
+    for _, labels, weights in held_out:
+        ids, used = labels["masked_lm"].numpy(), weights["masked_lm"].numpy()
+        loss -= (log_probabilities[ids] * used).sum()
+        hits += ((ids == counts.argmax()) * used).sum()
+        total += used.sum()
+    return {"loss": float(loss / total), "accuracy": float(hits / total)}
+
+
+def majority(train_labels: Sequence[str], dev_labels: Sequence[str]) -> float:
+    """Accuracy of always predicting the most frequent training label."""
+    commonest = collections.Counter(train_labels).most_common(1)[0][0]
+    return accuracy([commonest] * len(dev_labels), dev_labels)
+
+
+def tfidf_predictions(
+    train_texts: Sequence[str], train_labels: Sequence[str], texts: Sequence[str]
+) -> list[str]:
+    """Predicts labels by logistic regression on TF-IDF weights of word unigrams and bigrams."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    pipeline = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2),
+        LogisticRegression(C=10.0, max_iter=1000),
+    )
+    pipeline.fit(train_texts, train_labels)
+    return pipeline.predict(texts).tolist()
+
+
+def accuracy(predictions: Sequence[str], labels: Sequence[str]) -> float:
+    """Returns the share of predictions that equal their label."""
+    return sum(map(operator.eq, predictions, labels)) / len(labels)

@@ -8,15 +8,14 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import read_documents
 from keras_bert_impl.quickstart.corpus import (
     Passage,
-    read_passages,
-    split_by_module,
-    write_sentences,
-)
-from keras_bert_impl.quickstart.docstrings import file_documents, installed_files
-from keras_bert_impl.quickstart.libraries import (
+    file_documents,
+    installed_files,
     largest_libraries,
     library_passages,
+    read_passages,
+    split_by_module,
     write_labeled,
+    write_sentences,
 )
 from keras_bert_impl.quickstart.prose import prose_sentences
 

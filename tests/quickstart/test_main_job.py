@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.quickstart import corpus, docstrings, show
+from keras_bert_impl.quickstart import corpus, show
 from keras_bert_impl.quickstart.main_job import MainJob
 from keras_bert_impl.quickstart.settings import QuickstartSettings
 
@@ -26,7 +26,7 @@ SETTINGS = QuickstartSettings(
 
 @pytest.mark.slow
 def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
-    few = [file for file in docstrings.installed_files() if file[0] in ("numpy", "keras")]
+    few = [file for file in corpus.installed_files() if file[0] in ("numpy", "keras")]
     monkeypatch.setattr(corpus, "installed_files", lambda: few)
     said = []
     job = MainJob(tmp_path / "run", SETTINGS, say=said.append)
