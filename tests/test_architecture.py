@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from keras_bert_impl.tasks import NextSentencePredictor
 from keras_bert_impl.tasks.registry import all_tasks
 from tools import architecture
@@ -102,3 +104,32 @@ def test_tables_of_tasks_are_found():
         "isinstance(a, Bert)\ntype(a) is Bert\n_T = {Bert: 1, Albert: 2}\n(Bert, Albert)\n[Bert]\n"
     )
     assert list(lines_with_classes(ast.parse(code), {"Bert", "Albert"})) == [1, 2, 3, 4]
+
+
+DATA = ("tasks.data", "tasks.inputs")
+# (rooms, rooms that they must not import, how many imports there still are)
+NEVER = [
+    (("config", "layers", "models"), ("tokenizers", "tasks"), 0),
+    (DATA, ("training",), 0),
+    (("tokenizers",), ("config",), 0),
+    (("serving",), ("tasks",), 0),
+    (DATA, ("tasks",), 2),  # scores
+    (("runs",), ("reports",), 1),
+    (("tasks",), ("serving",), 20),
+]
+
+
+@pytest.mark.parametrize("rooms, others, most", NEVER)
+def test_rooms_do_not_import_what_they_must_not(rooms, others, most):
+    found = {
+        (module, other)
+        for module, imports in MODULES.items()
+        for other in imports
+        if is_in(module, rooms) and is_in(other, others) and not is_in(other, rooms)
+    }
+    assert len(found) <= most, sorted(found)
+
+
+def is_in(module, rooms):
+    name = module.removeprefix(f"{architecture.PACKAGE}.")
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
