@@ -102,7 +102,7 @@ class Runs:
             run,
             "--strategy",
             "one_device",
-            *(f"{key}={value}" for key, value in settings.items()),
+            *(f"--{key}={value}" for key, value in settings.items()),
         )
         lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
         curve = [

@@ -27,7 +27,7 @@ tune teacher "$model" "$out/train.tsv" --epochs 2
 [ -d "$out/student" ] || keras-bert student --teacher "$out/teacher/model" --layers 3 --out "$out/student"
 [ -f "$out/more.jsonl" ] || keras-bert augment --model "$words" --train "$out/train.tsv" \
   --text sentence --label label --copies 4 --seed "$seed" --out "$out/more.jsonl"
-of_teacher=("teacher=$out/teacher" learning_rate=5e-5)
+of_teacher=(--teacher "$out/teacher" --learning-rate 5e-5)
 tune alone "$out/student" "$out/train.tsv" --epochs 3 --learning-rate 5e-5
 tune soft "$out/student" "$out/train.tsv" --epochs 3 "${of_teacher[@]}"
 tune tinybert "$out/student" "$out/train.tsv" --epochs 3 --intermediate-epochs 10 --distillation tinybert "${of_teacher[@]}"

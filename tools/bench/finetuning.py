@@ -33,7 +33,7 @@ _OWN_RATE = {"learning_rate": None}
 WAYS = {
     "full": {},
     "frozen_layers": {"frozen_layers": 3},
-    "unfreeze_gradually": {"unfreeze_gradually": "true"},
+    "unfreeze_gradually": {"unfreeze_gradually": True},
     "layer_decay": {"layer_decay": 0.9},
     "reinitialized_layers": {"reinitialized_layers": 1},
     "r_drop": {"r_drop": 1.0},
@@ -69,7 +69,11 @@ def command(system, run, arguments, directory):
         return [*peer, "--out", str(directory / "scores.json")]
     own = {"seed": run["seed"], "dtype": _POLICIES[run["dtype"]]}
     settings = task.recipe | WAYS[run["way"]] | own
-    settings = [f"{name}={value}" for name, value in settings.items() if value is not None]
+    settings = [
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in settings.items()
+        if value is not None
+    ]
     ours = [
         sys.executable,
         "-m",
