@@ -279,7 +279,7 @@ OWN = {
     "pretraining.recipes.recipes": {"pretrain": lambda: _short_pretrain},
     "pretraining.run.pretrain": {"pretrain": lambda: _short_pretrain},
     "tasks.language_modelling.model.MaskedLM.pseudo_perplexity": {"model": _masked_lm},
-    "tasks.multiple_choice.examples.score_choices": {
+    "tasks.multiple_choice.data.score_choices": {
         "examples": _choices,
         "model": lambda: k.MultipleChoice(encoder(), tokenizer()),
     },

@@ -126,7 +126,7 @@ class Export(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Exports a model and prints where, or checks an export and prints the largest difference."""
-        from keras_bert_impl.runs.served import load_model, load_signatures
+        from keras_bert_impl.runs.evaluation import load_model, load_signatures
 
         if arguments.format != "saved_model":
             with Progress("loading the model"):
@@ -166,7 +166,7 @@ def _buckets(text):
 
 def _score(arguments, model):
     """Scores the model in float32 and as it is exported; returns a sentence."""
-    from keras_bert_impl.runs.served import load_model
+    from keras_bert_impl.runs.evaluation import load_model
     from keras_bert_impl.serving.target import check_drop
 
     with Progress("scoring the model"):
@@ -181,7 +181,7 @@ def _say_neighbors(arguments, model):
     """Says how many nearest neighbors an embedder changes by computing in 16 bits."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
-    from keras_bert_impl.runs.served import load_model
+    from keras_bert_impl.runs.evaluation import load_model
     from keras_bert_impl.serving.network.proof import changed_neighbors
 
     with Progress("comparing nearest neighbors with those in float32"):

@@ -1,15 +1,99 @@
 """How served texts, and a model's answers to them, differ from those it was trained on."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
-from keras_bert_impl.tasks.scores.drift import Comparison, compare_classes, compare_numbers
+
+_BINS = 10  # of numbers: deciles of the reference
+_LARGE, _SMALL = 0.25, 0.1  # of the population stability index, by convention
+_SIGNIFICANT = 0.01
+_MIN_EXPECTED = 5  # of a class, for the chi-square distribution to be a good approximation
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How a quantity of served texts differs from the reference.
+
+    Attributes:
+        psi: population stability index, the sum of (q - p) log(q / p) over bins or classes with
+            shares p of the reference and q of the served texts. Half a text is added to each bin, so
+            that it may differ a little from 0 for equal shares of few texts.
+        p_value: probability of such a difference if both had the same distribution. Numbers: the
+            Kolmogorov-Smirnov test. Classes: the chi-square test.
+    """
+
+    psi: float
+    p_value: float
+
+    @property
+    def verdict(self) -> str:
+        """`"same"`, `"shifted"` or `"shifted far"`."""
+        if self.psi < _SMALL or self.p_value >= _SIGNIFICANT:
+            return "same"
+        return "shifted far" if self.psi >= _LARGE else "shifted"
+
+
+def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comparison:
+    """Compares numbers, such as lengths or scores."""
+    one, other = (np.sort(np.asarray(values, "float64")) for values in (reference, served))
+    if not (one.size and other.size and np.isfinite(one).all() and np.isfinite(other).all()):
+        raise ValueError("expected finite numbers, at least one each.")
+    edges = np.unique(np.quantile(one, np.arange(1, _BINS) / _BINS))
+    # A bin for each edge itself, too: whole numbers often equal one.
+    bins = (np.searchsorted(edges, v) + np.searchsorted(edges, v, "right") for v in (one, other))
+    counts = np.array([np.bincount(b, minlength=2 * len(edges) + 1) for b in bins])
+    return Comparison(_psi(*counts[:, counts.any(0)]), _kolmogorov_smirnov(one, other))
+
+
+def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparison:
+    """Compares how often each class occurs."""
+    if not (len(reference) and len(served)):
+        raise ValueError("expected names, at least one each.")
+    one, other = Counter(reference), Counter(served)
+    names = sorted(one | other)
+    counts = np.array([[one[name] for name in names], [other[name] for name in names]], "float64")
+    return Comparison(_psi(*counts), _chi_square(counts))
+
+
+def _psi(reference, served):
+    """Computes the index of two arrays of counts; half a text more in each avoids log 0."""
+    p, q = ((counts + 0.5) / (counts + 0.5).sum() for counts in (reference, served))
+    return float(((q - p) * np.log(q / p)).sum())
+
+
+def _kolmogorov_smirnov(one, other):
+    """Returns the asymptotic p-value of the two-sample test for sorted arrays."""
+    points = np.concatenate([one, other])
+    shares = (np.searchsorted(v, points, side="right") / v.size for v in (one, other))
+    statistic = np.abs(np.subtract(*shares)).max()
+    x = statistic * math.sqrt(one.size * other.size / (one.size + other.size))
+    if x < 0.2:  # the series converges slowly there; the probability is 1 to 1e-12
+        return 1.0
+    k = np.arange(1, 101)
+    return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * x) ** 2)).sum(), 0, 1))
+
+
+def _chi_square(counts):
+    """Returns the p-value of the test that both rows of counts have the same shares."""
+    expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
+    rare = expected.min(0) < _MIN_EXPECTED
+    if rare.any():  # one class of all rare ones
+        counts = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
+        expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
+    if counts.shape[1] < 2:
+        return 1.0
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    halves = tf.constant([(counts.shape[1] - 1) / 2, statistic / 2], "float64")
+    return float(tf.math.igammac(*halves))
 
 
 @dataclasses.dataclass

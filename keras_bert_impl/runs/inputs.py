@@ -1,15 +1,20 @@
-"""What a fine-tuning run is made of: models and examples, identified by checksums."""
+"""What a fine-tuning run is made of: models, and examples from readers or memory."""
 
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_bert_impl.interop import fingerprint, open_model
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.registry import all_tasks, task_of_examples
 from keras_bert_impl.tokenizers import Tokenizer
 
 
@@ -47,3 +52,51 @@ def _identity(path):
         "tokenizer": Tokenizer.from_pretrained(source.path).fingerprint,
         "sentences": sentences.hexdigest(),
     }
+
+
+def as_examples(data: Any, name: str) -> LabeledExamples:
+    """Converts the data arguments of `finetune` to labeled examples."""
+    if not isinstance(data, tuple):
+        if not isinstance(data, LabeledExamples):
+            raise InputError(
+                f"{name} must be examples from a reader such as read_table, or (texts, labels). "
+                f"Received: {data!r:.60}"
+            )
+        return data
+    if len(data) != 2:
+        raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
+    texts, labels = (_as_list(part, name) for part in data)
+    if len(texts) != len(labels) or not texts:
+        raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels.")
+    found = (task.examples_of(texts, labels, name) for task in all_tasks())
+    return next(examples for examples in found if examples is not None)
+
+
+def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
+    """Names the classes by their numbers if the first set, the training set, has no names."""
+    return task_of_examples(sets[0]).with_named_classes(*sets)
+
+
+def read_options(
+    train: LabeledExamples, dev: LabeledExamples, task: str | None
+) -> dict[str, Any] | None:
+    """Returns the options with which `keras-bert` reads the examples of a run again."""
+    if dev.read_with is None:
+        return None
+    options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}
+    if options.get("dev_split"):
+        options["train"], options["dev"] = options["dev"], None
+    places = ("data",) if options.get("tfds") else ("train", "dev", "data")  # else of splits
+    for name in places:
+        if options.get(name):
+            options[name] = str(Path(options[name]).absolute())
+    return options
+
+
+def _as_list(values, name):
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise InputError(
+            f"{name} must be a list of texts and a list of labels. Received: {values!r:.60}"
+        )
+    values = user_input.values(list(values) if user_input.is_stream(values) else values)
+    return [value.item() if isinstance(value, np.generic) else value for value in values]

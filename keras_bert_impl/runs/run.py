@@ -15,14 +15,14 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.reports.run_report import describe_run, is_described
 from keras_bert_impl.runs.data_summary import summarize
-from keras_bert_impl.runs.held_examples import (
+from keras_bert_impl.runs.inputs import (
     as_examples,
+    made_of,
+    model_directory,
     read_options,
     with_named_classes,
 )
-from keras_bert_impl.runs.inputs import made_of, model_directory
-from keras_bert_impl.runs.phases import phases_of
-from keras_bert_impl.runs.scored_epochs import best_epoch, read_scores
+from keras_bert_impl.runs.phases import best_epoch, phases_of, read_scores
 from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel

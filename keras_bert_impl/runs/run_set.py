@@ -15,7 +15,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.runs.held_examples import as_examples, with_named_classes
+from keras_bert_impl.runs.inputs import as_examples, with_named_classes
 from keras_bert_impl.runs.run import finetune, made_of, settings_for, task_with
 from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data.examples import LabeledExamples

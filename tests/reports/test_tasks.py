@@ -13,7 +13,7 @@ from keras_bert_impl.reports.sections import question_answering, tagging
 from keras_bert_impl.reports.sections.embedding import principal_components
 from keras_bert_impl.tasks import MaskedLM, SimilarityExamples, TaggedExamples
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.multiple_choice.examples import (
+from keras_bert_impl.tasks.multiple_choice.data import (
     ChoiceExamples,
     write_choice_predictions,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.runs.held_examples import as_examples, read_options, with_named_classes
+from keras_bert_impl.runs.inputs import as_examples, read_options, with_named_classes
 from keras_bert_impl.runs.run import finetune
 from keras_bert_impl.tasks.data.examples import Examples, hold_out
 from keras_bert_impl.tasks.data.tables import read_table

@@ -105,7 +105,7 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
 @pytest.mark.slow
 def test_only_the_chief_of_several_workers_scores(base, tmp_path, monkeypatch):
     """Simulates a second worker; `tests/cli/test_workers.py` runs two real ones."""
-    monkeypatch.setattr("keras_bert_impl.runs.scored_epochs.num_workers", lambda: 2)
+    monkeypatch.setattr("keras_bert_impl.runs.phases.num_workers", lambda: 2)
     settings = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "max_length": 16}
     out = tmp_path / "run"
     finetune(base, TRAIN, DEV, out, "one_device", keep_best=True, verbose=0, **settings)

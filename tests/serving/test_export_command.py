@@ -15,7 +15,7 @@ from tests.tasks.helpers import classifier
 @pytest.fixture
 def signatures(monkeypatch):
     found = classifier().signatures()
-    monkeypatch.setattr("keras_bert_impl.runs.served.load_signatures", lambda *how: found)
+    monkeypatch.setattr("keras_bert_impl.runs.evaluation.load_signatures", lambda *how: found)
     return found
 
 
@@ -52,7 +52,7 @@ def test_a_check_in_bfloat16_allows_for_its_rounding(
     monkeypatch, tmp_path, capsys, difference, status
 ):
     half = classifier(dtype="mixed_bfloat16").signatures()
-    monkeypatch.setattr("keras_bert_impl.runs.served.load_signatures", lambda *how: half)
+    monkeypatch.setattr("keras_bert_impl.runs.evaluation.load_signatures", lambda *how: half)
     monkeypatch.setattr(check, "largest_difference", lambda *what: difference)
     assert main(["export", "--model", "bert-base-uncased", "--check", str(tmp_path)]) == status
     assert ("by more than 0.1" in capsys.readouterr().err) == bool(status)

@@ -18,8 +18,7 @@ from keras_bert_impl.reports.statistics import (
     confusion,
     ratios,
 )
-from keras_bert_impl.tasks.tagging.entity_labels import read_labels
-from keras_bert_impl.tasks.tagging.spans import Span, spans_of
+from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
 
 _MOST_ERRORS = 20
 _MOST_WORDS = 150  # of a sentence

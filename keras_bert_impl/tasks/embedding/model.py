@@ -26,16 +26,15 @@ from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import LabelCodec, ScoreLabels
 from keras_bert_impl.tasks.embedding import losses
-from keras_bert_impl.tasks.embedding.head import embedding_network
-from keras_bert_impl.tasks.embedding.network import TextEmbedderNetwork
-from keras_bert_impl.tasks.embedding.poolings import check_poolings
-from keras_bert_impl.tasks.embedding.projections import (
+from keras_bert_impl.tasks.embedding.head import (
     checked_projections,
+    embedding_network,
     projection_layers,
     set_tensors,
     tensors_of_layers,
 )
-from keras_bert_impl.tasks.embedding.signature import VectorSignatures
+from keras_bert_impl.tasks.embedding.poolings import check_poolings
+from keras_bert_impl.tasks.embedding.signature import TextEmbedderNetwork, VectorSignatures
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer

@@ -1,4 +1,4 @@
-"""Semantic textual similarity: labeled text pairs and scores on them."""
+"""Pairs with similarities, and anchors with positives: examples and scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES
+from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined, unit_length
 from keras_bert_impl.tasks.scores.metrics import pearson, spearman
 
 if TYPE_CHECKING:
@@ -80,3 +80,87 @@ def _scores(examples, cosines):
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
     }
+
+
+if TYPE_CHECKING:
+    from keras_bert_impl.tasks.embedding.model import TextEmbedder
+
+_CHUNK = 1024  # anchors compared with all candidates at once
+
+
+class AnchorExamples(Examples):
+    """Tuples of an anchor, a positive and an optional negative, as `Examples` without labels.
+
+    Example:
+        from keras_bert_impl.tasks import AnchorExamples, read_table
+        train = AnchorExamples.of(read_table("train.csv", "question", "answer"))
+    """
+
+    @classmethod
+    def of(cls, examples: Examples) -> AnchorExamples:
+        """Converts `Examples` to anchor examples.
+
+        Raises:
+            InputError: single texts, or texts with labels.
+        """
+        if not examples.texts or not isinstance(examples.texts[0], tuple):
+            raise InputError(f"{examples.source}: anchor examples must be tuples of texts.")
+        if examples.labels is not None:
+            raise InputError(f"{examples.source}: anchor examples must not have labels.")
+        return cls(**vars(examples))
+
+
+def anchor_scores(
+    embedder: TextEmbedder, examples: AnchorExamples, directory: Path | None = None
+) -> dict[str, float]:
+    """Scores how well the positive of each anchor is retrieved by cosine similarity.
+
+    Args:
+        directory: `Path` of an existing folder to write the ranks to; None to not write them.
+
+    Returns:
+        dict of float: with negatives, `accuracy`, the share of anchors whose positive is nearer
+        than their negative; `mrr`, the mean reciprocal rank of the positive among all non-anchor
+        texts of the examples, without duplicates; and `recall_at_1`, the share of positives ranked
+        first. Among texts with equal cosines, up to 1e-6, the positive ranks last, as in
+        scikit-learn's `label_ranking_average_precision_score`. All are NaN if a vector is NaN.
+
+    Example:
+        from keras_bert_impl.tasks import AnchorExamples, anchor_scores, read_table
+        anchor_scores(embedder, AnchorExamples.of(read_table("dev.csv", "question", "answer")))
+    """
+    vectors = unit_length(embedder.predict(examples.texts, verbose=0))  # [texts, group, dim]
+    cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [texts, group - 1]
+    ranks = _ranks(vectors, examples.texts)
+    if directory is not None:
+        columns = ["positive", "negative"][: cosines.shape[1]] + ["rank"]
+        rows = ([*cells(row), rank] for row, rank in zip(cosines, ranks))
+        write_predictions_table(directory / "predictions.tsv", columns, rows)
+    scores = {"mrr": float(np.mean(1 / ranks)), "recall_at_1": float(np.mean(ranks == 1))}
+    if cosines.shape[1] > 1:
+        is_nearer = cosines[:, 0] - cosines[:, 1] > EQUAL_COSINES
+        scores = {"accuracy": float(np.mean(is_nearer)), **scores}
+    return undefined(scores) if np.isnan(vectors).any() else scores
+
+
+def _ranks(vectors, texts):
+    """Returns int [texts]: the number of texts at least as near as the positive, itself included.
+
+    Args:
+        vectors: float32 [texts, group, dim], unit length.
+    """
+    places = {}  # text -> (row, column) of its first occurrence
+    for row, (_, *others) in enumerate(texts):
+        for column, text in enumerate(others, 1):
+            places.setdefault(text, (row, column))
+    candidates = np.stack([vectors[place] for place in places.values()])
+    numbers = {text: number for number, text in enumerate(places)}
+    own = np.array([numbers[positive] for _, positive, *_ in texts])
+    ranks = []
+    for first in range(0, len(texts), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
+        of_own = np.take_along_axis(cosines, own[part, None], axis=1)
+        # Not `cosines >= ...`: comparisons with NaN are False, which would give rank 0.
+        ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
+    return np.concatenate(ranks)

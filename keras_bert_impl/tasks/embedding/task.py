@@ -10,10 +10,14 @@ from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME
-from keras_bert_impl.tasks.embedding.anchors import AnchorExamples, anchor_scores
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
-from keras_bert_impl.tasks.embedding.similarity import SimilarityExamples, score_similarities
+from keras_bert_impl.tasks.embedding.similarity import (
+    AnchorExamples,
+    SimilarityExamples,
+    anchor_scores,
+    score_similarities,
+)
 from keras_bert_impl.tasks.scores.decisions import check_scores
 
 

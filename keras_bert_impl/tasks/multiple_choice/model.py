@@ -14,6 +14,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate
 from keras_bert_impl.layers import ChoiceLogits
+from keras_bert_impl.layers.pooling import is_row
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import (
     check_sees_all,
@@ -21,6 +22,9 @@ from keras_bert_impl.models.heads import (
     choice_needs_pooler,
     with_global_mask,
 )
+from keras_bert_impl.serving.network import networks
+from keras_bert_impl.serving.network.networks import Network
+from keras_bert_impl.serving.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.base.fitting import joined
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -31,11 +35,79 @@ from keras_bert_impl.tasks.data.labels import (
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import user_data
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged, tokenize_groups
-from keras_bert_impl.tasks.multiple_choice.network import MultipleChoiceNetwork
-from keras_bert_impl.tasks.multiple_choice.signature import ChoiceSignatures
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tokenizers import Tokenizer
+
+
+class MultipleChoiceNetwork(Network):
+    """Outputs `logits` `[batch, choices]`."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("choices", "windows") if self.model.long_texts.has_windows else ("choices",)
+
+    def write(self, graph: Any) -> None:
+        features = networks.add_inputs(graph, self.config, self.groups)
+        texts = networks.merge_groups(graph, features, self.rank)
+
+        def of_rows(rows):
+            return networks.pooled_vectors(graph, self.config, rows, self.config.use_pooler)
+
+        vectors = networks.text_vectors(graph, texts, self.model, of_rows)
+        logits = networks.add_logits(graph, vectors, self.model.head_layer)  # [batch * choices, 1]
+        mask = features["attention_mask"]
+        logits = graph.add("Reshape", logits, graph.add("Shape", mask, end=2))
+        within = list(range(2, self.rank))
+        is_choice = graph.cast(graph.add("ReduceMax", mask, axes=within, keepdims=0), "bool")
+        logits = graph.add("Where", is_choice, logits, networks.NO_ROW)
+        graph.output("logits", logits, ["batch", "choices"])
+
+
+class ChoiceSignatures(Signatures):
+    """Signatures for the most likely ending of a prompt."""
+
+    strings = {"prompt": 1, "endings": 2}
+    answers_whole_rows = True
+
+    def __init__(self, model: Any, *parts: Any) -> None:
+        super().__init__(model, *parts)
+        self.features_rank = len(model.input["token_ids"].shape)
+
+    def reference(self, prompt: list[str], endings: list[list[str]]) -> list[dict[str, Any]]:  # type: ignore[override]
+        examples = [(one, [e for e in several if e]) for one, several in zip(prompt, endings)]
+        return [
+            {"scores": scores, "choice": scores.argmax()}
+            for scores in self.model.predict(examples, verbose=0)
+        ]
+
+    def tokenize(self, prompt: tf.Tensor, endings: tf.Tensor) -> dict[str, tf.Tensor]:
+        choices = tf.shape(endings)[1]
+        some = tf.debugging.assert_positive(choices, "endings must have one or more columns.")
+        with tf.control_dependencies([some]):
+            prompts = tf.repeat(prompt, choices)
+        rows = self.model.text_features((prompts, tf.reshape(endings, [-1])))
+        shape = tf.concat([tf.shape(endings), tf.shape(rows["token_ids"])[1:]], axis=0)
+        is_ending = tf.not_equal(endings, "")[(..., *[tf.newaxis] * (self.features_rank - 2))]
+        nothing = {"token_ids": self.tokenizer.pad_id}
+
+        def of_endings(name, row):
+            row = tf.where(is_ending, tf.reshape(row, shape), nothing.get(name, 0))
+            return tf.ensure_shape(row, [None] * self.features_rank)
+
+        return {name: of_endings(name, row) for name, row in rows.items()}
+
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        model = self.model
+        is_choice = is_row(features["padding_mask"])  # [batch, choices]
+        scores = model.scores(model({n: features[n] for n in FEATURES}, training=False))
+        scores = tf.where(is_choice, scores, 0.0)
+        best = tf.argmax(scores, axis=-1, output_type=tf.int32)
+        return {
+            "choice": tf.where(tf.reduce_any(is_choice, axis=-1), best, -1),
+            "score": tf.reduce_max(scores, axis=-1),
+            "scores": scores,
+        }
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

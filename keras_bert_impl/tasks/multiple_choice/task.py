@@ -7,9 +7,9 @@ from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.multiple_choice import SETTINGS, TASK_NAME
-from keras_bert_impl.tasks.multiple_choice.data import read_choices
-from keras_bert_impl.tasks.multiple_choice.examples import (
+from keras_bert_impl.tasks.multiple_choice.data import (
     ChoiceExamples,
+    read_choices,
     score_choices,
     write_choice_predictions,
 )

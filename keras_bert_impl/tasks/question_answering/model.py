@@ -25,9 +25,11 @@ from keras_bert_impl.tasks.inputs.user_data import completed_features
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, n_best_answers
-from keras_bert_impl.tasks.question_answering.network import QuestionAnswererNetwork
-from keras_bert_impl.tasks.question_answering.signature import AnswerSignatures
-from keras_bert_impl.tasks.question_answering.window_metrics import ExactMatch, SpanF1
+from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
+from keras_bert_impl.tasks.question_answering.signature import (
+    AnswerSignatures,
+    QuestionAnswererNetwork,
+)
 from keras_bert_impl.tokenizers import Tokenizer
 
 _NO_LOGIT = -1e9  # its softmax is exactly 0; finite, for rows of padding alone

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.tagging.entity_labels import read_labels
+from keras_bert_impl.tasks.tagging.spans import read_labels
 from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
 

@@ -16,8 +16,13 @@ from keras_bert_impl.tasks.data.examples import (
     most_common,
 )
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
-from keras_bert_impl.tasks.tagging.entity_labels import misfits, outside_candidates, read_labels
-from keras_bert_impl.tasks.tagging.spans import entity_scores, spans_of
+from keras_bert_impl.tasks.tagging.spans import (
+    entity_scores,
+    misfits,
+    outside_candidates,
+    read_labels,
+    spans_of,
+)
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,6 +6,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.serving.chunks import in_chunks
+from keras_bert_impl.serving.network import networks
+from keras_bert_impl.serving.network.networks import Network
 from keras_bert_impl.serving.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.tagging.decode import (
     LabelParts,
@@ -25,6 +27,17 @@ from keras_bert_impl.tokenizers.text_words import (
     window_features,
 )
 from keras_bert_impl.tokenizers.windows import Windows, pack_windows
+
+
+class TokenClassifierNetwork(Network):
+    """Outputs `logits` `[batch, length, labels]`; with a CRF these are the emissions."""
+
+    def write(self, graph: Any) -> None:
+        states = networks.hidden_states(
+            graph, self.config, networks.add_inputs(graph, self.config)
+        )[-1]
+        logits = networks.add_logits(graph, states, self.model.head_layer)
+        graph.output("logits", logits, ["batch", "length", self.model.num_classes])
 
 
 class TaggerSignatures(Signatures):

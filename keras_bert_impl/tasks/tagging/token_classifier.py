@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.inputs.words import Words
 from keras_bert_impl.tasks.scores.token_weights import class_indices
-from keras_bert_impl.tasks.tagging.network import TokenClassifierNetwork
+from keras_bert_impl.tasks.tagging.signature import TokenClassifierNetwork
 from keras_bert_impl.tasks.tagging.word_scores import (
     WordScores,
     ragged_targets,

@@ -40,15 +40,14 @@ from keras_bert_impl.tasks.scores.token_weights import (
     token_weights,
 )
 from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
-from keras_bert_impl.tasks.tagging.entity_labels import (
+from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
+from keras_bert_impl.tasks.tagging.spans import (
     misfits,
     outside_candidates,
     outside_number,
     read_labels,
 )
-from keras_bert_impl.tasks.tagging.metrics import tagging_metrics
-from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
-from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences
+from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences, tagging_metrics
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tuning.settings import CRF_RATE
 

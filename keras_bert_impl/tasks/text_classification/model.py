@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
@@ -15,10 +16,11 @@ from keras_bert_impl.interop import (
     has_head,
     head_tensors,
 )
-from keras_bert_impl.interop.layouts.bert import TensorName
+from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate
+from keras_bert_impl.layers import MergeGroups, PoolWindows
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import (
     check_sees_all,
@@ -46,14 +48,41 @@ from keras_bert_impl.tasks.data.labels import (
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.text_classification.network import TextClassifierNetwork
-from keras_bert_impl.tasks.text_classification.signature import ClassSignatures
-from keras_bert_impl.tasks.text_classification.token_pooling import (
-    TOKEN_POOLING_TENSORS,
-    check_pooling,
-    pooled_tokens,
+from keras_bert_impl.tasks.text_classification.signature import (
+    ClassSignatures,
+    TextClassifierNetwork,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+
+POOLINGS = ("mean", "max", "attention")
+TOKEN_POOLING_TENSORS = optional(
+    dense("pooling/dense", "token_attention.dense")
+    + [kernel("pooling/score", "token_attention.score")]
+)
+
+
+def check_pooling(pooling: str | None) -> None:
+    """Checks the name of a token pooling."""
+    if pooling is not None and pooling not in list(POOLINGS):
+        raise InputError(
+            f"pooling must be one of {', '.join(POOLINGS)}, or None for the published one. "
+            f"Received: pooling={pooling!r:.60}"
+        )
+
+
+def pooled_tokens(encoder: Encoder, pooling: str, features: dict[str, Any]) -> Any:
+    """Returns the pooled vector of each sequence, `[rows, hidden]`.
+
+    Args:
+        features: dict of symbolic int32 tensors `[rows, length]`.
+    """
+    states = encoder(features)["sequence_output"]  # [rows, length, hidden]
+    # Each token is pooled like a one-token window of a long document.
+    pool = PoolWindows(
+        pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pooling"
+    )
+    merged = MergeGroups(dtype=encoder.dtype_policy, name="tokens")(states)
+    return pool(merged, ops.expand_dims(features["padding_mask"], -1))
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

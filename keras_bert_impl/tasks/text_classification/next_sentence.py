@@ -24,8 +24,10 @@ from keras_bert_impl.tasks.data.label_checks import class_numbers, class_weights
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.text_classification.network import NextSentenceNetwork
-from keras_bert_impl.tasks.text_classification.signature import NextSentenceSignatures
+from keras_bert_impl.tasks.text_classification.signature import (
+    NextSentenceNetwork,
+    NextSentenceSignatures,
+)
 from keras_bert_impl.tokenizers import Tokenizer
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}

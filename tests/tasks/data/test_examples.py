@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples, hold_out
-from keras_bert_impl.tasks.multiple_choice.examples import ChoiceExamples
+from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.runs.held_examples import as_examples
+from keras_bert_impl.runs.inputs import as_examples
 from keras_bert_impl.tasks import Examples, read_table
 from keras_bert_impl.tasks.data.layout import parsed, usable
 from keras_bert_impl.tasks.text_classification.task import TextClassification

@@ -15,7 +15,7 @@ from keras_bert_impl.tasks import (
     evaluate,
     sts_scores,
 )
-from keras_bert_impl.tasks.multiple_choice.examples import score_choices, write_choice_predictions
+from keras_bert_impl.tasks.multiple_choice.data import score_choices, write_choice_predictions
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.question_answering.task import QuestionAnswering
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest

@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from keras_bert_impl.tasks.scores.drift import Comparison, compare_classes, compare_numbers
+from keras_bert_impl.runs.drift import Comparison, compare_classes, compare_numbers
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.5, 3.0])

@@ -4,7 +4,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import read_columns, score_tags
-from keras_bert_impl.tasks.tagging.entity_labels import outside_candidates
+from keras_bert_impl.tasks.tagging.spans import outside_candidates
 
 
 def written(tmp_path, content):

@@ -9,14 +9,16 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Tokens
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.tagging.entity_labels import LETTERS, misfits, read_labels
 from keras_bert_impl.tasks.tagging.spans import (
+    LETTERS,
     SCHEMES,
     Span,
     convert_labels,
     detect_scheme,
     entity_scores,
     labels_of,
+    misfits,
+    read_labels,
     spans_of,
 )
 

@@ -14,8 +14,7 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.inputs.words import find_words, join_words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.entities import find_entities
-from keras_bert_impl.tasks.tagging.metrics import EntityF1
-from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units_of
+from keras_bert_impl.tasks.tagging.word_scores import EntityF1, WordScores, over_sequences, units_of
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers

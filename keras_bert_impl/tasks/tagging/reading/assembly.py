@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 from keras_bert_impl.tasks.data.table_rows import SURROGATE
-from keras_bert_impl.tasks.tagging.entity_labels import (
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.tasks.tagging.spans import (
     OUTSIDE,
     means_none,
     misfits,
     outside_candidates,
 )
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WORD = 10_000  # characters; anything longer indicates a damaged file
