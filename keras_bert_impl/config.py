@@ -76,7 +76,7 @@ class Adapter:
             object.__setattr__(self, "size", _SIZES[self.kind])
 
     @classmethod
-    def of(cls, value: Any, source: str = "config") -> "Adapter | None":
+    def of(cls, value: Any, source: str = "adapter") -> "Adapter | None":
         """Converts an `Adapter`, a dict of its fields or None to an `Adapter` or None.
 
         `source` names the setting in error messages.
@@ -213,7 +213,7 @@ class EncoderConfig:
     adapter: Adapter | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "config", Adapter.of(self.adapter))
+        object.__setattr__(self, "adapter", Adapter.of(self.adapter))
         validate(self)
         if self.pad_token_id >= self.vocabulary_size:
             rule = "pad_token_id must be less than vocabulary_size"

@@ -39,7 +39,7 @@ WORDS = [
     {"tokens": ["x"], "ner_tags": ["O"]},
 ]
 RECIPE = "# a run\nmodel: bert-base-uncased\nlearning_rate: 3.0e-5\nepochs: 3\nlabels: [a, b]\n"
-RECIPE += "config: {kind: lora, size: 8}\nseed: 0\nname: 'x'\n"
+RECIPE += "adapter: {kind: lora, size: 8}\nseed: 0\nname: 'x'\n"
 
 # === Tables and texts ===
 

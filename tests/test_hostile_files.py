@@ -168,7 +168,7 @@ ADAPTER |= {
 TUNED = CONFIGS["bert"] | {
     "keras_bert_impl": {
         "base": {"name": "base", "sha256": "0"},
-        "config": {
+        "adapter": {
             "kind": "lora",
             "size": 2,
             "alpha": 4.0,
@@ -398,7 +398,7 @@ EXPORTS = {name: ANNOTATIONS / f"{name}.json" for name in ("label_studio", "spac
 
 READERS = {
     **{f"config of {name}": config_directory(content) for name, content in CONFIGS.items()},
-    "config": plain({"adapter_config.json": ADAPTER}, read_adapter),
+    "adapter": plain({"adapter_config.json": ADAPTER}, read_adapter),
     "tuned": plain({"adapter_config.json": ADAPTER, "config.json": TUNED}, read_adapter),
     "sentences": plain(SENTENCES, read_sentence_settings),
     "preset": (preset_directory, read_preset),

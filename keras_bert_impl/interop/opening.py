@@ -278,7 +278,7 @@ def write_tuned(
     prefix = tensor_prefix(encoder)
     names = {name.removeprefix(prefix) for name in changed}
     own = dict(config[OWN_SETTINGS])
-    own["config"] = encoder.adapter and dataclasses.asdict(encoder.adapter)
+    own["adapter"] = encoder.adapter and dataclasses.asdict(encoder.adapter)
     own["base"] = {"name": base_name, "sha256": _base_checksum(base, plain, names)}
     tensors = changed | added
     if encoder.adapter is not None and encoder.adapter.kind == "lora":
@@ -311,8 +311,8 @@ def _read_settings(directory):
 def _own_settings(config):
     """Returns (dict stating the base model, adapter, dict of our other settings)."""
     own = config.mapping(OWN_SETTINGS)
-    others = {key: value for key, value in own.items() if key not in ("base", "config")}
-    return own.mapping("base"), own.mapping("config", None), others
+    others = {key: value for key, value in own.items() if key not in ("base", "adapter")}
+    return own.mapping("base"), own.mapping("adapter", None), others
 
 
 def _own_blocks(config, adapter, added):

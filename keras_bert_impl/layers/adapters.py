@@ -136,7 +136,7 @@ class AdapterDense(Dense):
     def __init__(self, units: int, width: int, adapter_activation: str, **kwargs) -> None:
         super().__init__(units, **kwargs)
         self.adapter = _Bottleneck(
-            units, width, adapter_activation, dtype=self.dtype_policy, name="config"
+            units, width, adapter_activation, dtype=self.dtype_policy, name="adapter"
         )
 
     def build(self, inputs_shape: tuple) -> None:

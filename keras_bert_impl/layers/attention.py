@@ -363,5 +363,5 @@ class SelfAttention(keras.layers.Layer):
             "use_bias": self.use_bias,
             "rotary_base": self.rotary_base,
             "window": self.window,
-            "config": self.adapter and dataclasses.asdict(self.adapter),
+            "adapter": self.adapter and dataclasses.asdict(self.adapter),
         }

@@ -226,5 +226,5 @@ class TransformerBlock(keras.layers.Layer):
             "rotary_base": self.rotary_base,
             "window": self.window,
             "has_global_tokens": self.has_global_tokens,
-            "config": self.adapter and dataclasses.asdict(self.adapter),
+            "adapter": self.adapter and dataclasses.asdict(self.adapter),
         }

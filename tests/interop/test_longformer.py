@@ -184,8 +184,8 @@ def test_rejects_windows(window):
         ({"window": None}, "a longformer requires window"),
         ({"global_every": 2}, "a longformer requires window"),
         ({"causal": True}, "a longformer cannot be causal"),
-        ({"config": Adapter("prefix")}, "a longformer has no prefix adapter"),
-        ({"config": Adapter("prompt")}, "a longformer has no prompt adapter"),
+        ({"adapter": Adapter("prefix")}, "a longformer has no prefix adapter"),
+        ({"adapter": Adapter("prompt")}, "a longformer has no prompt adapter"),
     ],
     ids=str,
 )

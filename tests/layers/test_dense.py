@@ -70,7 +70,7 @@ def test_the_gradient_of_the_bias_is_summed_in_float32(training):
 
 
 @OF_TENSORFLOW
-@pytest.mark.parametrize("config", [None, Adapter("houlsby", 4), Adapter("lora", 2)])
+@pytest.mark.parametrize("adapter", [None, Adapter("houlsby", 4), Adapter("lora", 2)])
 def test_no_bias_of_a_model_is_summed_in_half_precision(adapter):
     config = EncoderConfig(
         vocabulary_size=20,

@@ -153,7 +153,7 @@ def test_rejects_an_adapter_of_another_task(lora, tmp_path):
 
 
 def changed_config(config, **adapter):
-    config["keras_bert_impl"]["config"] |= adapter
+    config["keras_bert_impl"]["adapter"] |= adapter
 
 
 @pytest.mark.parametrize(
