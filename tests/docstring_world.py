@@ -272,11 +272,6 @@ OWN = {
         "texts": lambda: np.ones((8, 4)),
         "labels": lambda: np.ones((8, 1)),
     },
-    "pretraining.examples.records.clear_read_errors": {"model": _pretrainer},
-    "pretraining.objectives.replaced_tokens.ReplacedTokens": {
-        "encoder": lambda: encoder(vocabulary_size=30522, embedding_dim=768, max_length=512),
-    },
-    "pretraining.recipes.recipes": {"pretrain": lambda: _short_pretrain},
     "pretraining.run.pretrain": {"pretrain": lambda: _short_pretrain},
     "tasks.language_modelling.model.MaskedLM.pseudo_perplexity": {"model": _masked_lm},
     "tasks.multiple_choice.data.score_choices": {
@@ -296,13 +291,7 @@ OWN = {
         "examples": lambda: TaggedExamples([["a", "cat"]], [["O", "B-PER"]]),
         "tagger": lambda: k.TokenClassifier(encoder(), tokenizer(), labels=["O", "B-PER"]),
     },
-    "tokenizers.windows.pack_windows": {
-        "questions": lambda: tf.constant(["is it good"]),
-        "passages": lambda: tf.constant(["the film was good"]),
-    },
     "training.optimizers.schedules.TimeBudget": {"model": _regressor},
-    "training.runs.checkpoints.RunCheckpoint": {"model": _regressor},
-    "training.runs.checkpoints.EndsOnSigterm": {"model": _regressor, "checkpoint": _checkpoint},
     "training.strategy.get_strategy": {"build_model": lambda: _regressor},
     "tuning.choice.save_tuned": {"labels": lambda: [1, 0]},
 }

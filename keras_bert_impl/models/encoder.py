@@ -32,6 +32,7 @@ from keras_bert_impl.models.encoder_layers import (
 )
 from keras_bert_impl.models.weights import (
     added_names,
+    deserialize_parts,
     frozen,
     load_weights,
     new_name,
@@ -359,12 +360,12 @@ class DetailedEncoder(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> "DetailedEncoder":
-        encoder = config["encoder"]
-        if isinstance(encoder, Encoder):  # from `clone_model`
-            encoder = Encoder.from_config(encoder.get_config())
-        else:
-            encoder = keras.saving.deserialize_keras_object(encoder, custom_objects)
-        return cls(**config | {"encoder": encoder})
+        if isinstance(config["encoder"], Encoder):  # from `clone_model`, layer by layer
+            raise InputError(
+                "the model of with_outputs shares its weights with an encoder, so that clone_model "
+                "cannot copy it: write copy.deepcopy(model)."
+            )
+        return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))
 
     def compute_output_spec(
         self, features: Features, training: bool | None = None
