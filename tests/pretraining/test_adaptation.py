@@ -66,7 +66,7 @@ def test_records_are_of_single_segments(folder):
 
 
 def test_what_the_command_shows(folder, tmp_path, capsys):
-    settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+    settings = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
     command = ["adapt", "--model", folder / "base", folder / "corpus.txt", "--out", tmp_path / "a"]
     assert main([*map(str, command), *settings]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "newly init" not in line]
