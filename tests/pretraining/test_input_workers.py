@@ -68,7 +68,7 @@ def test_run_ends_with_its_input_worker_and_resumes_without(records_directory, t
     run = tmp_path / "run"
 
     def command(*more):
-        given = [f"{name}={value}" for name, value in settings.items()]
+        given = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
         return [*COMMAND, "pretrain", str(records_directory), "--out", str(run), *given, *more]
 
     def reports():
