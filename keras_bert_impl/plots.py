@@ -76,14 +76,14 @@ def learning_curves(
         raise InputError(f"{where}: no report has a step and a number to draw.")
     rows = -(-len(names) // _MOST_CURVES)
     columns = -(-len(names) // rows)
-    figure, grid = new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
+    figure, grid = _new_figure(rows, columns, 1.0 + 4.4 * columns, 0.6 + 3.3 * rows)
     for axes, name in zip(grid.flat, names, strict=False):
         _draw(axes, name, curves, (baselines or {}).get(name), unit)
     for axes in grid.flat[len(names) :]:
         axes.remove()
     figure.suptitle(title, fontsize=13, fontweight="bold")
     if path is not None:
-        save_figure(figure, path)
+        _save_figure(figure, path)
     return figure
 
 
@@ -223,7 +223,7 @@ def attention_map(
     columns = -(-len(heads) // rows)
     side = 1.2 + 0.19 * min(len(tokens), _MOST_NAMED_TOKENS)  # inches: one line per name
     side = max(side, 3.4 if len(heads) == 1 else 2.6)
-    figure, grid = new_figure(
+    figure, grid = _new_figure(
         rows, columns, 1.6 + side * columns, 0.9 + side * rows, sharex=True, sharey=True
     )
     for axes, head, name in zip(grid.flat, heads, names, strict=False):
@@ -241,7 +241,7 @@ def attention_map(
     figure.supylabel("attending token (query)", fontsize=10)
     figure.suptitle(title, fontsize=12, fontweight="bold")
     if path is not None:
-        save_figure(figure, path)
+        _save_figure(figure, path)
     return figure
 
 
@@ -265,7 +265,7 @@ def _name_tokens(grid, tokens, count):
 # === Files ===
 
 
-def new_figure(
+def _new_figure(
     rows: int, columns: int, width: float, height: float, **layout: Any
 ) -> tuple[Figure, np.ndarray]:
     """Creates a figure of a size in inches and its axes, an array [rows, columns]."""
@@ -280,7 +280,7 @@ def new_figure(
     return figure, figure.subplots(rows, columns, squeeze=False, **layout)
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
+def _save_figure(figure: Figure, path: str | Path) -> None:
     """Writes a figure as PNG at 120 dots per inch."""
     with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)

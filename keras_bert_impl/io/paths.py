@@ -16,7 +16,8 @@ def expanded(path: Any) -> Any:
 
     Example:
         >>> from keras_bert_impl.io.paths import expanded
-        >>> expanded("~/model"), expanded("hf://owner/name"), expanded(None)
+        >>> expanded("hf://owner/name")
+        'hf://owner/name'
     """
     if not isinstance(path, (str, os.PathLike)) or not str(os.fspath(path)).startswith("~"):
         return path

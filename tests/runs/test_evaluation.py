@@ -153,7 +153,10 @@ def test_labels_are_matched_by_name(base):
     [
         (Examples(["a"], ["odd"], source="d.csv", lines=[7]), "d.csv, line 7: label 'odd' is"),
         (Examples(["a"], [1.5], source="d.csv"), "d.csv has labels for regression, but the model"),
-        (Examples(["a"], [["negative"]], source="d.csv"), "labels for multi_label_class"),
+        (
+            Examples(["a"], [["negative", "positive"]], source="d.csv"),
+            "labels for multi_label_class",
+        ),
         (Examples(["a"], None, source="d.csv"), "d.csv has no labeled texts"),
         (
             TaggedExamples([["a"]], [["O"]], ["O"], source="d.txt"),

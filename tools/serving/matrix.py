@@ -167,12 +167,11 @@ def _of_file(kind, file):
     def open_session(model, folder):
         from keras_bert_impl.serving.network.networks import encoder_of
 
-        package = f"keras_bert_impl.serving.{kind}"
+        runtime = importlib.import_module(f"keras_bert_impl.serving.{kind}")
         directory = folder / kind
         if not directory.exists():
-            getattr(importlib.import_module(package), f"export_{kind}")(model, directory)
-        session = importlib.import_module(f"{package}.session").Session
-        return session(directory / file, encoder_of(model).config)
+            getattr(runtime, f"export_{kind}")(model, directory)
+        return runtime.Session(directory / file, encoder_of(model).config)
 
     return _of_session(open_session)
 
