@@ -78,7 +78,8 @@ class Encoder(keras.Model):
             `position_ids` (default 0, 1, 2, ...), `example_ids` (for rows that pack several
             examples: the example's number, from 1, and 0 for padding; tokens attend only within
             their example) and, for a Longformer, `global_mask` (1 for a global token; default: the
-            first token of each example).
+            first token of each example). A `keras.Model` from `encoder.input` to a layer's output
+            needs all of them, None for those without a value; see also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and

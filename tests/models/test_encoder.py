@@ -176,6 +176,13 @@ def test_a_model_around_with_outputs_is_saved(encoder, features, tmp_path):
     np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
 
 
+def test_a_model_of_a_layers_output_takes_none_for_optional_inputs(encoder, features):
+    model = keras.Model(encoder.input, encoder.get_layer("layer_0").output)
+    given = dict.fromkeys(encoder.input) | {n: features[n] for n in ("token_ids", "padding_mask")}
+    states = encoder.with_outputs("hidden_states")(given)["hidden_states"]
+    np.testing.assert_array_equal(to_numpy(model(given)), to_numpy(states[1]))
+
+
 def test_two_encoders_in_one_model_have_two_names():
     inputs = {"token_ids": keras.Input((None,), dtype="int32", name="token_ids")}
     vectors = [Encoder(TINY)(inputs)["pooled_output"] for _ in range(2)]
