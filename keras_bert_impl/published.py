@@ -365,7 +365,7 @@ def instead_of(family: object) -> str:
 def unsupported_in_name(name: str) -> str | None:
     """Returns the family that is not supported in a model's name such as `deberta-v3-base`."""
     parts = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}-"
-    families = (*SUPPORTED, *_INSTEAD)
+    families = [family for family in (*SUPPORTED, *_INSTEAD) if family != "new"]  # a word, too
     found = [family for family in families if f"-{family.replace('_', '-')}-" in parts]
     longest = max(found, key=len, default="bert")
     return None if longest in SUPPORTED else longest

@@ -45,3 +45,8 @@ def test_a_config_without_a_family_is_a_bert():
 @pytest.mark.parametrize("name", MODELS)
 def test_no_published_name_looks_unsupported(name):
     assert unsupported_in_name(name) is None
+
+
+def test_a_word_is_no_family():
+    assert unsupported_in_name("my-new-model") is None
+    assert unsupported_in_name("my-mpnet-model") == "mpnet"
