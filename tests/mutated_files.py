@@ -23,6 +23,7 @@ import tempfile
 from pathlib import Path
 
 LIMIT = 1 << 30  # bytes of memory beyond that of the sound file
+LARGEST = 1 << 20  # bytes of a changed file, since lines may be repeated a million times
 SECONDS = 60
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\w.+-]+|\s+|.', re.DOTALL)
 _LINE = re.compile(rb"[^\n]*\n?")
@@ -59,7 +60,7 @@ def changed(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
     """Returns a file with one to four changes: of bytes, or of values exchanged for others."""
     change = draw.choice([_with_bytes, _with_bytes, _with_tokens, _with_tokens, _with_lines])
     for _ in range(draw.choice([1, 1, 2, 4])):
-        data = change(data, draw, others)
+        data = change(data, draw, others)[:LARGEST]
     return data
 
 
