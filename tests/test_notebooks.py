@@ -326,7 +326,7 @@ def test_the_page_shows_the_notebook(path):
 
 def test_the_index_names_every_notebook():
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
-    assert all(f"({name}.md)" in page for name in NAMES)
+    assert all(f"[{name}]" in page or f"colab/{name}.ipynb" in page for name in NAMES)
 
 
 def test_outputs_become_markdown(tmp_path, monkeypatch):
