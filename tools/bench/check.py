@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Runs the main ratios of docs/benchmarks in short, and names those that fell.
+"""Runs the main ratios of docs/measurements in short, and names those that fell.
 
     PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the tables of docs/benchmarks on this machine, each in OUT/NAME.md, and OUT/machine.md with
+# Makes the tables of docs/measurements on this machine, each in OUT/NAME.md, and OUT/machine.md with
 # the processor and the versions. Leave the machine idle: all takes hours, most of them finetuning.
 #
 #     bash tools/bench/run.sh MINILM DATA OUT [NAME...]
