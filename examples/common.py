@@ -9,7 +9,7 @@ import keras
 
 FOLDER = Path(__file__).parent
 DOCS = FOLDER.parent / "docs"
-TICKETS = DOCS / "tutorials" / "tickets.csv"  # made from templates
+TICKETS = DOCS / "tickets.csv"  # made from templates
 PUBLISHED = "all-MiniLM-L6-v2"  # 22 million parameters, Apache-2.0
 
 

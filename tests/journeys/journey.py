@@ -65,7 +65,7 @@ def run(script: Path, folder: Path, programs: Path, model: str) -> list[Result]:
     Raises:
         AssertionError: a part failed.
     """
-    shutil.copy(ROOT / "docs" / "tutorials" / "tickets.csv", folder)
+    shutil.copy(ROOT / "docs" / "tickets.csv", folder)
     (folder / "corpus").mkdir()
     for page in sorted((ROOT / "docs").glob("*.md")):  # any text will do
         shutil.copy(page, folder / "corpus" / f"{page.stem}.txt")
