@@ -286,7 +286,7 @@ OWN = {
         "dev": _questions,
         "model": lambda: _answerer(null_threshold=0.0),
     },
-    "runs.run_set.finetune_set": {"finetune_set": lambda: _short_set},
+    "finetuning.finetune_set": {"finetune_set": lambda: _short_set},
     "tasks.tagging.examples.score_tags": {
         "examples": lambda: TaggedExamples([["a", "cat"]], [["O", "B-PER"]]),
         "tagger": lambda: k.TokenClassifier(encoder(), tokenizer(), labels=["O", "B-PER"]),

@@ -35,8 +35,8 @@ SLOW = {
     "pretraining.adaptation.adapt",
     "runs.distillation.IntermediateLayers",
     "runs.distillation.SoftTargets",
-    "runs.run.finetune",
-    "runs.run_set.finetune_set",
+    "finetuning.finetune",
+    "finetuning.finetune_set",
     "tasks.tagging.feature_tagger.FeatureTagger",
     "tuning.choice.save_tuned",
 }
@@ -45,7 +45,7 @@ WRITTEN = {
     "pretraining.adaptation.adapt": ("run",),
     "pretraining.corpus.preparation.prepare": ("records",),
     "pretraining.run.pretrain": ("run", "records"),
-    "runs.run.finetune": ("run",),
+    "finetuning.finetune": ("run",),
 }
 # Set to 1 to save time.
 SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d+)")

@@ -50,6 +50,41 @@ def _imports_of(name, path, files):
     return (found & files.keys()) - {name}
 
 
+def public_names(root: Path = ROOT) -> set[tuple[str, str]]:
+    """Returns (module without the package, name) of all that an `__init__.py` exports."""
+    found = set()
+    for path in (root / PACKAGE).rglob("__init__.py"):
+        name = _name(path, root)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                homes = [(alias.name, node.module) for alias in node.names]
+            elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
+                homes = [(k.value, v.value) for k, v in zip(node.value.keys, node.value.values)]
+            else:
+                continue
+            for key, home in homes:
+                home = home if home.startswith(f"{PACKAGE}.") else f"{name}.{home}"
+                found |= {(_short(home), key), (_short(name), key)}
+    return found
+
+
+def imported_names(room: str, root: Path = ROOT) -> set[tuple[str, str]]:
+    """Returns (module without the package, name) of all that a module or folder imports of ours."""
+    place = root.joinpath(PACKAGE, *room.split("."))
+    paths = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+    return {
+        (_short(node.module), alias.name)
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
+        for alias in node.names
+    }
+
+
+def _short(module):
+    return module.removeprefix(PACKAGE).removeprefix(".")
+
+
 def subpackage_of(module: str) -> str:
     """Returns the subpackage of a module, such as `"models"` or `"tasks.tagging"`."""
     parts = module.split(".")[1:]

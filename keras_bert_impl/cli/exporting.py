@@ -11,9 +11,9 @@ from keras_bert_impl.cli.common import FILE, FOLDER, OUTPUT_DIRECTORY, add_tuned
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import run_of
+from keras_bert_impl.graphs.formats import NAMES, exporter
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.serving.formats import NAMES, exporter
 
 # Argument -> the formats that support it.
 _ARGUMENTS = {

@@ -122,8 +122,8 @@ class Finetune(Command):
         grid, settings, of_adaptation = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
         more_dev = read_more(arguments)
-        from keras_bert_impl.runs.run import finetune, settings_for, task_with
-        from keras_bert_impl.runs.run_set import combinations, finetune_set
+        from keras_bert_impl.finetuning import combinations, finetune, finetune_set
+        from keras_bert_impl.runs.run import settings_for, task_with
         from keras_bert_impl.training.strategy import is_chief
 
         out = Path(arguments.out)
@@ -223,7 +223,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 def _print_groups(summary):
     """Prints the groups of a set of runs, best first; for a single group, every metric."""
-    from keras_bert_impl.runs.run_set import name_of
+    from keras_bert_impl.finetuning import name_of
 
     groups, metric = summary["groups"], summary["metric"]
     if len(groups) == 1:

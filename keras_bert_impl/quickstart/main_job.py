@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.finetuning import finetune
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.encoder import Encoder
@@ -31,7 +32,7 @@ from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.quickstart import ask, corpus
 from keras_bert_impl.quickstart.settings import QuickstartSettings, check_ready
-from keras_bert_impl.runs.run import finetune, load_tuned
+from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.runs.run import load_embedder, load_tuned, model_directory
-from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures

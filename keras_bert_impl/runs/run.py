@@ -6,14 +6,13 @@ import operator
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.reports.run_report import describe_run, is_described
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.runs.inputs import (
     as_examples,
@@ -33,14 +32,13 @@ from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from keras_bert_impl.training.runs.reports import MetricsLog, TrainingProgress
-from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
+from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import (
     device_names,
     get_strategy,
     is_chief,
     mean_of_workers,
 )
-from keras_bert_impl.training.workers import reports_lost_workers
 from keras_bert_impl.tuning import (
     GradualUnfreezing,
     choose_weights,
@@ -50,67 +48,29 @@ from keras_bert_impl.tuning import (
 from keras_bert_impl.tuning.choice import count_parameters
 
 
-@reports_lost_workers
-def finetune(
+class TunedRun(NamedTuple):
+    """A finished run: its directory, model and development examples, and whether it was trained now."""
+
+    path: Path
+    model: TaskModel
+    dev: LabeledExamples
+    is_new: bool
+
+
+def tune(
     model: str | Path,
     train: LabeledExamples | tuple,
     dev: LabeledExamples | tuple,
     output_directory: str | Path,
-    strategy: Any = "auto",
-    resume: bool = True,
-    callbacks: Iterable[keras.callbacks.Callback] = (),
-    verbose: int | str = "auto",
-    more_dev: dict[str, LabeledExamples | tuple] | None = None,
-    keep_checkpoints: bool = False,
-    read_with: dict[str, Any] | None = None,
+    strategy: Any,
+    resume: bool,
+    callbacks: Iterable[keras.callbacks.Callback],
+    verbose: int | str,
+    more_dev: dict[str, LabeledExamples | tuple] | None,
+    read_with: dict[str, Any] | None,
     **settings: Any,
-) -> TaskModel:
-    """Fine-tunes a model on a task and writes a run directory.
-
-    The directory contains `model/`, which `from_pretrained` and `transformers` load (if only a
-    small part of the weights is saved, see `TuningSettings`: `from_pretrained`, and `peft` for
-    LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl` and `tensorboard/`. It also contains the
-    results of the saved model on `dev`: `scores.json` and predictions, which are `predictions.tsv`,
-    or for questions the three files of SQuAD; and `report.html`, a page about all of it. A teacher,
-    see `ObjectiveSettings`, is in none of these files.
-
-    An interrupted run resumes from the newest of its `checkpoints/`, the end of an epoch, with the
-    batches and the dropout of the uninterrupted run. They are removed when the run is finished,
-    with the state of the optimizer. A finished run is not trained again.
-
-    Args:
-        model: a model directory.
-        train: training examples, whose type determines the model: `Examples` of `read_glue` or
-            `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
-            a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
-            `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` of any of
-            the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
-            labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`.
-        dev: development examples of the same type, to score the model on.
-        output_directory: the run directory.
-        strategy: see `get_strategy`.
-        resume: whether to resume if the directory contains a run.
-        callbacks: see `fit` of Keras.
-        verbose: what is shown on stderr: 0 nothing; 1 (or `"auto"`) a summary of the data, a bar
-            and a line per epoch; 2 the same without the bar.
-        more_dev: name -> further examples to score the model on, such as MNLI's mismatched set.
-            Their scores are named `NAME/...`; their predictions are in a folder of that name.
-        keep_checkpoints: whether a finished run keeps its checkpoints.
-        read_with: how a command read the examples, for `keras-bert predict` and `evaluate`.
-            Default: how their reader did.
-        **settings: fields of `FinetuneSettings`.
-
-    Returns:
-        The fine-tuned model.
-
-    Raises:
-        InputError: settings, texts, labels or a model are not valid; the message says which.
-
-    Example:
-        from keras_bert_impl.tasks import read_glue
-        data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
-        finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
-    """
+) -> TunedRun:
+    """Fine-tunes and scores; see `finetune`, which also writes the report of the run."""
     output_directory = local_path(output_directory)
     config = settings_for(train)(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
@@ -147,26 +107,20 @@ def finetune(
     verbose = verbose if is_chief() else 0
     if run.is_finished:
         _show(verbose, f"{run.path} is finished; its model is in {run.model}")
-        tuned = load_tuned(run.path, config.dtype)
-        if is_chief() and not is_described(run.path):  # the process was killed before
-            describe_run(run.path, tuned, dev)
-    else:
-        if is_chief():
-            summary = summarize(tuned, train, dev)
-            read_with = read_with or read_options(train, dev, task.name)
-            run.note({"summary": dataclasses.asdict(summary), "read_with": read_with})
-            plan = _plan(tuned, config, phases[-1].end, data[0])
-            _show(verbose, *summary.lines(), *plan, *summary.advice())
-        callbacks = list(callbacks)
-        if config.unfreeze_gradually:
-            callbacks.append(GradualUnfreezing(config.frozen_layers))
-        _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
-        if is_chief():
-            _save_and_score(tuned, run, config, task, dev, more_dev)
-            describe_run(run.path, tuned, dev)
-    if is_chief() and not keep_checkpoints:
-        remove_checkpoints(run.path)  # last: from here on the run needs none
-    return tuned
+        return TunedRun(run.path, load_tuned(run.path, config.dtype), dev, is_new=False)
+    if is_chief():
+        summary = summarize(tuned, train, dev)
+        read_with = read_with or read_options(train, dev, task.name)
+        run.note({"summary": dataclasses.asdict(summary), "read_with": read_with})
+        plan = _plan(tuned, config, phases[-1].end, data[0])
+        _show(verbose, *summary.lines(), *plan, *summary.advice())
+    callbacks = list(callbacks)
+    if config.unfreeze_gradually:
+        callbacks.append(GradualUnfreezing(config.frozen_layers))
+    _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
+    if is_chief():
+        _save_and_score(tuned, run, config, task, dev, more_dev)
+    return TunedRun(run.path, tuned, dev, is_new=True)
 
 
 def load_tuned(

@@ -14,14 +14,14 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving.network.export import Format, Report, export_network
-from keras_bert_impl.serving.network.networks import (
+from keras_bert_impl.graphs.networks import (
     encoder_of,
     input_names,
     network_of,
     weights_of,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 
 _LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and names

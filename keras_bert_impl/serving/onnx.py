@@ -13,8 +13,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.graphs.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.network.export import Format, Report, export_network
-from keras_bert_impl.serving.network.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.network.proof import as_inputs
 
 _USE = """\

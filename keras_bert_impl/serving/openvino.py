@@ -14,9 +14,9 @@ import openvino
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.graphs.networks import encoder_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network.export import Format, Report, export_network
-from keras_bert_impl.serving.network.networks import encoder_of
 from keras_bert_impl.serving.network.proof import as_inputs
 from keras_bert_impl.serving.onnx import save, write_graph
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.runs.run import finetune as finetune_in_python
+from keras_bert_impl.finetuning import finetune as finetune_in_python
 from keras_bert_impl.tasks import load_tuned, read_table
 from keras_bert_impl.tasks.data.examples import hold_out
 from keras_bert_impl.tasks.text_classification.task import TextClassification
@@ -90,7 +90,7 @@ def called(monkeypatch):
         output_directory.mkdir(exist_ok=True)
         (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
 
-    monkeypatch.setattr("keras_bert_impl.runs.run.finetune", finetune)
+    monkeypatch.setattr("keras_bert_impl.finetuning.finetune", finetune)
     monkeypatch.setattr(
         "keras_bert_impl.pretraining.adaptation.adapt",
         lambda *paths, **settings: calls.append({"paths": paths, **settings}),

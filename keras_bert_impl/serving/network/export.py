@@ -9,11 +9,11 @@ from pathlib import Path
 import keras
 
 from keras_bert_impl.cards import as_code, as_code_block, export_card, save_card
+from keras_bert_impl.graphs.networks import encoder_of, network_of
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.serving.network.networks import encoder_of, network_of
 from keras_bert_impl.serving.network.proof import (
     WARN_FROM,
     ChangedNeighbors,

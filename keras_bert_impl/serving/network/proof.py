@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.graphs.networks import encoder_of, input_names, network_of
 from keras_bert_impl.models.encoder_layers import check_values
-from keras_bert_impl.serving.network.networks import encoder_of, input_names, network_of
 
 _SAMPLES = [
     "It is a truth universally acknowledged.",

@@ -10,6 +10,9 @@ import keras
 from keras_bert_impl.cards import in_transformers, write_card
 from keras_bert_impl.config import ADAPTER_RATES, HEAD_RATES, Adapter, EncoderConfig
 from keras_bert_impl.first_guesses import check_constructor, first_guesses
+from keras_bert_impl.graphs.formats import SAVED_MODEL, export_model
+from keras_bert_impl.graphs.networks import Network
+from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
     encoder_tensors,
@@ -41,9 +44,6 @@ from keras_bert_impl.models.weights import (
     tensors_of,
     values_deferred,
 )
-from keras_bert_impl.serving.formats import SAVED_MODEL, export_model
-from keras_bert_impl.serving.network.networks import Network
-from keras_bert_impl.serving.signatures import Signatures
 from keras_bert_impl.tasks.base.explaining import Explained
 from keras_bert_impl.tasks.base.kept_settings import checked_length, kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts

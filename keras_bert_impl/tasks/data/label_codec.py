@@ -24,11 +24,11 @@ from keras_bert_impl.tasks.data.labels import (
     MULTI,
     REGRESSION,
     SINGLE,
+    class_indices,
     label_values,
     number_of,
 )
 from keras_bert_impl.tasks.data.user_input import column_names
-from keras_bert_impl.tasks.scores.token_weights import class_indices
 
 
 class LabelCodec:

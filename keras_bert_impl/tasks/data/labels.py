@@ -204,3 +204,15 @@ def tensors_to_read(
         num_classes,
     )
     return []
+
+
+def class_indices(labels: Any) -> np.ndarray:
+    """Converts labels to an array of class indices, negative where there is no label.
+
+    Args:
+        labels: class indices, int `[...]`; or one-hot or soft rows, float `[..., classes]`.
+    """
+    labels = np.asarray(labels)
+    if labels.dtype.kind != "f":
+        return labels
+    return np.where(labels.any(axis=-1), labels.argmax(axis=-1), -1).astype("int32")

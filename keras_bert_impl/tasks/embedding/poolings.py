@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from keras_bert_impl.graphs import layers
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import (
     LastPooling,
@@ -10,7 +11,6 @@ from keras_bert_impl.layers import (
     MeanSqrtPooling,
     WeightedMeanPooling,
 )
-from keras_bert_impl.serving.network import layers
 
 POOLINGS: dict[str, "Pooling"] = {}  # in the order in which vectors are concatenated
 

@@ -5,9 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
+from keras_bert_impl.io.errors import InputError
 
 MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
+
+
+class UndefinedScoresError(InputError):
+    """Raised if a model's scores are NaN, so that they cannot decide anything."""
+
+    def __init__(self, what: str, number: int):
+        super().__init__(
+            f"the scores of {what} {number} are NaN (not a number): the model has NaN or infinite "
+            "weights, or its activations overflow. Load an earlier checkpoint, train with a lower "
+            "learning rate, or use dtype='float32'."
+        )
+        self.what, self.number = what, number
 
 
 def blocks(

@@ -28,6 +28,7 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.user_input import is_one_text
+from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modelling.masked_batches import EVALUATION, RowMasks
 from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
@@ -35,7 +36,6 @@ from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
     pseudo_perplexity,
 )
 from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures, MaskedLMNetwork
-from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError
 from keras_bert_impl.tasks.scores.token_weights import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 

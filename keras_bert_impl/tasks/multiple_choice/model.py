@@ -8,6 +8,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.graphs import networks
+from keras_bert_impl.graphs.networks import Network
+from keras_bert_impl.graphs.signatures import FEATURES, Signatures
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
 from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
@@ -22,21 +25,18 @@ from keras_bert_impl.models.heads import (
     choice_needs_pooler,
     with_global_mask,
 )
-from keras_bert_impl.serving.network import networks
-from keras_bert_impl.serving.network.networks import Network
-from keras_bert_impl.serving.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.base.fitting import joined
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import ChoiceLabels
 from keras_bert_impl.tasks.data.labels import (
+    class_indices,
     tensors_to_read,
 )
 from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
 from keras_bert_impl.tasks.inputs import user_data
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged, tokenize_groups
 from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tokenizers import Tokenizer
 
 

@@ -8,6 +8,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
@@ -17,7 +18,7 @@ from keras_bert_impl.tasks.question_answering.results import (
     search_null_threshold,
     write_answer_files,
 )
-from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
+from keras_bert_impl.tasks.scores.decisions import undefined
 
 
 class QuestionAnswering(Task):

@@ -7,23 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 
 _LOG = logging.getLogger(__name__)
 # Cosines of float32 vectors within this tolerance are equal: about ten units in the last place.
 EQUAL_COSINES = 1e-6
-
-
-class UndefinedScoresError(InputError):
-    """Raised if a model's scores are NaN, so that they cannot decide anything."""
-
-    def __init__(self, what: str, number: int):
-        super().__init__(
-            f"the scores of {what} {number} are NaN (not a number): the model has NaN or infinite "
-            "weights, or its activations overflow. Load an earlier checkpoint, train with a lower "
-            "learning rate, or use dtype='float32'."
-        )
-        self.what, self.number = what, number
 
 
 def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> None:

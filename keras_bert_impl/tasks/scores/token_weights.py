@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.labels import class_indices
 from keras_bert_impl.tasks.scores.counting import Accuracy
 
 
@@ -36,18 +37,6 @@ def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names:
             f"labels, row {row}, position {column}: label {names[labels[row][column]]!r} "
             f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
         )
-
-
-def class_indices(labels: Any) -> np.ndarray:
-    """Converts labels to an array of class indices, negative where there is no label.
-
-    Args:
-        labels: class indices, int `[...]`; or one-hot or soft rows, float `[..., classes]`.
-    """
-    labels = np.asarray(labels)
-    if labels.dtype.kind != "f":
-        return labels
-    return np.where(labels.any(axis=-1), labels.argmax(axis=-1), -1).astype("int32")
 
 
 def token_weights(y: Any, sample_weight: Any) -> Any:

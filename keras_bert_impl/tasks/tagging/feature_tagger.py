@@ -18,12 +18,11 @@ from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.one_graph import compiled
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.data.labels import label_names
+from keras_bert_impl.tasks.data.labels import class_indices, label_names
 from keras_bert_impl.tasks.inputs import batching
 from keras_bert_impl.tasks.inputs.batching import sorted_batches
 from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import Words, align_tokens
-from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, ragged_targets
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger

@@ -10,8 +10,9 @@ from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.labels import check_several
 from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.words import as_words
-from keras_bert_impl.tasks.scores.decisions import UndefinedScoresError, undefined
+from keras_bert_impl.tasks.scores.decisions import undefined
 from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,

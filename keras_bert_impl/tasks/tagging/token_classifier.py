@@ -15,11 +15,10 @@ from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
-from keras_bert_impl.tasks.data.labels import label_names
+from keras_bert_impl.tasks.data.labels import class_indices, label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.inputs.words import Words
-from keras_bert_impl.tasks.scores.token_weights import class_indices
 from keras_bert_impl.tasks.tagging.signature import TokenClassifierNetwork
 from keras_bert_impl.tasks.tagging.word_scores import (
     WordScores,

@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_impl.graphs import networks
+from keras_bert_impl.graphs.networks import Network
+from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.heads import needs_pooler
-from keras_bert_impl.serving.network import networks
-from keras_bert_impl.serving.network.networks import Network
-from keras_bert_impl.serving.signatures import Signatures
 
 
 class TextClassifierNetwork(Network):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from keras_bert_impl import TextEmbedder
+from keras_bert_impl.graphs.networks import network_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network import export
-from keras_bert_impl.serving.network.networks import network_of
 from keras_bert_impl.serving.network.proof import relative_difference
 from tests.tasks import helpers
 

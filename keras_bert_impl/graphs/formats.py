@@ -1,7 +1,8 @@
 """Export to a format by name, on other backends in a process with the TensorFlow backend.
 
-Imports TensorFlow only to export. Run as a program, exports the model that another process has
-saved: `python -m keras_bert_impl.serving.formats DIRECTORY`.
+Formats are plug-ins in `serving`, found by name, so that models can be exported by functions that
+they do not import. Imports TensorFlow only to export. Run as a program, exports the model that another process has
+saved: `python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 
 import importlib
@@ -33,9 +34,7 @@ _BAD_INPUT = 2  # exit status after an `InputError`
 
 def settings_of(file_format: str) -> set[str]:
     """Returns the names of the settings of an export; for argument and errors see `exporter`."""
-    from keras_bert_impl.serving.network.export import export_network
-
-    functions = exporter(file_format), export_network
+    functions = exporter(file_format), _plug_in("network.export", "export_network")
     names = {name for each in functions for name in inspect.signature(each).parameters}
     return names - {"model", "directory", "file_format", "how"}
 
@@ -50,8 +49,11 @@ def exporter(file_format: str) -> Callable:
             f"export to {NAMES[file_format]} needs more packages: pip install "
             f"'keras-bert-impl[{file_format}]'."
         )
-    module = importlib.import_module(f"keras_bert_impl.serving.{file_format}")
-    return getattr(module, f"export_{file_format}")
+    return _plug_in(file_format, f"export_{file_format}")
+
+
+def _plug_in(module, function):
+    return getattr(importlib.import_module(f"keras_bert_impl.serving.{module}"), function)
 
 
 def export_model(
@@ -76,9 +78,8 @@ def export_model(
     if keras.backend.backend() != "tensorflow":
         export_on_tensorflow(model, filepath, {"format": format, "ids_only": ids_only, **settings})
     elif format == SAVED_MODEL:
-        from keras_bert_impl.serving.saved_model import export_saved_model
-
-        export_saved_model(model.signatures(**settings), filepath, ids_only)
+        export = _plug_in("saved_model", "export_saved_model")
+        export(model.signatures(**settings), filepath, ids_only)
     else:
         exporter(format)(model, filepath, **settings)
 

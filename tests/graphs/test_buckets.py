@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.graphs.chunks import encoders_traced_once
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
-from keras_bert_impl.serving.chunks import encoders_traced_once
 from tests.helpers import randomize
 from tests.serving.asking import output_of
 from tests.serving.families import FAMILIES, signatures_of

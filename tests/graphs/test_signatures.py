@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.serving import chunks
+from keras_bert_impl.graphs import chunks
+from keras_bert_impl.graphs.signatures import FEATURES, HUB_NAMES
 from keras_bert_impl.serving.check import difference_of_rows
-from keras_bert_impl.serving.signatures import FEATURES, HUB_NAMES
 from keras_bert_impl.tasks import TextEmbedder
 from tests.serving.families import FAMILIES, signatures_of
 from tests.tasks.helpers import classifier

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.serving import chunks
+from keras_bert_impl.graphs import chunks
 
 
 @tf.function(autograph=False)

@@ -1,4 +1,4 @@
-"""A set of fine-tuning runs: compares seeds and grids of settings by their scores."""
+"""Fine-tuning runs with their reports: one, or a set that compares seeds and grids of settings."""
 
 import dataclasses
 import gc
@@ -11,18 +11,101 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory, write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.runs.inputs import as_examples, with_named_classes
-from keras_bert_impl.runs.run import finetune, made_of, settings_for, task_with
+from keras_bert_impl.reports.run_report import describe_run, is_described
+from keras_bert_impl.runs.inputs import as_examples, made_of, with_named_classes
+from keras_bert_impl.runs.run import settings_for, task_with, tune
 from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.runs.run_directory import RunDirectory, remove_checkpoints
-from keras_bert_impl.training.strategy import num_workers
+from keras_bert_impl.training.strategy import is_chief, num_workers
+from keras_bert_impl.training.workers import reports_lost_workers
+
+
+@reports_lost_workers
+def finetune(
+    model: str | Path,
+    train: LabeledExamples | tuple,
+    dev: LabeledExamples | tuple,
+    output_directory: str | Path,
+    strategy: Any = "auto",
+    resume: bool = True,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+    verbose: int | str = "auto",
+    more_dev: dict[str, LabeledExamples | tuple] | None = None,
+    keep_checkpoints: bool = False,
+    read_with: dict[str, Any] | None = None,
+    **settings: Any,
+) -> TaskModel:
+    """Fine-tunes a model on a task and writes a run directory.
+
+    The directory contains `model/`, which `from_pretrained` and `transformers` load (if only a
+    small part of the weights is saved, see `TuningSettings`: `from_pretrained`, and `peft` for
+    LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl` and `tensorboard/`. It also contains the
+    results of the saved model on `dev`: `scores.json` and predictions, which are `predictions.tsv`,
+    or for questions the three files of SQuAD; and `report.html`, a page about all of it. A teacher,
+    see `ObjectiveSettings`, is in none of these files.
+
+    An interrupted run resumes from the newest of its `checkpoints/`, the end of an epoch, with the
+    batches and the dropout of the uninterrupted run. They are removed when the run is finished,
+    with the state of the optimizer. A finished run is not trained again.
+
+    Args:
+        model: a model directory.
+        train: training examples, whose type determines the model: `Examples` of `read_glue` or
+            `read_table`, a `TextClassifier`; `TaggedExamples` of `read_columns` or `read_conllu`,
+            a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
+            `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` of any of
+            the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
+            labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`.
+        dev: development examples of the same type, to score the model on.
+        output_directory: the run directory.
+        strategy: see `get_strategy`.
+        resume: whether to resume if the directory contains a run.
+        callbacks: see `fit` of Keras.
+        verbose: what is shown on stderr: 0 nothing; 1 (or `"auto"`) a summary of the data, a bar
+            and a line per epoch; 2 the same without the bar.
+        more_dev: name -> further examples to score the model on, such as MNLI's mismatched set.
+            Their scores are named `NAME/...`; their predictions are in a folder of that name.
+        keep_checkpoints: whether a finished run keeps its checkpoints.
+        read_with: how a command read the examples, for `keras-bert predict` and `evaluate`.
+            Default: how their reader did.
+        **settings: fields of `FinetuneSettings`.
+
+    Returns:
+        The fine-tuned model.
+
+    Raises:
+        InputError: settings, texts, labels or a model are not valid; the message says which.
+
+    Example:
+        from keras_bert_impl.tasks import read_glue
+        data = {split: read_glue("mrpc", "glue", split) for split in ("train", "dev")}
+        finetune("path/to/model", data["train"], data["dev"], "run", epochs=4)
+    """
+    done = tune(
+        *(model, train, dev, output_directory, strategy, resume, callbacks, verbose),
+        more_dev=more_dev,
+        read_with=read_with,
+        **settings,
+    )
+    if is_chief():
+        if done.is_new or not is_described(done.path):  # the process was killed before
+            describe_run(done.path, done.model, done.dev)
+        if not keep_checkpoints:
+            remove_checkpoints(done.path)  # last: from here on the run needs none
+    return done.model
+
+
+# === Sets of runs ===
 
 
 def finetune_set(

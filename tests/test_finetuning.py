@@ -9,10 +9,12 @@ import pytest
 import safetensors.numpy
 import yaml
 
+from keras_bert_impl import finetuning as run_set
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.finetuning import finetune
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.runs import inputs, run_set
-from keras_bert_impl.runs.run import finetune, made_of
+from keras_bert_impl.runs import inputs
+from keras_bert_impl.runs.inputs import made_of
 from keras_bert_impl.runs.settings import PAPER_GRID
 from keras_bert_impl.tasks import Examples, FinetuneSettings, evaluate, finetune_set, load_tuned
 from keras_bert_impl.training.runs.run_directory import RunDirectory

@@ -7,11 +7,11 @@ import keras
 import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.graphs import layers
+from keras_bert_impl.graphs.layers import Graph, Tensor, Tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.serving.network import layers
-from keras_bert_impl.serving.network.layers import Graph, Tensor, Tensors
 
 NO_ROW = np.float32(-1e9)  # logit of a padding choice, see `layers.ChoiceLogits`
 

@@ -6,9 +6,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.layers import MeanPooling
-from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.serving.chunks import (
+from keras_bert_impl.graphs.chunks import (
     Bucket,
     check_buckets,
     encoders_traced_once,
@@ -16,6 +14,8 @@ from keras_bert_impl.serving.chunks import (
     in_chunks_by_length,
     sorted_by_length,
 )
+from keras_bert_impl.layers import MeanPooling
+from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tokenizers import Tokenizer
 
 Tensors = dict[str, tf.Tensor]
@@ -43,7 +43,7 @@ class Signatures:
         max_length: texts are truncated to this many tokens.
 
     Attributes:
-        buckets: shapes for which encoders are compiled by XLA; see `serving.chunks`. Set before
+        buckets: shapes for which encoders are compiled by XLA; see `graphs.chunks`. Set before
             tracing. Default: none.
         whole_batches: whether the rows of a request are computed together, as suits a GPU, and not
             in chunks of similar length. Set before tracing. Default: False.

@@ -1,0 +1,1 @@
+"""What exported models are made of: serving signatures, networks written as graphs, formats."""
