@@ -1,13 +1,11 @@
 """`TextClassifier`: classification or regression of texts and text pairs."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import (
@@ -16,11 +14,10 @@ from keras_bert_impl.interop import (
     has_head,
     head_tensors,
 )
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
+from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import Rate
-from keras_bert_impl.layers import MergeGroups, PoolWindows
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import (
     check_sees_all,
@@ -48,41 +45,12 @@ from keras_bert_impl.tasks.data.labels import (
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 from keras_bert_impl.tasks.text_classification.signature import (
     ClassSignatures,
     TextClassifierNetwork,
 )
 from keras_bert_impl.tokenizers import Tokenizer
-
-POOLINGS = ("mean", "max", "attention")
-TOKEN_POOLING_TENSORS = optional(
-    dense("pooling/dense", "token_attention.dense")
-    + [kernel("pooling/score", "token_attention.score")]
-)
-
-
-def check_pooling(pooling: str | None) -> None:
-    """Checks the name of a token pooling."""
-    if pooling is not None and pooling not in list(POOLINGS):
-        raise InputError(
-            f"pooling must be one of {', '.join(POOLINGS)}, or None for the published one. "
-            f"Received: pooling={pooling!r:.60}"
-        )
-
-
-def pooled_tokens(encoder: Encoder, pooling: str, features: dict[str, Any]) -> Any:
-    """Returns the pooled vector of each sequence, `[rows, hidden]`.
-
-    Args:
-        features: dict of symbolic int32 tensors `[rows, length]`.
-    """
-    states = encoder(features)["sequence_output"]  # [rows, length, hidden]
-    # Each token is pooled like a one-token window of a long document.
-    pool = PoolWindows(
-        pooling, encoder.config.initializer_range, dtype=encoder.dtype_policy, name="pooling"
-    )
-    merged = MergeGroups(dtype=encoder.dtype_policy, name="tokens")(states)
-    return pool(merged, ops.expand_dims(features["padding_mask"], -1))
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -150,7 +118,7 @@ class TextClassifier(TaskModel):
         long_texts: LongTexts | str | dict[str, Any] | None = None,
         name: str | None = None,
     ) -> None:
-        check_pooling(pooling)
+        of_tokens = None if pooling is None else pooling_named(pooling)
         labels = label_names(num_classes, labels)
         problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
         if problem_type not in PROBLEM_TYPES:
@@ -161,13 +129,21 @@ class TextClassifier(TaskModel):
         if problem_type == SINGLE:
             check_several(labels)
         head = sequence_head(
-            encoder, len(labels), head_dropout, name="classifier", pools_tokens=pooling is not None
+            encoder,
+            len(labels),
+            head_dropout,
+            name="classifier",
+            pools_tokens=of_tokens is not None,
         )
         long_texts = LongTexts().changed(long_texts)
         inputs = long_texts.inputs()
-        of_rows = functools.partial(self.row_vectors, encoder)
-        if pooling is not None:
-            of_rows = functools.partial(pooled_tokens, encoder, pooling)
+
+        def of_rows(rows):
+            if of_tokens is None:
+                return self.row_vectors(encoder, rows)
+            states = encoder(rows)["sequence_output"]  # [rows, length, hidden]
+            return of_tokens.pool(encoder, states, rows["padding_mask"])
+
         vectors = long_texts.vectors(of_rows, inputs, encoder)
         super().__init__(
             encoder,
@@ -290,7 +266,7 @@ class TextClassifier(TaskModel):
         return super().only_here() + pooling
 
     def pooling_names(self) -> list[TensorName]:
-        of_tokens = TOKEN_POOLING_TENSORS if self.pooling == "attention" else []
+        of_tokens = [] if self.pooling is None else pooling_named(self.pooling).tensors
         return super().pooling_names() + of_tokens
 
     @classmethod

@@ -8,6 +8,7 @@ from keras_bert_impl.graphs import networks
 from keras_bert_impl.graphs.networks import Network
 from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.heads import needs_pooler
+from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 
 
 class TextClassifierNetwork(Network):
@@ -24,9 +25,8 @@ class TextClassifierNetwork(Network):
             if self.model.pooling is None:
                 return networks.pooled_vectors(graph, self.config, rows, needs_pooler(self.config))
             states = networks.hidden_states(graph, self.config, rows)[-1]
-            mask = graph.add("Unsqueeze", rows["attention_mask"], [2])  # a one-token window
-            width, pooling = self.config.hidden_dim, self.model.pooling
-            return networks.pool_windows(graph, states, mask, width, pooling, "pooling")
+            pooling = pooling_named(self.model.pooling)
+            return pooling.write(graph, self.config, states, rows["attention_mask"])
 
         vectors = networks.text_vectors(graph, features, self.model, of_rows)
         logits = networks.add_logits(graph, vectors, self.model.head_layer)

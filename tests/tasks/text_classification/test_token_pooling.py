@@ -9,8 +9,11 @@ import tensorflow as tf
 import torch
 
 from keras_bert_impl import TextClassifier
+from keras_bert_impl.graphs import layers
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import LastPooling
 from keras_bert_impl.serving.onnx import export_onnx
+from keras_bert_impl.tasks.text_classification import poolings
 from tests.tasks import helpers
 
 TEXTS, LABELS = helpers.examples(count=12)
@@ -19,6 +22,17 @@ TEXTS, LABELS = helpers.examples(count=12)
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     return helpers.save_base(tmp_path_factory.mktemp("base"), dropout=0.0)
+
+
+@pytest.fixture(autouse=True)
+def last(monkeypatch):
+    """Adds a pooling by the one declaration that a new file or a user would write."""
+    monkeypatch.setattr(poolings, "POOLINGS", dict(poolings.POOLINGS))
+    poolings.Pooling(
+        "last",
+        lambda encoder, states, mask: LastPooling(dtype=encoder.dtype_policy)(states, mask),
+        lambda graph, config, states, mask: layers.last_token(graph, states, mask),
+    )
 
 
 def built(base, pooling, **arguments):
@@ -37,6 +51,8 @@ def expected(model, pooling):
         pooled = states.masked_fill(~real, -torch.inf).max(1).values
     elif pooling == "mean":
         pooled = (states * real).sum(1) / real.sum(1)
+    elif pooling == "last":
+        pooled = states[torch.arange(len(states)), real[:, :, 0].sum(1) - 1]
     else:
         layer = model.get_layer("pooling")
         weights = [torch.tensor(weight.numpy()).double() for weight in layer.weights]
@@ -52,6 +68,7 @@ def expected(model, pooling):
         pytest.param("mean", marks=pytest.mark.slow),
         pytest.param("max", marks=pytest.mark.slow),
         "attention",
+        "last",
     ],
 )
 def test_pooling_is_in_all_saved_and_exported_forms(base, tmp_path, pooling):
@@ -90,5 +107,7 @@ def test_attention_pooling_is_trained_and_saved(base, tmp_path):
 
 
 def test_rejects_invalid_poolings(base):
-    with pytest.raises(InputError, match="pooling must be one of mean, max, attention, or None"):
+    with pytest.raises(
+        InputError, match="pooling must be one of mean, max, attention, last, or None"
+    ):
         TextClassifier.from_pretrained(base, num_classes=2, pooling="sum")

@@ -1,0 +1,70 @@
+"""The token poolings of `TextClassifier`: each with its layers, exported network and tensors."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.graphs import networks
+from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.layers import MergeGroups, PoolWindows
+from keras_bert_impl.models.encoder import Encoder
+
+POOLINGS: dict[str, "Pooling"] = {}
+
+
+class Pooling:
+    """One way to compute the vector of a text from the states of all its tokens.
+
+    Args:
+        name: value of `pooling`.
+        pool: function of (encoder, states `[rows, length, hidden]`, `padding_mask`
+            `[rows, length]`) to vectors `[rows, hidden]`; layers with weights are in `pooling`.
+        write: function of (graph, config, states, mask) that writes the same into a graph.
+        tensors: the names of its weights in files.
+    """
+
+    def __init__(
+        self, name: str, pool: Callable, write: Callable, tensors: list[TensorName] | None = None
+    ) -> None:
+        self.name, self.pool, self.write, self.tensors = name, pool, write, tensors or []
+        POOLINGS[name] = self
+
+
+def pooling_named(name: str) -> Pooling:
+    """Returns the pooling of a name."""
+    if not isinstance(name, str) or name not in POOLINGS:
+        raise InputError(
+            f"pooling must be one of {', '.join(POOLINGS)}, or None for the published one. "
+            f"Received: pooling={name!r:.60}"
+        )
+    return POOLINGS[name]
+
+
+def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
+    """Pools each token like a one-token window of a long document."""
+
+    def pool(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
+        policy = encoder.dtype_policy
+        layer = PoolWindows(way, encoder.config.initializer_range, dtype=policy, name="pooling")
+        tokens = MergeGroups(dtype=policy, name="tokens")(states)
+        return layer(tokens, ops.expand_dims(padding_mask, -1))
+
+    def write(graph: Any, config: EncoderConfig, states: Any, mask: Any) -> Any:
+        mask = graph.add("Unsqueeze", mask, [2])
+        return networks.pool_windows(graph, states, mask, config.hidden_dim, way, "pooling")
+
+    return Pooling(way, pool, write, tensors)
+
+
+_like_windows("mean")
+_like_windows("max")
+_like_windows(
+    "attention",
+    optional(
+        dense("pooling/dense", "token_attention.dense")
+        + [kernel("pooling/score", "token_attention.score")]
+    ),
+)
