@@ -261,9 +261,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
     if not hasattr(model, "tokenizer"):  # an encoder
         from keras_bert_impl.conversion.formats import read_tokenizer
         from keras_bert_impl.interop import open_model
-        from keras_bert_impl.runs.run import model_directory
 
-        settings["tokenizer"] = read_tokenizer(open_model(model_directory(arguments.model)))
+        settings["tokenizer"] = read_tokenizer(open_model(arguments.model))
     if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(points, examples=examples)

@@ -171,10 +171,11 @@ class Merge(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Merges the weights, and prints where the model is."""
+        from keras_bert_impl.hub import local_directory
         from keras_bert_impl.interop.opening import base_of, is_tuned
-        from keras_bert_impl.runs.run import load_tuned, model_directory
+        from keras_bert_impl.runs.run import load_tuned
 
-        tuned = Path(model_directory(arguments.model))
+        tuned = local_directory(arguments.model)
         if is_tuned(tuned):
             base, out = Path(arguments.base or base_of(tuned)), Path(arguments.out)
             if base.is_dir() and out.is_dir() and out.samefile(base):

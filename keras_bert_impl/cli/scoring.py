@@ -211,24 +211,20 @@ class Look(Command):
 def _load(name):
     """Loads a task model, else a masked language model, else an encoder."""
     from keras_bert_impl.interop import open_model, read_encoder_config
-    from keras_bert_impl.io.errors import InputError
     from keras_bert_impl.models.weights import MissingTensorError
-    from keras_bert_impl.runs.run import load_tuned, model_directory
+    from keras_bert_impl.runs.run import load_tuned
     from keras_bert_impl.tasks import MaskedLM, TextEmbedder
     from keras_bert_impl.tasks.registry import NotFineTunedError, model_class_of
 
-    directory = model_directory(name)
-    if Path(name).exists() and not Path(directory).is_dir():
-        raise InputError(f"{name} is a file: name a run, a model directory or a published model.")
     try:
-        model_class_of(directory)
+        model_class_of(name)
     except NotFineTunedError:
         pass
     else:
         return load_tuned(name)
-    if read_encoder_config(open_model(directory)).causal:
-        return TextEmbedder.from_pretrained(directory)
+    if read_encoder_config(open_model(name)).causal:
+        return TextEmbedder.from_pretrained(name)
     try:
-        return MaskedLM.from_pretrained(directory)
+        return MaskedLM.from_pretrained(name)
     except MissingTensorError:  # no masked language modeling head
-        return TextEmbedder.from_pretrained(directory)
+        return TextEmbedder.from_pretrained(name)

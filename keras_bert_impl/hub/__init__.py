@@ -26,7 +26,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
     and resume interrupted downloads. With `HF_HUB_OFFLINE=1` the network is not used.
 
     Args:
-        name_or_path: A directory; `owner/name` or `hf://owner/name[@revision]` on the Hugging Face
+        name_or_path: A directory, or a run directory, which has its model in `model`; `owner/name` or `hf://owner/name[@revision]` on the Hugging Face
             hub, `owner/name` only if there is no such directory;
             `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
             (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
@@ -35,7 +35,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
 
     Returns:
         `Path` of a directory with `config.json` and weights. A downloaded directory belongs to the
-        cache: do not write to it. A given directory is returned without reading its files.
+        cache: do not write to it.
 
     Raises:
         InputError: the directory or name does not exist, or the model can be neither downloaded
@@ -79,7 +79,7 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
     if os.path.isdir(path):
         if revision is not None:
             raise InputError(f"{name} is a directory; revision is only for models on a hub.")
-        return functools.partial(Path, path)
+        return functools.partial(_model_of, Path(path))
     if isinstance(name_or_path, os.PathLike) or _looks_local(name, path):
         what = (
             "is a file; give the directory it is in" if os.path.exists(path) else "does not exist"
@@ -94,6 +94,13 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
     if _REPOSITORY.fullmatch(name.partition("@")[0]):
         return functools.partial(_no_directory_but, name, _hugging_face(name, revision))
     raise InputError(f"No model is named {name!r}.{_hint(name)}")
+
+
+def _model_of(directory):
+    """Returns the model directory of a run; any other directory unchanged."""
+    model = directory / "model"
+    is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
+    return model if is_run else directory
 
 
 def _no_directory_but(name, download):

@@ -108,8 +108,8 @@ def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None 
 
 def _hint(path: Path) -> str:
     """Returns what to give instead of a directory that is not a model's."""
-    if (path / "model" / "config.json").exists():
-        return f" It is a run: give {path / 'model'}."
+    if (path / "recipe.yaml").exists():
+        return " It is a run without a model: finish it by running its command again."
     if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
         return " It is an export: give the run or the model that it was made from."
     return ""

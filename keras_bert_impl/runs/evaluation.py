@@ -7,7 +7,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.runs.run import load_embedder, load_tuned, model_directory
+from keras_bert_impl.runs.run import load_embedder, load_tuned
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
@@ -73,8 +73,7 @@ def load_model(
     if use == "embedder":
         return load_embedder(name_or_path, dtype, base=base)
     model_class = MaskedLM if use == "masked-lm" else Encoder
-    directory = model_directory(name_or_path)
-    return model_class.from_pretrained(directory, dtype=dtype or "float32", base=base)
+    return model_class.from_pretrained(name_or_path, dtype=dtype or "float32", base=base)
 
 
 def load_signatures(
@@ -86,5 +85,5 @@ def load_signatures(
     """Loads the serving signatures of a model; for arguments see `load_model`."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
-        return EncoderSignatures(model, Tokenizer.from_pretrained(model_directory(name_or_path)))
+        return EncoderSignatures(model, Tokenizer.from_pretrained(name_or_path))
     return model.signatures()

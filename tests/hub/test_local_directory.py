@@ -34,6 +34,18 @@ def test_directories_are_returned_as_they_are(tmp_path, monkeypatch, asked):
     assert asked == []
 
 
+def test_a_run_directory_stands_for_its_model(tmp_path, monkeypatch, asked):
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    assert local_directory(tmp_path / "run") == tmp_path / "run"  # not a model yet
+    (tmp_path / "run" / "model" / "config.json").write_text("{}")
+    assert local_directory(tmp_path / "run") == tmp_path / "run" / "model"
+    monkeypatch.chdir(tmp_path)
+    assert local_directory("run") == Path("run/model")
+    (tmp_path / "run" / "config.json").write_text("{}")  # a model that has a folder of that name
+    assert local_directory("run") == Path("run")
+    assert asked == []
+
+
 @pytest.mark.parametrize(
     "path", ["./nothing", "/nothing", "~/nothing", Path("nothing"), Path("bert-base-uncased")]
 )

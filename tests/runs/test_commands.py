@@ -13,11 +13,13 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 
+from keras_bert_impl import TextClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.finetuning import finetune as finetune_in_python
-from keras_bert_impl.tasks import load_tuned, read_table
+from keras_bert_impl.tasks import TextEmbedder, load_tuned, read_table
 from keras_bert_impl.tasks.data.examples import hold_out
 from keras_bert_impl.tasks.text_classification.task import TextClassification
+from keras_bert_impl.tokenizers import Tokenizer
 from tests.tasks.helpers import examples, save_base
 
 
@@ -60,6 +62,16 @@ def test_finetune_writes_a_run(folder):
     }  # fmt: skip
     assert [path.name for path in (folder / "run" / "checkpoints").iterdir()] == [".lock"]
     assert load_tuned(folder / "run").labels == ["negative", "positive"]
+
+
+def test_a_run_directory_is_a_model_everywhere(folder, tmp_path):
+    run = folder / "run"
+    assert TextClassifier.from_pretrained(run).labels == ["negative", "positive"]
+    assert TextEmbedder.from_pretrained(str(run)).encoder.config.num_layers == 1
+    assert Tokenizer.from_pretrained(run).fingerprint
+    assert main(finetune(folder, tmp_path / "next", model=run, epochs=1)) == 0
+    data = json.loads((tmp_path / "next" / "data.json").read_text())
+    assert data["model"]["source"] == str(run)
 
 
 def test_predict_reads_files_tables_and_standard_input(folder, capsys, monkeypatch):
