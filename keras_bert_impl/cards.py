@@ -115,7 +115,7 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
         lines.append(f"pipeline_tag: {task}")
     published = published_base(base, run)
     if published:
-        lines.append(f"license: {MODELS[published].licence.lower()}")
+        lines.append(f"license: {MODELS[published].license.lower()}")
         lines.append(f"base_model: {MODELS[published].hub}")
     lines += ["tags:", "- keras", "- tensorflow", f"- {_config(model).architecture}"]
     return "\n".join(["---", *lines, "---"])
@@ -180,7 +180,7 @@ def license_of(published: str | None) -> str:
     """Returns what is known about the license of a model that began as a published one."""
     if published is None:
         return "Not known: it depends on the model that this one began as, and on the data."
-    terms = MODELS[published].licence
+    terms = MODELS[published].license
     return f"The weights of {published} were published under {terms}. The data may add conditions."
 
 

@@ -20,7 +20,7 @@ class PublishedModel:
         hub: `owner/name` on the Hugging Face hub.
         tokenizer: `"WordPiece"`, `"byte-level BPE"`, `"SentencePiece"` or `"Moses + BPE"`.
         lowercase: Whether the tokenizer lowercases text.
-        licence: Licence of the published weights.
+        license: License of the published weights.
         paper: Paper that describes the model.
     """
 
@@ -28,7 +28,7 @@ class PublishedModel:
     hub: str
     tokenizer: str = "WordPiece"
     lowercase: bool = False
-    licence: str = "Apache-2.0"
+    license: str = "Apache-2.0"
     paper: str = "Devlin et al. 2019, arXiv:1810.04805"
 
 
@@ -48,11 +48,11 @@ def _bert(hub, vocabulary_size, size="base", **about):
 def _berts():
     uncased, cased = 30522, 28996
     low = {"lowercase": True}
-    span = {"paper": "Joshi et al. 2020, arXiv:1907.10529", "licence": "CC-BY-NC-4.0"}
+    span = {"paper": "Joshi et al. 2020, arXiv:1907.10529", "license": "CC-BY-NC-4.0"}
     bio = {"paper": "Lee et al. 2019, arXiv:1901.08746"}
     science = {"paper": "Beltagy et al. 2019, arXiv:1903.10676"}
-    clinical = {"paper": "Alsentzer et al. 2019, arXiv:1904.03323", "licence": "MIT"}
-    finnish = {"paper": "Virtanen et al. 2019, arXiv:1912.07076", "licence": "CC-BY-4.0"}
+    clinical = {"paper": "Alsentzer et al. 2019, arXiv:1904.03323", "license": "MIT"}
+    finnish = {"paper": "Virtanen et al. 2019, arXiv:1912.07076", "license": "CC-BY-4.0"}
     finance = {"paper": "Araci 2019, arXiv:1908.10063"}
     dutch = {"paper": "de Vries et al. 2019, arXiv:1912.09582"}
     return [
@@ -91,8 +91,8 @@ def _small_berts():
 
 def _distilled():
     tiny = {"lowercase": True, "paper": "Jiao et al. 2020, arXiv:1909.10351"}
-    mini = {"lowercase": True, "paper": "Wang et al. 2020, arXiv:2002.10957", "licence": "MIT"}
-    small = mini | {"licence": "Apache-2.0"}
+    mini = {"lowercase": True, "paper": "Wang et al. 2020, arXiv:2002.10957", "license": "MIT"}
+    small = mini | {"license": "Apache-2.0"}
     distil = {"paper": "Sanh et al. 2019, arXiv:1910.01108"}
     fields = {"architecture": "distilbert", "num_segments": 0, "use_pooler": False}
 
@@ -115,10 +115,10 @@ def _distilled():
 
 
 def _robertas():
-    roberta = {"paper": "Liu et al. 2019, arXiv:1907.11692", "licence": "MIT"}
+    roberta = {"paper": "Liu et al. 2019, arXiv:1907.11692", "license": "MIT"}
     roberta |= {"tokenizer": "byte-level BPE"}
-    xlm = {"paper": "Conneau et al. 2020, arXiv:1911.02116", "licence": "MIT"}
-    camembert = {"paper": "Martin et al. 2020, arXiv:1911.03894", "licence": "MIT"}
+    xlm = {"paper": "Conneau et al. 2020, arXiv:1911.02116", "license": "MIT"}
+    camembert = {"paper": "Martin et al. 2020, arXiv:1911.03894", "license": "MIT"}
 
     def model(architecture, hub, vocabulary_size, size, about):
         fields = {"architecture": architecture, "num_segments": 1, "layer_norm_epsilon": 1e-5}
@@ -168,7 +168,7 @@ def _electras():
 
 
 def _flauberts():
-    about = {"tokenizer": "Moses + BPE", "licence": "MIT"}
+    about = {"tokenizer": "Moses + BPE", "license": "MIT"}
     about["paper"] = "Le et al. 2020, arXiv:1912.05372"
     fields = {"architecture": "flaubert", "num_segments": 0, "use_pooler": False, "pad_token_id": 2}
     shapes = {  # vocabulary size, layers, width, heads, pre_norm

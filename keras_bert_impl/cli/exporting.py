@@ -148,7 +148,7 @@ class Export(Command):
             with Progress("writing the SavedModel"):
                 run = run_of(arguments.model)
                 path = export_version(signatures, arguments.out, arguments.ids_only, run)
-            say(f"wrote the SavedModel to {path}")
+            say(f"wrote the SavedModel to {Path(arguments.out) / path.name}")
             _say_neighbors(arguments, signatures.model)
         if arguments.check:
             _check(signatures, path)

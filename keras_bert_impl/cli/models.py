@@ -24,7 +24,7 @@ from keras_bert_impl.published import MODELS
 _COLUMNS = ("name", "parameters", "layers", "hidden", "tokenizer", "lowercase")
 _WIDE = (
     "name", "parameters", "architecture", "layers", "hidden", "heads", "vocabulary",
-    "tokenizer", "lowercase", "hub", "licence", "paper",
+    "tokenizer", "lowercase", "hub", "license", "paper",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _rows():
             "tokenizer": model.tokenizer,
             "lowercase": model.lowercase,
             "hub": model.hub,
-            "licence": model.licence,
+            "license": model.license,
             "paper": model.paper,
         }
 

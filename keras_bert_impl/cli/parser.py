@@ -69,10 +69,9 @@ class CommandParser(argparse.ArgumentParser):
     def add_common(self) -> None:
         """Adds the arguments of every command."""
         group = self.add_argument_group()
-        if any(isinstance(one.title, Rare) for one in self._action_groups):
-            group.add_argument(
-                "--help-all", action=_HelpAll, help="show every argument and setting"
-            )
+        hides = any(isinstance(one.title, Rare) for one in self._action_groups)
+        text = "show every argument and setting" if hides else argparse.SUPPRESS
+        group.add_argument("--help-all", action=_HelpAll, help=text)
         group.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
         group.add_argument(
             "--debug", action="store_true", help="show tracebacks and TensorFlow's log"

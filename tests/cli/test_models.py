@@ -26,7 +26,7 @@ def test_the_table_lists_all_models_within_100_columns(capsys):
 def test_wide_shows_every_column(capsys):
     assert cli.main(["models", "spanbert", "base", "--wide"]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split()[-3:] == ["hub", "licence", "paper"]
+    assert header.split()[-3:] == ["hub", "license", "paper"]
     assert "CC-BY-NC-4.0" in row and row.endswith("Joshi et al. 2020, arXiv:1907.10529")
 
 
@@ -64,4 +64,4 @@ def test_json_keeps_every_column(capsys):
     # Published parameter counts.
     assert models["bert-base-uncased"]["parameters"] == 109_482_240
     assert models["bert_uncased_L-2_H-128_A-2"]["parameters"] == 4_385_920
-    assert {"hub", "paper", "licence", "heads"} <= models["bert-base-uncased"].keys()
+    assert {"hub", "paper", "license", "heads"} <= models["bert-base-uncased"].keys()

@@ -108,6 +108,14 @@ def test_help_all_lists_every_setting(command, capsys):
     assert missing == []
 
 
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_takes_help_all(command, capsys):
+    assert cli.main([command, "--help-all"]) == 0
+    every = set(capsys.readouterr().out.split())
+    assert cli.main([command, "--help"]) == 0
+    assert set(capsys.readouterr().out.split()) <= every
+
+
 @pytest.mark.parametrize("written", [["--epochs", "3"], ["--epochs=3"]])
 def test_a_setting_is_an_option(written):
     finetune, parser = cli.load("finetune")

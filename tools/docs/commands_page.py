@@ -11,8 +11,8 @@ def page() -> str:
     parts = [
         "# Commands",
         "Every command with all of its arguments, as `keras-bert COMMAND --help-all` shows them. "
-        "A setting that is true or false is written `--key` or `--no-key`. `keras-bert completion bash` and `zsh` print a script "
-        "that completes all of this. Their descriptions in full are under [Settings](settings.md).",
+        "Switches are written `--key` or `--no-key`. `keras-bert completion bash` or `zsh` prints a "
+        "script for tab completion. [Settings](settings.md) describes each setting in full.",
     ]
     for title, commands in GROUPS.items():
         parts.append(f"## {title[0].upper()}{title[1:]}")
