@@ -123,7 +123,9 @@ def learn_tokens(
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
         least = [min(scores[i] for i in ids) for ids in old_ids.values()]
-        settings["scores"] = [*scores, *least]
+        # Tokens before the new ones need scores too; the lowest does not change that of unknowns.
+        unscored = tokenizer.vocabulary_size - len(scores)
+        settings["scores"] = [*scores, *[min(scores)] * unscored, *least]
     else:
         words = _in_tokens(tokenizer, counts)
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency)

@@ -142,6 +142,19 @@ def test_every_kind_learns_tokens_that_transformers_splits_alike(base, tmp_path)
     assert Tokenizer.from_pretrained(tmp_path).get_config() == larger.get_config()
 
 
+def test_learning_after_adding_tokens_keeps_them(base, tmp_path):
+    small = base.add_tokens(["[E1]", {"content": "run", "single_word": True}])
+    larger, pieces = learn_tokens(small, DOMAIN, 3, min_frequency=3)
+    assert larger.vocabulary == [*small.vocabulary, *pieces] and len(pieces) == 3
+    assert larger.added_tokens == small.added_tokens
+    larger.save_pretrained(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    some = ["[E1] run wanthe", "x[E1] runs run", *DOMAIN]
+    expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in some]
+    assert larger.tokenize(some).to_list() == expected
+    assert {larger.token_to_id("[E1]"), larger.token_to_id("run")} < {*expected[0]}
+
+
 def test_further_merges_equal_those_of_one_training():
     whole = tokenizers.Tokenizer(models.BPE())
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
