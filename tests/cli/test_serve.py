@@ -211,7 +211,7 @@ def test_deployment_files_start_the_same_server():
     deploy = ROOT / "tools/serving/deploy"
     lines = (deploy / "Dockerfile").read_text().splitlines()
     (command,) = (json.loads(line[4:]) for line in lines if line.startswith("CMD "))
-    service = yaml.safe_load((deploy / "compose.yaml").read_text())["services"]["reviews"]
+    service = yaml.safe_load((deploy / "compose.yaml").read_text())["services"]["tickets"]
     deployment, ports = yaml.safe_load_all((deploy / "kubernetes.yaml").read_text())
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]

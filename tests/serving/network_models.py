@@ -168,12 +168,12 @@ TEXTS_OF_DOCS = ["a joy", "dull, and far too long"]
 
 
 def probabilities_of_docs(package, directory):
-    """Runs the code in docs/devices.md that imports `package`; returns its class probabilities.
+    """Runs the code in docs/runtimes.md that imports `package`; returns its class probabilities.
 
     Uses `TEXTS_OF_DOCS` and the `TextClassifier` in `directory`. The process imports nothing but
     what the code itself imports.
     """
-    docs = (helpers.ROOT / "docs/devices.md").read_text()
+    docs = (helpers.ROOT / "docs/runtimes.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
     (code,) = [block for block in blocks if package in block]
     assert all(f'"{text}"' in code for text in TEXTS_OF_DOCS)

@@ -1,4 +1,4 @@
-"""The client code and the deployment files in `docs/serving.md`, exactly as documented."""
+"""The clients in `docs/serving.md`, as they stand there, and files for TensorFlow Serving."""
 
 import json
 import re
@@ -13,7 +13,9 @@ from keras_bert_impl.serving import export_version
 from tests.tasks.helpers import ROOT, classifier
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
-TEXTS = ["a dull film", "a joy"]
+TEXTS = ["I paid two times this month", "The chart does not load"]
+PAIR = ("The app is slow.", "Since Monday.")
+DEPLOY = ROOT / "tools/serving/deploy/tensorflow-serving"
 
 
 def blocks(language, word):
@@ -24,7 +26,7 @@ def blocks(language, word):
 def served(tmp_path_factory):
     """(the model, the ports) of a running server with one model."""
     model = classifier()
-    folder = tmp_path_factory.mktemp("models") / "reviews"
+    folder = tmp_path_factory.mktemp("models") / "tickets"
     export_version(model.signatures(), folder)
     command = [sys.executable, "tools/serving/server.py", folder, "--port", "0", "--rest-port", "0"]
     server = subprocess.Popen(
@@ -60,29 +62,28 @@ def test_the_rest_client(served):
     model, ports = served
     (code,) = blocks("python", "urllib")
     ((label, score),) = [line.split() for line in printed_by([sys.executable], code, ports)]
-    assert [label] == model.classify([tuple(TEXTS)])
-    expected = model.predict([tuple(TEXTS)], verbose=0).max()
+    assert [label] == model.classify([PAIR])
+    expected = model.predict([PAIR], verbose=0).max()
     assert float(score) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.slow
 def test_the_client_on_the_command_line(served):
     model, ports = served
-    (code,) = blocks("bash", "curl")
+    (code,) = blocks("bash", "curl -s http://localhost:8501")
     answer = json.loads("".join(printed_by(["bash"], code, ports)))
     scores = [row["scores"] for row in answer["predictions"]]
     np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
-    code = code.replace('"instances": ["a dull film", "a joy"]', '"instances": [1, 2]')
-    assert "error" in json.loads("".join(printed_by(["bash"], code, ports)))
+    wrong = code.replace(json.dumps(TEXTS), "[1, 2]")
+    assert wrong != code
+    assert "error" in json.loads("".join(printed_by(["bash"], wrong, ports)))
 
 
 def test_the_files_for_servers_agree():
     """Compose, Kubernetes and `docker run` start the same server on the same ports."""
     (command,) = blocks("bash", "docker run")
-    (compose,) = blocks("yaml", "services:")
-    (manifests,) = blocks("yaml", "kind: Deployment")
-    service = yaml.safe_load(compose)["services"]["reviews"]
-    deployment, ports = yaml.safe_load_all(manifests)
+    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["tickets"]
+    deployment, ports = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert service["image"] == container["image"] and container["image"] in command
     assert all(flag in command and flag in service["command"] for flag in container["args"])

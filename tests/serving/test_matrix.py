@@ -31,7 +31,7 @@ def test_a_network_in_another_runtime(matrix, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["TextClassifier, pairs", "TokenClassifier, CRF"])
 def test_some_cases_in_all_formats(matrix, name):
-    """A part of the table in docs/formats.md; all of it takes eight minutes of CPU time."""
+    """A part of docs/measurements/formats.md; all of it takes eight minutes of CPU time."""
     cells = matrix.differences([name])[name]
     assert list(cells) == list(matrix.FORMATS)
     assert all(0 < cell <= TOLERANCE for cell in cells.values())

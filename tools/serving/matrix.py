@@ -5,7 +5,7 @@ Each model runs on texts of 1 to 512 tokens in batches of 1, 8 and 64: one by on
 length, and all together. A cell is the largest difference of any output; `inf` if a string, an
 integer or a shape differs. SavedModels run in processes without this package.
 
-    PYTHONPATH=. python tools/serving/matrix.py --out docs/formats.md
+    PYTHONPATH=. python tools/serving/matrix.py --out docs/measurements/formats.md
     PYTHONPATH=. python tools/serving/matrix.py --cases TokenClassifier --formats "ONNX Runtime"
 """
 

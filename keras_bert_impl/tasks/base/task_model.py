@@ -196,7 +196,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         Args:
             filepath: the directory to write.
             format: `"tf_saved_model"`, which takes raw strings, or `"onnx"`, `"litert"` or
-                `"openvino"`, which take token ids; see `docs/formats.md`.
+                `"openvino"`, which take token ids; see `docs/runtimes.md`.
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as

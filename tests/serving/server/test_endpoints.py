@@ -14,7 +14,7 @@ from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows
 from tests.serving.asking import fuzz
 from tests.serving.families import FAMILIES
 from tests.serving.server.servers import running
-from tests.serving.test_clients import TEXTS, blocks, printed_by
+from tests.serving.test_clients import PAIR, TEXTS, blocks, printed_by
 
 
 @pytest.mark.parametrize("path", ["", "/versions/1"])
@@ -239,18 +239,18 @@ def test_answers_are_sent_without_a_delay(reviews):
 
 
 def test_the_clients_of_the_documentation(exported, tmp_path):
-    """Those for TensorFlow Serving, as they stand in docs/serving.md."""
+    """The clients in docs/serving.md, as they stand there."""
     signatures, folder = exported("single_label")
-    (tmp_path / "reviews").symlink_to(folder)
-    with running(tmp_path / "reviews") as client:
+    (tmp_path / "tickets").symlink_to(folder)
+    with running(tmp_path / "tickets") as client:
         ports = {"port": 0, "rest_port": client.port}
         (code,) = blocks("python", "urllib")
         ((label, score),) = [line.split() for line in printed_by([sys.executable], code, ports)]
-        assert [label] == signatures.model.classify([tuple(TEXTS)])
+        assert [label] == signatures.model.classify([PAIR])
         assert float(score) == pytest.approx(
-            signatures.model.predict([tuple(TEXTS)], verbose=0).max(), abs=1e-5
+            signatures.model.predict([PAIR], verbose=0).max(), abs=1e-5
         )
-        (code,) = blocks("bash", "curl -s http://localhost:8501/v1/models/reviews:predict")
+        (code,) = blocks("bash", "curl -s http://localhost:8501/v1/models/tickets:predict")
         answer = json.loads("".join(printed_by(["bash"], code, ports)))
         scores = [row["scores"] for row in answer["predictions"]]
         expected = signatures.model.predict(TEXTS, verbose=0)
