@@ -292,7 +292,7 @@ def keras_weights(folder):
             weights.create_dataset(f"layers/{name}/vars/0", data=array)
 
     def read(folder):
-        from keras_bert_impl.interop.keras_hub.preset import find_array, opened
+        from keras_bert_impl.interop.hdf5 import find_array, opened
 
         _weights_files(folder)
         path = folder / "model_00000.weights.h5"
@@ -303,6 +303,28 @@ def keras_weights(folder):
             np.asarray(array.read()).sum()
 
     return ["model_00000.weights.h5", "model.weights.json"], read
+
+
+def tensorflow_file(folder):
+    import h5py
+
+    from keras_bert_impl.interop.hdf5 import Hdf5File
+
+    path = folder / "tf_model.h5"
+    with h5py.File(path, "w") as file:
+        for name, array in _tensors().items():
+            file[f"bert/tf_bert_model/bert/{name}:0"] = array
+    return [path.name], lambda f: _read_all(Hdf5File(f / path.name))
+
+
+def flax_file(folder):
+    from keras_bert_impl.interop.flax_file import FlaxFile
+    from tests.interop.test_flax_file import array, mapping
+
+    path = folder / "flax_model.msgpack"
+    inner = mapping({name: array(value) for name, value in _tensors().items()})
+    path.write_bytes(mapping({"bert": inner}))
+    return [path.name], lambda f: _read_all(FlaxFile(f / path.name))
 
 
 def vectors(folder):
@@ -394,6 +416,8 @@ KINDS = {
     "pytorch_model.bin, old": functools.partial(torch_file, False),
     "ckpt.index": checkpoint,
     "weights.h5": keras_weights,
+    "tf_model.h5": tensorflow_file,
+    "flax_model.msgpack": flax_file,
     "vectors.npy": vectors,
     "records": records,
 }

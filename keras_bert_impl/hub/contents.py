@@ -25,12 +25,12 @@ _PRESET = """
     assets/tokenizer/vocabulary.txt assets/tokenizer/vocabulary.json assets/tokenizer/merges.txt
     assets/tokenizer/vocabulary.spm
 """.split()
-# In order of preference; the first that exists is used. Index files map to their shards' suffix.
+# Weights of a model directory, in order of preference; an index of shards comes after each.
+WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+INDEX = ".index.json"  # ends the name of the index
+# The first that exists is used. Index files map to their shards' suffix.
 _WEIGHTS = {
-    "model.safetensors": None,
-    "model.safetensors.index.json": ".safetensors",
-    "pytorch_model.bin": None,
-    "pytorch_model.bin.index.json": ".bin",
+    name + end: Path(name).suffix if end else None for name in WEIGHTS for end in ("", INDEX)
 }
 _PRESET_WEIGHTS = {"model.weights.h5": None, "model.weights.json": ".h5"}
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")

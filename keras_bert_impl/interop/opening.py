@@ -39,6 +39,7 @@ from keras_bert_impl.interop.source import (
     write_json,
     write_tensors,
 )
+from keras_bert_impl.interop.tensorflow_names import renamed
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, listed
@@ -90,7 +91,7 @@ def open_model(
     if is_preset(config):
         return ModelSource(path, *open_preset(path))
     check_family(config)
-    source = ModelSource(encoder, config, open_tensors(encoder))
+    source = ModelSource(encoder, *renamed(config, open_tensors(encoder)))
     source.task_path = path
     return source
 

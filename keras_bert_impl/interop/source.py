@@ -12,15 +12,16 @@ import safetensors
 import safetensors.numpy
 
 from keras_bert_impl.config import Adapter
+from keras_bert_impl.hub.contents import INDEX, WEIGHTS
+from keras_bert_impl.interop.flax_file import FlaxFile
+from keras_bert_impl.interop.hdf5 import Hdf5File
 from keras_bert_impl.interop.torch_file import TorchFile
 from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.mapping import mapped
+from keras_bert_impl.io.mapping import DTYPES, mapped
 from keras_bert_impl.io.reading import file_within, parse_json, read_json
 
 Tensors: TypeAlias = dict[str, np.ndarray]  # by name
-# The supported dtypes, and their names in a header.
-DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 # Checkpoints converted from the original BERT code use these names for LayerNorm parameters.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
@@ -136,9 +137,13 @@ class SafetensorsFile:
             return file.get_tensor(name)
 
 
-_Kind: TypeAlias = type[SafetensorsFile] | type[TorchFile]
-# Weights of a model directory, in order of preference.
-_KINDS: dict[str, _Kind] = {"model.safetensors": SafetensorsFile, "pytorch_model.bin": TorchFile}
+_Kind: TypeAlias = type[SafetensorsFile] | type[TorchFile] | type[Hdf5File] | type[FlaxFile]
+_KINDS: dict[str, _Kind] = {
+    ".safetensors": SafetensorsFile,
+    ".bin": TorchFile,
+    ".h5": Hdf5File,
+    ".msgpack": FlaxFile,
+}
 
 
 class Shards:
@@ -155,30 +160,35 @@ class Shards:
             if not path.exists():
                 raise InputError(f"{index} lists {name}, which is missing.")
             self._shards[name] = kind(path)
-        self._files = files
-        for tensor, name in files.items():
-            if tensor not in self._shards[name].header:
-                raise InputError(f"{index}: tensor {tensor:.200} is not in {name}.")
-        self.header = {t: self._shards[name].header[t] for t, name in files.items()}
+        self._files = {self._spelling(tensor, name): name for tensor, name in files.items()}
+        self.header = {t: self._shards[name].header[t] for t, name in self._files.items()}
         for name, shard in self._shards.items():
             for tensor in shard.header:
-                if files.get(tensor) != name:
+                if self._files.get(tensor) != name:
                     raise InputError(f"{index} does not list tensor {tensor:.200} of {name}.")
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
         return self._shards[self._files[name]].read(name)
 
+    def _spelling(self, tensor, name):
+        """Returns the name of a tensor in its file; TensorFlow's index has the model's before it."""
+        for spelling in (tensor, tensor.partition("/")[2]):
+            if spelling in self._shards[name].header:
+                return spelling
+        raise InputError(f"{self.path}: tensor {tensor:.200} is not in {name}.")
+
 
 def open_tensors(directory: Path) -> TensorFile:
-    """Opens the tensors of a Hugging Face directory; prefers safetensors to PyTorch files."""
-    for name, kind in _KINDS.items():
-        path, index = (file_within(directory, n) for n in (name, f"{name}.index.json"))
+    """Opens the tensors of a Hugging Face directory, from the first of `WEIGHTS` that it has."""
+    for name in WEIGHTS:
+        path, index = (file_within(directory, n) for n in (name, name + INDEX))
+        kind = _KINDS[path.suffix]
         if path.exists():
             return kind(path)
         if index.exists():
             return Shards(index, kind)
-    raise InputError(f"{directory} has no weights: neither {' nor '.join(_KINDS)}.")
+    raise InputError(f"{directory} has no weights: neither {' nor '.join(WEIGHTS)}.")
 
 
 def write_model_directory(directory: Path, config: dict[str, Any], tensors: Tensors) -> None:

@@ -7,6 +7,9 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
+# The supported dtypes, and their names in a header.
+DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+
 
 def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
     """Returns a read-only array whose numbers are in a file."""

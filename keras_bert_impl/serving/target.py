@@ -14,20 +14,15 @@ if TYPE_CHECKING:  # it imports TensorFlow
 SAVED_MODEL_ENTRIES = ("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
 NETWORK_ENTRIES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 _EXPORTS = {"saved_model.pb", "model.onnx", "model.tflite", "model.xml"}
-_MODELS = {
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "model.weights.h5",
-    "bert_model.ckpt.index",
-}
+_MODELS = {"model.weights.h5", "bert_model.ckpt.index"}
 
 
 def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
     """Checks that an export replaces only files of an earlier export."""
+    from keras_bert_impl.hub.contents import INDEX, WEIGHTS
     from keras_bert_impl.interop.opening import TUNED_FILES
 
-    models = {*_MODELS, *TUNED_FILES}
+    models = {*_MODELS, *TUNED_FILES, *WEIGHTS, *(name + INDEX for name in WEIGHTS)}
     if not os.fspath(directory):
         raise InputError("the name of the folder to write is empty.")
     path = local_path(directory)

@@ -35,6 +35,18 @@ def test_downloads_only_the_files_of_a_model(hub, cache):
     assert hub.sent["model.safetensors"] == len(WEIGHTS)
 
 
+@pytest.mark.parametrize("name", ["tf_model.h5", "flax_model.msgpack"])
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_downloads_tensorflow_and_flax_weights_if_there_are_no_others(hub, name, is_sharded):
+    stem, suffix = name.split(".")
+    shard = f"{stem}-00001-of-00001.{suffix}"
+    index = json.dumps({"weight_map": {"a": shard}}).encode()
+    weights = {f"{name}.index.json": index, shard: WEIGHTS} if is_sharded else {name: WEIGHTS}
+    files = {name: data for name, data in FILES.items() if data is not WEIGHTS} | weights
+    hub.add("owner/model", files | {"onnx/model.onnx": b"unread"})
+    assert content(local_directory("hf://owner/model")) == files
+
+
 def test_downloads_sentence_transformers_modules(hub):
     modules = [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]
     files = FILES | {
@@ -171,7 +183,7 @@ def test_rejects_hostile_names_in_an_index(hub, cache, shard):
         ({"config.json": b"[]"}, "one JSON object"),
         ({"config.json": b"[" * 100_000}, "config.json is nested too deeply"),
         ({"config.json": b" " * (2**26 + 1)}, "too large"),
-        ({"config.json": b"{}", "tf_model.h5": b""}, "no supported weights"),
+        ({"config.json": b"{}", "model.onnx": b""}, "no supported weights"),
         ({"config.json": b"{}", "model.safetensors.index.json": b"{}"}, "weight_map"),
         (
             {"config.json": b"{}", "model.safetensors.index.json": index("a.safetensors")},

@@ -19,9 +19,10 @@ from keras_bert_impl.interop.keras_hub.names import (
     encoder_locations,
     head_of,
 )
-from keras_bert_impl.interop.source import DTYPES, Tensors
+from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.mapping import DTYPES
 
 _log = logging.getLogger(__name__)
 

@@ -1,26 +1,18 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-They are read with h5py instead of KerasHub, whose `from_preset` instantiates whatever class the
-files name, and holds one more copy of all weights than needed.
-
-The HDF5 library follows links into other files and allocates whatever sizes a file declares. Here
-it only locates arrays; those in another file, compressed or longer than the file are rejected. The
-numbers are then read directly from the file.
+They are read without KerasHub, whose `from_preset` instantiates whatever class the files name, and
+holds one more copy of all weights than needed.
 """
 
 import contextlib
-import dataclasses
 import logging
-import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import h5py
-import ml_dtypes
 import numpy as np
 
+from keras_bert_impl.interop.hdf5 import StoredArray, find_array, member, opened
 from keras_bert_impl.interop.huggingface import huggingface_config, tensor_prefix
 from keras_bert_impl.interop.keras_hub.names import (
     KINDS,
@@ -30,92 +22,10 @@ from keras_bert_impl.interop.keras_hub.names import (
     config_of,
     encoder_locations,
 )
-from keras_bert_impl.interop.source import DTYPES
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.mapping import mapped
+from keras_bert_impl.io.mapping import DTYPES
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredArray:
-    """An array stored contiguously in a file."""
-
-    file: Path
-    name: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    offset: int  # in bytes
-
-    def read(self) -> np.ndarray:
-        """Returns the array, mapped."""
-        return mapped(self.file, self.dtype, self.shape, self.offset)
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[h5py.File]:
-    """Opens an `h5py.File` for reading; converts errors of damaged files to `InputError`."""
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except InputError:
-        raise
-    # Everything that h5py raises for damaged files.
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
-        raise InputError(f"{path} is damaged: {error}.".replace("\n", " ")) from error
-
-
-def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
-    """Returns the member of a group, or None; rejects links."""
-    link = group.get(name, getlink=True)
-    if link is None:
-        return None
-    if not isinstance(link, h5py.HardLink):
-        raise InputError(
-            f"{path}: {group.name.rstrip('/')}/{name} is a link; write the file without links."
-        )
-    return group[name]
-
-
-def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
-    """Locates an array, named with `/` between groups, in a file; returns None if it is missing."""
-    *groups, last = name.split("/")
-    group = file
-    for part in groups:
-        group = member(group, part, path)
-        if group is None:
-            return None
-        if not isinstance(group, h5py.Group):
-            raise InputError(f"{path}: {group.name} is not a group.")
-    dataset = member(group, last, path)
-    if dataset is None:
-        return None
-    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
-        raise InputError(f"{path}: {name} is not an array.")
-    dtype = _stored_dtype(dataset, path)
-    if dataset.is_virtual or dataset.external:
-        raise InputError(f"{path}: {name} is stored in another file.")
-    offset = dataset.id.get_offset()
-    if dataset.chunks is not None or offset is None or file.userblock_size:
-        raise InputError(f"{path}: {name} must be stored contiguously, as Keras writes it.")
-    if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
-        raise InputError(f"{path}: {name} is longer than the file.")
-    return StoredArray(path, name, dtype, dataset.shape, offset)
-
-
-def _stored_dtype(dataset, path):
-    """Returns the dtype of an array as stored in the file."""
-    dtype = dataset.dtype
-    # Keras marks bfloat16 arrays, because HDF5 has no such type.
-    if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
-        return np.dtype(ml_dtypes.bfloat16)
-    if dtype.kind != "f" or dataset.id.get_type() != h5py.h5t.py_create(dtype):
-        raise InputError(
-            f"{path}: {dataset.name} has numbers of type {str(dtype):.100}; supported are "
-            "float64, float32, float16 and bfloat16."
-        )
-    return dtype
-
 
 _log = logging.getLogger(__name__)
 _PACKAGES = ("keras_hub", "keras_nlp")  # the latter in old presets

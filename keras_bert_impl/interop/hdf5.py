@@ -1,0 +1,148 @@
+"""Arrays in HDF5 files, located without reading them.
+
+The HDF5 library follows links into other files and allocates whatever sizes a file declares. Here
+it only locates arrays; those in another file, compressed or longer than the file are rejected. The
+numbers are then read directly from the file.
+"""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import ml_dtypes
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.mapping import DTYPES, mapped
+
+_MAX_DEPTH = 32  # groups inside each other; a group may contain itself
+_MAX_MEMBERS = 100_000
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredArray:
+    """An array stored contiguously in a file."""
+
+    file: Path
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int  # in bytes
+
+    def read(self) -> np.ndarray:
+        """Returns the array, mapped."""
+        return mapped(self.file, self.dtype, self.shape, self.offset)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
+    """Opens an `h5py.File` for reading; converts errors of damaged files to `InputError`."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except InputError:
+        raise
+    # Everything that h5py raises for damaged files.
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+        raise InputError(f"{path} is damaged: {error}.".replace("\n", " ")) from error
+
+
+def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
+    """Returns the member of a group, or None; rejects links."""
+    link = group.get(name, getlink=True)
+    if link is None:
+        return None
+    if not isinstance(link, h5py.HardLink):
+        raise InputError(
+            f"{path}: {group.name.rstrip('/')}/{name} is a link; write the file without links."
+        )
+    return group[name]
+
+
+def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
+    """Locates an array, named with `/` between groups, in a file; returns None if it is missing."""
+    *groups, last = name.split("/")
+    group = file
+    for part in groups:
+        group = member(group, part, path)
+        if group is None:
+            return None
+        if not isinstance(group, h5py.Group):
+            raise InputError(f"{path}: {group.name} is not a group.")
+    dataset = member(group, last, path)
+    if dataset is None:
+        return None
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
+        raise InputError(f"{path}: {name} is not an array.")
+    dtype = _stored_dtype(dataset, path)
+    if dataset.is_virtual or dataset.external:
+        raise InputError(f"{path}: {name} is stored in another file.")
+    offset = dataset.id.get_offset()
+    if dataset.chunks is not None or offset is None or file.userblock_size:
+        raise InputError(f"{path}: {name} must be stored contiguously, as Keras writes it.")
+    if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
+        raise InputError(f"{path}: {name} is longer than the file.")
+    return StoredArray(path, name, dtype, dataset.shape, offset)
+
+
+def _stored_dtype(dataset, path):
+    """Returns the dtype of an array as stored in the file."""
+    dtype = dataset.dtype
+    # Keras marks bfloat16 arrays, because HDF5 has no such type.
+    if dtype.kind == "V" and dtype.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
+        return np.dtype(ml_dtypes.bfloat16)
+    if dtype.kind != "f" or dataset.id.get_type() != h5py.h5t.py_create(dtype):
+        raise InputError(
+            f"{path}: {dataset.name} has numbers of type {str(dtype):.100}; supported are "
+            "float64, float32, float16 and bfloat16."
+        )
+    return dtype
+
+
+class Hdf5File:
+    """All arrays in an HDF5 file, named with `/` between groups, as a `TensorFile`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with opened(path) as file:
+            arrays = _arrays(file, path)
+            self.header = {name: _entry(dataset) for name, dataset in arrays.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns an array, mapped."""
+        with opened(self.path) as file:
+            array = find_array(file, name, self.path)
+        assert array is not None
+        return array.read()
+
+
+def _arrays(file, path):
+    """Returns a dict of the datasets in a file by name."""
+    found, level, members = {}, [("", file)], 0
+    for _ in range(_MAX_DEPTH):
+        inner = []
+        for prefix, group in level:
+            members += len(group)
+            if members > _MAX_MEMBERS:
+                raise InputError(f"{path} has more than {_MAX_MEMBERS} arrays and groups.")
+            for name in group:
+                one = member(group, name, path)
+                if isinstance(one, h5py.Group):
+                    inner.append((f"{prefix}{name}/", one))
+                elif isinstance(one, h5py.Dataset) and one.shape is not None:
+                    found[prefix + name] = one
+        level = inner
+    if level:
+        raise InputError(f"{path}: groups are nested more than {_MAX_DEPTH} deep.")
+    return found
+
+
+def _entry(dataset):
+    """Returns (dtype, shape) of a dataset, for the header of a `TensorFile`."""
+    name = dataset.dtype.newbyteorder("=").name
+    if dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":
+        name = "bfloat16"
+    return DTYPES.get(name, name), dataset.shape

@@ -1,0 +1,98 @@
+"""Compares models in TensorFlow's and Flax's files with the outputs that those libraries computed.
+
+`tools/make_tensorflow_files.py` writes the files and describes the folders.
+"""
+
+import keras
+import numpy as np
+
+from keras_bert_impl.interop import (
+    encoder_tensors,
+    head_tensors,
+    open_model,
+    read_encoder_config,
+)
+from keras_bert_impl.models import heads
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.weights import load_weights
+
+# Our head and the output in `transformers`, by the end of the class name.
+OUTPUTS = {
+    "ForMaskedLM": {"masked_lm": "logits"},
+    "LMHeadModel": {"masked_lm": "logits"},
+    "ForCausalLM": {"masked_lm": "logits"},
+    "ForNextSentencePrediction": {"next_sentence": "logits"},
+    "ForSequenceClassification": {"classifier": "logits"},
+    "ForTokenClassification": {"token_classifier": "logits"},
+    "ForQuestionAnswering": {"question_answerer": ("start_logits", "end_logits")},
+    "ForQuestionAnsweringSimple": {"question_answerer": ("start_logits", "end_logits")},
+    "ForMultipleChoice": {"multiple_choice": "logits"},
+    "BertForPreTraining": {
+        "masked_lm": "prediction_logits",
+        "next_sentence": "seq_relationship_logits",
+    },
+    "AlbertForPreTraining": {"masked_lm": "prediction_logits", "sentence_order": "sop_logits"},
+    "ElectraForPreTraining": {"replaced_token": "logits"},
+    "Model": {None: "last_hidden_state"},
+}
+
+
+def difference(path):
+    """The largest difference of an output, relative to the largest value of this output."""
+    stored = np.load(path / "expected.npz")
+    source = open_model(path)
+    (name,) = source.config["architectures"]
+    wanted = next(outputs for end, outputs in OUTPUTS.items() if name.endswith(end))
+    ids, mask = stored["input_ids"], stored["attention_mask"]
+    features = {
+        "token_ids": ids,
+        "segment_ids": stored["token_type_ids"] if "token_type_ids" in stored else 0 * ids,
+        "padding_mask": mask,
+    }
+    features = {ours: x.reshape(-1, x.shape[-1]) for ours, x in features.items()}
+    received = outputs_of(source, list(wanted), features)
+    found = []
+    for head, theirs in wanted.items():
+        parts = [theirs] if isinstance(theirs, str) else theirs
+        expected = np.stack([stored[f"out_{part}"] for part in parts], -1)
+        one = received[head].reshape(expected.shape)
+        of_tokens = expected.shape[:2] == mask.shape and mask.ndim == 2
+        real = mask == 1 if of_tokens else slice(None)
+        assert np.abs(expected[real]).max() > 0.05
+        found.append(np.abs(one[real] - expected[real]).max() / np.abs(expected[real]).max())
+    return max(found)
+
+
+def outputs_of(source, names, features):
+    """Computes the outputs of heads, or the last states for the head None."""
+    config = read_encoder_config(source)
+    encoder = Encoder(config)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
+    states = encoder(inputs)
+    outputs = {name: _output(encoder, name, source, states) for name in names if name}
+    model = keras.Model(inputs, outputs | {"states": states["sequence_output"]})
+    tensors = encoder_tensors(config)
+    for name in outputs:
+        tensors += head_tensors(config, name)
+    fresh = load_weights(model, source, tensors)
+    assert not [path for path in fresh if "pooler" not in path]
+    assert not source.unread()
+    received = model(features)
+    return {name: np.asarray(received[name or "states"]) for name in names}
+
+
+def _output(encoder, name, source, states):
+    states = dict(states)
+    if name == "masked_lm":
+        return heads.masked_lm_head(encoder)(states["sequence_output"])
+    if name in ("next_sentence", "sentence_order"):
+        return heads.pooled_head(encoder, name)(states["pooled_output"])
+    if name == "replaced_token":
+        return heads.replaced_token_head(encoder)(states["sequence_output"])
+    if name == "classifier":
+        labels = len(source.config["id2label"])
+        return heads.sequence_head(encoder, labels)(heads.sequence_vector(encoder, states))
+    if name == "multiple_choice":
+        return heads.choice_head(encoder)(states["pooled_output"])
+    num_classes = 2 if name == "question_answerer" else len(source.config["id2label"])
+    return heads.token_head(encoder, num_classes, name=name)(states["sequence_output"])
