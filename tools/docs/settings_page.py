@@ -37,7 +37,7 @@ CLASSES = [
     (
         "Tuning",
         TuningSettings,
-        "Which weights are trained, and how fast. See [Tuning](../tuning.md).",
+        "Which weights are trained, and how fast. See [Parameter-efficient fine-tuning](../parameter-efficient.md).",
     ),
     (
         "Teachers and R-Drop",
