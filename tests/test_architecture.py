@@ -138,7 +138,7 @@ def is_in(module, rooms):
 # Satellite -> names that it imports although no subpackage exports them, by module.
 SATELLITES = {
     "plots": {},
-    "serving.server": {"serving.target": {"SAVED_MODEL_ENTRIES"}},
+    "serving.server": {"graphs.formats": {"SAVED_MODEL_ENTRIES"}},
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
     "quickstart": {
         "pretraining.examples.rows": {"uniform"},
