@@ -275,7 +275,7 @@ class MaskedLM(TokenLabels, TaskModel):
         return keras.ops.convert_to_numpy(keras.ops.softmax(outputs_of_batch(self, features)))
 
     def signatures(self, top_k: int = 5) -> FillingSignatures:
-        """Returns the `serving.signatures.Signatures` of the exported model.
+        """Returns the `graphs.signatures.Signatures` of the exported model.
 
         Args:
             top_k: number of tokens per mask.
