@@ -146,7 +146,7 @@ MODEL_GARDEN = Library(
     "Model Garden (official/nlp)",
     "The keys of a YAML file of an experiment. Encoders and pre-trainers of the Model Garden, and "
     "TF Hub's SavedModels, are read without a conversion: "
-    "[Google's checkpoints](models.md#googles-checkpoints).",
+    "[Google's checkpoints](google-and-kerashub.md#google-checkpoints).",
     [
         Table("`task.model.encoder.bert`", "key", _ENCODER),
         Table("`bert/sentence_prediction`", "key", _SENTENCES),
@@ -156,7 +156,7 @@ MODEL_GARDEN = Library(
 GOOGLE_RESEARCH = Library(
     "google-research/bert",
     "Checkpoints are read without a conversion: "
-    "[Google's checkpoints](models.md#googles-checkpoints).",
+    "[Google's checkpoints](google-and-kerashub.md#google-checkpoints).",
     [
         Table("`run_classifier.py`", "flag", _RUN_CLASSIFIER),
         Table("`create_pretraining_data.py`", "flag", _CREATE),

@@ -95,7 +95,7 @@ LIBRARY = Library(
     "KerasHub",
     "Presets need no conversion: `from_pretrained` reads them by name and from "
     "a directory. A backbone in memory becomes an encoder with `Encoder.from_keras_hub`, and back "
-    "with `to_keras_hub`: [KerasHub](models.md#kerashub). The activation of KerasHub's BERT is "
+    "with `to_keras_hub`: [KerasHub](google-and-kerashub.md#kerashub). The activation of KerasHub's BERT is "
     "`gelu_tanh`.",
     [
         Table("Classes", "KerasHub", _CLASSES),

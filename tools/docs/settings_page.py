@@ -67,7 +67,7 @@ STATIC = [
         "pretraining/corpus/preparation.py",
         "prepare",
         "Arguments of `prepare()`. The options of `keras-bert prepare` are described under "
-        "[Prepare records](../pretraining.md#prepare-records).",
+        "[Large corpora](../large-corpora.md).",
     ),
 ]
 

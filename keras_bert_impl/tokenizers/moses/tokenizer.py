@@ -124,7 +124,7 @@ class MosesBPETokenizer(Tokenizer):
     those of the characters a token was made from, in text order except for a quote, which Moses
     moves before the comma or dots that it follows.
     Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
-    3.1; docs/tokenizers.md has the details.
+    3.1; docs/decisions/tokenizers.md has the details.
 
     Args:
         vocabulary: The token of each id; one at the end of a word ends with `</w>`. Contains `<s>`,

@@ -40,7 +40,7 @@ class SentencePieceTokenizer(Tokenizer):
     The text is normalized with the model's own character map; for ALBERT it is first decomposed,
     stripped of marks and lowercased. A special token written in the text becomes that token.
     Offsets exclude the space before a token; a lone `▁` has the offsets of the next character.
-    docs/tokenizers.md has the details.
+    docs/decisions/tokenizers.md has the details.
 
     Args:
         family: `"ALBERT"`, `"XLM-RoBERTa"` or `"CamemBERT"`.

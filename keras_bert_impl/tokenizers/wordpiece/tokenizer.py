@@ -40,7 +40,8 @@ class WordPieceTokenizer(Tokenizer):
     TensorFlow and TensorFlow Text. Words are split by longest match first; a word that contains a
     part without a matching token, or more than 100 characters, becomes [UNK]. A special token
     written in the text, such as [MASK], becomes that token. Invalid UTF-8 is dropped.
-    Source: Devlin et al. 2018 (arXiv:1810.04805), section 3; docs/tokenizers.md has the details.
+    Source: Devlin et al. 2018 (arXiv:1810.04805), section 3;
+    docs/decisions/tokenizers.md has the details.
 
     Args:
         vocabulary: The token of each id, or the path of a file with one token per line. Contains

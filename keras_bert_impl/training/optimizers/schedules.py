@@ -8,7 +8,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import learning_rate_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import (
     Fraction,
@@ -19,6 +18,7 @@ from keras_bert_impl.io.settings import (
     Share,
     check,
 )
+from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.training.strategy import mean_of_workers
 
 
