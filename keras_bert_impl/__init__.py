@@ -1,7 +1,6 @@
 """BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
 
-from keras_bert_impl.lazy import imported, lazy_names
-from keras_bert_impl.registration import register
+from keras_bert_impl.lazy import imported, lazy_names, register
 from keras_bert_impl.version import __version__  # noqa: F401
 
 # Public name -> module, loaded on first use. `import keras_bert_impl` stays fast, and JAX users who

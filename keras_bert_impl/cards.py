@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json, read_text, read_yaml
+import yaml
+
+from keras_bert_impl.io.paths import local_path, without_folders
+from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.published import MODELS, published_name
 from keras_bert_impl.version import __version__
 
@@ -153,14 +155,26 @@ def run_sections(run: str | Path | None) -> list[str]:
     if data.is_file():
         rows = [
             f"- {as_text(split)}: {part.integer('examples'):,} examples of "
-            + as_text(json.dumps(part.text("source"), ensure_ascii=False))
+            + as_text(json.dumps(without_folders(part.text("source")), ensure_ascii=False))
             for split, part in read_json(data).mappings()
             if "examples" in part
         ]
         parts += ["## Data", "\n".join(rows)]
-    if recipe.is_file():
-        parts += ["## Settings", as_code_block(read_text(recipe).strip(), "yaml")]
+    settings = _settings(data, recipe)
+    if settings:
+        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+        parts += ["## Settings", as_code_block(text.strip(), "yaml")]
     return parts
+
+
+def _settings(data, recipe):
+    """Returns the settings of a run that differ from their defaults; all if it does not tell."""
+    if data.is_file() and "changed_settings" in read_json(data):
+        settings = dict(read_json(data).mapping("changed_settings"))
+    else:
+        settings = dict(read_yaml(recipe)) if recipe.is_file() else {}
+    paths = [name for name in ("model", "teacher") if isinstance(settings.get(name), str)]
+    return settings | {name: without_folders(settings[name]) for name in paths}
 
 
 def _scores(run):

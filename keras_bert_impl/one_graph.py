@@ -1,11 +1,15 @@
-"""Functions compiled as one graph, and data sets without tf.data's autotuner."""
+"""Functions compiled as one graph, data sets without tf.data's autotuner, assertions in graphs."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 import tensorflow as tf
+
+from keras_bert_impl.io.errors import InputError
 
 _GRAPHS = 64  # of a function, for different settings
 
@@ -72,3 +76,39 @@ def without_autotuner(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
+
+
+# === Assertions about the labels and ids of a batch ===
+
+_MARK = "keras_bert_impl: "
+_FAILED = re.compile(rf"assertion failed: \[{_MARK}(.*?)\] \[(.*?)\]", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([0-7]{3})|\\(['\"\\])")
+
+
+def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
+    """Stops `fit` or `evaluate` if a label of a batch is wrong."""
+    wrong = tf.boolean_mask(labels, tf.logical_not(is_right))
+    tf.debugging.Assert(tf.reduce_all(is_right), [_MARK + message, wrong])
+
+
+@contextlib.contextmanager
+def readable_errors() -> Iterator[None]:
+    """Reraises the failures of `check_labels` and `check_ids` as `InputError`, without the graph's traceback."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = _FAILED.search(str(error))
+        if found is None:
+            raise
+        message, received = map(_unescaped, found.groups())
+        raise InputError(f"{message} Received: {received}") from None
+
+
+def _unescaped(text):
+    # TensorFlow writes quotes and some non-ASCII bytes as C escapes.
+    return _ESCAPE.sub(_byte, text.encode()).decode("utf-8", "replace")
+
+
+def _byte(escape):
+    octal, character = escape.groups()
+    return character if octal is None else bytes([int(octal, 8) % 256])

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import Document
 
 
 @dataclasses.dataclass(frozen=True)

@@ -138,7 +138,7 @@ def is_in(module, rooms):
 # Satellite -> names that it imports although no subpackage exports them, by module.
 SATELLITES = {
     "plots": {},
-    "serving.server": {"serving.target": {"SAVED_MODEL_ENTRIES"}},
+    "serving.server": {"graphs.formats": {"SAVED_MODEL_ENTRIES"}},
     "cli.doctor": {"cli.common": {"print_json"}, "cli.parser": {"Command"}},
     "quickstart": {
         "pretraining.examples.rows": {"uniform"},
@@ -163,9 +163,9 @@ SATELLITES = {
         "tasks.inputs.feature_rows": {"FEATURES"},
         "tasks.inputs.words": {"Words"},
         "tasks.question_answering.metrics": {"squad_v2_scores"},
-        "tasks.registry": {"task_of_examples", "task_of_model"},
+        "tasks.registry": {"model_class_named", "task_of_examples", "task_of_model"},
         "tasks.scores.decisions": {"unit_length"},
-        "tasks.scores.metrics": {"METRICS", "ranks"},
+        "tasks.scores.metrics": {"METRICS", "MULTI_LABEL_METRICS", "ranks"},
         "tasks.tagging.spans": {"Span", "read_labels", "spans_of"},
         "training.runs.reports": {"read_metrics"},
     },

@@ -6,8 +6,8 @@ import pytest
 
 from keras_bert_impl import TextClassifier
 from keras_bert_impl.interop.layouts import LAYOUTS
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import Document
 from keras_bert_impl.published import MODELS, SUPPORTED, check_family, unsupported_in_name
 
 

@@ -9,7 +9,7 @@ import keras
 import pytest
 
 import keras_bert_impl
-from keras_bert_impl import TextClassifier, registration
+from keras_bert_impl import TextClassifier, lazy
 from tests.tasks import helpers
 
 ROOT = Path(keras_bert_impl.__file__).parent
@@ -53,7 +53,7 @@ def test_the_import_loads_neither_keras_nor_tensorflow():
 
 @pytest.mark.parametrize(("name", "path"), REGISTERED, ids=[name for name, _ in REGISTERED])
 def test_every_registered_class_has_its_module(name, path):
-    module = registration._module_of(name)
+    module = lazy._module_of(name)
     assert module == ".".join(["keras_bert_impl", *path.relative_to(ROOT).with_suffix("").parts])
 
 

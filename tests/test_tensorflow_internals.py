@@ -1,4 +1,4 @@
-"""TensorFlow still has the internals that `tensorflow_internals` relies on, and they still work."""
+"""TensorFlow still has the internals that `internals` relies on, and they still work."""
 
 import gc
 import weakref

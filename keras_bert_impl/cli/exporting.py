@@ -166,8 +166,8 @@ def _buckets(text):
 
 def _score(arguments, model):
     """Scores the model in float32 and as it is exported; returns a sentence."""
+    from keras_bert_impl.graphs.formats import check_drop
     from keras_bert_impl.runs.evaluation import load_model
-    from keras_bert_impl.serving.target import check_drop
 
     with Progress("scoring the model"):
         float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)

@@ -65,7 +65,7 @@ def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
     """Returns the arguments of a command with the data that a run was scored on."""
-    found = dict(options)
+    found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
         found["dev"] = train

@@ -67,7 +67,7 @@ class Evaluate(Command):
     def check_files(self, arguments: Namespace) -> None:
         """Checks the columns of a table to score a run on."""
         options = read_options(arguments.model)
-        if options and arguments.dev and not (arguments.task or options["task"]):
+        if options and arguments.dev and not (arguments.task or options.get("task")):
             check_tables(with_columns(arguments, options))
 
     def run(self, arguments: Namespace) -> None:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import parse_json, read_json, read_text
+from keras_bert_impl.io.reading import Document, parse_json, read_json, read_text
 from keras_bert_impl.published import check_family, is_preset
 
 _TOKENIZER = """

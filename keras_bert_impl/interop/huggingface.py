@@ -9,8 +9,8 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.layouts import LAYOUTS, OWN_HEADS, layout_of
 from keras_bert_impl.interop.layouts.bert import ACTIVATIONS, TensorName, optional
 from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import Document
 from keras_bert_impl.published import check_family
 
 _log = logging.getLogger(__name__)

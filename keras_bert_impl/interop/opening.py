@@ -41,11 +41,10 @@ from keras_bert_impl.interop.source import (
 )
 from keras_bert_impl.interop.tensorflow_names import renamed
 from keras_bert_impl.interop.torch_file import TorchFile
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.reading import file_within, read_json
+from keras_bert_impl.io.reading import Document, file_within, read_json
 from keras_bert_impl.published import check_family, is_preset
 
 GENERATOR = "generator"  # folder beside the discriminator of an ELECTRA

@@ -13,8 +13,8 @@ import numpy as np
 from keras_bert_impl.config import PROJECTIONS, Adapter, EncoderConfig
 from keras_bert_impl.interop.huggingface import encoder_tensors, tensor_prefix
 from keras_bert_impl.interop.source import ModelSource, Tensors
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import Document
 
 _ROOT = "base_model.model."
 _PROJECTIONS = {  # path in a block -> name in `Adapter.projections`

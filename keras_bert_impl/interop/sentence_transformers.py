@@ -8,9 +8,8 @@ import numpy as np
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.hub.contents import SENTENCE_ENCODER, SENTENCE_SETTINGS
 from keras_bert_impl.interop.source import ModelSource, open_tensors, write_json, write_tensors
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import file_within, parse_json, read_json, read_text
+from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json, read_text
 
 # Keys of poolings, in the order in which the library concatenates their vectors. That of another
 # pooling is `pooling_mode_` with its name.

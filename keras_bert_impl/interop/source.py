@@ -16,10 +16,9 @@ from keras_bert_impl.hub.contents import INDEX, WEIGHTS
 from keras_bert_impl.interop.flax_file import FlaxFile
 from keras_bert_impl.interop.hdf5 import Hdf5File
 from keras_bert_impl.interop.torch_file import TorchFile
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.mapping import DTYPES, mapped
-from keras_bert_impl.io.reading import file_within, parse_json, read_json
+from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json
 
 Tensors: TypeAlias = dict[str, np.ndarray]  # by name
 # Checkpoints converted from the original BERT code use these names for LayerNorm parameters.

@@ -18,8 +18,8 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, tied_tensors
 from keras_bert_impl.interop.layouts import layout_of
 from keras_bert_impl.interop.source import TensorFile
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import Document
 
 _LAST = {"kernel": "weight", "embedding": "weight", "embeddings": "weight"}
 _LAST |= {"gamma": "weight", "scale": "weight", "beta": "bias"}

@@ -30,6 +30,17 @@ def local_path(path: str | os.PathLike) -> Path:
     return Path(expanded(path))
 
 
+def without_folders(text: str) -> str:
+    """Returns the last name of an absolute path, which a text may continue; other texts unchanged.
+
+    Example:
+        >>> from keras_bert_impl.io.paths import without_folders
+        >>> without_folders("/home/ada/data/train.csv, line 3")
+        'train.csv, line 3'
+    """
+    return text.rstrip("/").rsplit("/", 1)[-1] if Path(text).is_absolute() else text
+
+
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux's <fcntl.h> and <linux/fs.h>
 _MOST_ENTRIES = (
     10_000  # a directory with more is not an output of this package, but a home or a disk

@@ -1,11 +1,12 @@
 """The parts that blocks and heads are made of, with the gradients and the dropout of training.
 
-Own gradients, activations, `Dense`, `LayerNormalization`, `Dropout` and recomputation.
+Values of a thread, own gradients, activations, `Dense`, `LayerNormalization`, `Dropout` and recomputation.
 """
 
 import collections
 import contextlib
 import functools
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +16,22 @@ from keras import ops
 
 from keras_bert_impl.io.settings import Rate, check
 from keras_bert_impl.layers.fused_attention import jax_platform
-from keras_bert_impl.thread_value import ThreadValue
+
+
+class ThreadValue(threading.local):
+    """A value of each thread, so that models in several threads do not see each other's."""
+
+    def __init__(self, value: Any) -> None:  # called again in each thread, with the same value
+        self.value = value
+
+    @contextlib.contextmanager
+    def set(self, value: Any) -> Iterator[None]:
+        """Context in which this thread has another value."""
+        before, self.value = self.value, value
+        try:
+            yield
+        finally:
+            self.value = before
 
 
 def own_gradient(function: Callable) -> Callable:
@@ -36,7 +52,7 @@ def own_gradient(function: Callable) -> Callable:
     operation = ops.custom_gradient(function)
     if keras.backend.backend() != "tensorflow":
         return operation
-    from keras_bert_impl.tensorflow_internals import call_with_own_gradient
+    from keras_bert_impl.internals import call_with_own_gradient
 
     return functools.wraps(function)(functools.partial(call_with_own_gradient, operation))
 

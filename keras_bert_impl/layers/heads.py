@@ -19,9 +19,9 @@ from keras_bert_impl.layers.basic import (
     Dense,
     Dropout,
     LayerNormalization,
+    ThreadValue,
 )
 from keras_bert_impl.layers.embeddings import Embeddings
-from keras_bert_impl.thread_value import ThreadValue
 
 Tensor = Any  # of any Keras backend
 _on = ThreadValue(False)

@@ -23,6 +23,7 @@ from keras_bert_impl.interop import (
 )
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Embeddings, LoRADense, is_added
+from keras_bert_impl.layers.basic import ThreadValue
 from keras_bert_impl.models.encoder_layers import (
     apply_layers,
     checked,
@@ -42,7 +43,6 @@ from keras_bert_impl.models.weights import (
     values_deferred,
     values_of_encoder,
 )
-from keras_bert_impl.thread_value import ThreadValue
 
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone

@@ -17,10 +17,15 @@ from keras_bert_impl.version import __version__
 # XML and HTML allow no control characters but these white spaces, and UTF-8 no lone surrogates.
 _NOT_ALLOWED = re.compile(r"[^\t\n\r -\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_CHARACTERS = 600
+NO_INTERVAL = "–"
 
 
 class Html(str):
     """Text that is HTML already; `escape` leaves it as it is."""
+
+
+class Digits(str):
+    """A formatted number, which tables align to the right."""
 
 
 def escape(value: Any) -> str:
@@ -163,16 +168,16 @@ def table(
         if first == "row":
             cells[0] = f'<th scope="row">{_shown(row[0])}</th>'
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
     label = escape(caption or ", ".join(headings))
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>{title}<thead>'
+        f"{paragraph(caption) if caption else ''}"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><thead>'
         f"<tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 
 def _is_number(value):
-    return isinstance(value, (int, float, Interval)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Digits)) and not isinstance(value, bool)
 
 
 def _class(is_right):
@@ -185,14 +190,18 @@ def _cell(value, right):
 
 
 def _shown(value):
-    if isinstance(value, Interval):
-        return interval(value)
     return number(value) if _is_number(value) else escape(value)
 
 
-def interval(value: Interval) -> str:
-    """Returns a score with its bounds: 0.8312 [0.801, 0.862]."""
-    return f"{value.value:.4f} [{value.low:.3f}, {value.high:.3f}]"
+def score(value: float) -> Digits:
+    """Formats a score: 0.8312."""
+    return Digits(f"{value:.4f}")
+
+
+def bounds(value: Interval) -> Digits:
+    """Formats the bounds of an interval, "0.801 to 0.862"; `NO_INTERVAL` if they are equal."""
+    low, high = f"{value.low:.3f}", f"{value.high:.3f}"
+    return Digits(f"{low} to {high}" if value.low < value.high else NO_INTERVAL)
 
 
 def charts(drawings: Sequence[Any]) -> str:

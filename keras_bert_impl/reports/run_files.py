@@ -10,7 +10,7 @@ import numpy as np
 from keras_bert_impl.attribution import attribute
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.paths import local_path, without_folders
 from keras_bert_impl.io.reading import read_json, read_text, read_yaml
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
 from keras_bert_impl.training.runs.reports import read_metrics
@@ -25,6 +25,7 @@ class Run(NamedTuple):
     Attributes:
         name: of the directory.
         settings: `recipe.yaml`.
+        changed: the settings that differ from their defaults; None if the run does not name them.
         data: `data.json`.
         metrics: lines of `metrics.jsonl`.
         scores: `scores.json`.
@@ -35,11 +36,19 @@ class Run(NamedTuple):
     name: str
     path: Path
     settings: dict[str, Any]
+    changed: dict[str, Any] | None
     data: dict[str, Any]
     metrics: list[dict[str, Any]]
     scores: dict[str, Any]
     model_class: str | None
     problems: list[str]
+
+    @property
+    def records(self) -> str | None:
+        """The folder of the records of a pre-training run; None for other runs."""
+        found = self.data.get("records")
+        source = found.get("source") if isinstance(found, dict) else None
+        return source if isinstance(source, str) else None
 
 
 def read_run(path: str | Path) -> Run:
@@ -53,14 +62,17 @@ def read_run(path: str | Path) -> Run:
         try:
             return reader(path / name) if (path / name).exists() else default
         except InputError as error:
-            problems.append(str(error))
+            problems.append(str(error).replace(f"{path}/", ""))
             return default
 
+    data = dict(read(read_json, "data.json", {}))
+    changed = data.get("changed_settings")
     run = Run(
         path.resolve().name,
         path,
         dict(read(read_yaml, "recipe.yaml", {})),
-        dict(read(read_json, "data.json", {})),
+        changed if isinstance(changed, dict) else None,
+        data,
         read(lambda file: read_metrics(file, _NO_LIMIT), "metrics.jsonl", []),
         dict(read(read_json, "scores.json", {})),
         read(_model_class, "model/config.json", None),
@@ -120,6 +132,10 @@ class Subject(NamedTuple):
     run: Run
     examples: Any = None
     model: Any = None
+
+    def scored_as(self, noun: str) -> str:
+        """Returns what was scored: "14 examples of tickets.csv"."""
+        return f"{len(self.examples):,} {noun} of {without_folders(self.examples.source)}"
 
 
 def check_count(subject: Subject, count: int) -> None:

@@ -10,14 +10,15 @@ from typing import Any
 
 from keras_bert_impl.cards import write_card
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.paths import local_path, without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section, escape, number
 from keras_bert_impl.reports.run_files import Run, Subject, read_run, runs_of
 from keras_bert_impl.reports.sections import classification, overview, pretraining
-from keras_bert_impl.reports.statistics import bootstrap, paired_difference
+from keras_bert_impl.reports.sections.scores import how, score_name
+from keras_bert_impl.reports.statistics import paired_difference
 from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.registry import task_of_examples, task_of_model
+from keras_bert_impl.tasks.registry import model_class_named, task_of_examples, task_of_model
 
 FILE = "report.html"
 _LOG = logging.getLogger(__name__)
@@ -31,25 +32,25 @@ def write_report(
     path: str | Path | None = None,
     pictures: str | Path | None = None,
 ) -> Path:
-    """Writes a page about a run that needs no other file and no network.
+    """Writes a report about a run: one HTML file, which needs no network.
 
-    Every section stands there only if its data does: settings, data and learning curves come from
-    the files of the run; scores with intervals, classes, calibration and errors need `examples`;
-    attributions of errors also need `model`.
+    Settings, data and learning curves come from the files of the run. Scores with confidence
+    intervals, classes, calibration and errors need `examples`; attributions of errors also need
+    `model`.
 
     Args:
-        run_directory: of `finetune` or `pretrain`.
+        run_directory: run of `finetune` or `pretrain`.
         model: the model of the run, as `load_tuned` returns it.
         examples: the labeled examples of the run's scores. Its predictions are read from the run,
             or computed by `model` if there are none. For a `MaskedLM`, a list of texts to mask.
-        path: the page. Default: `report.html` in the run.
+        path: file to write. Default: `report.html` in the run.
         pictures: folder for each picture as SVG, and as PNG if matplotlib is installed.
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: the directory is not that of a run, or the examples do not fit it.
+        InputError: the directory is not a run, or the run has predictions for other examples.
 
     Example:
         write_report("run", load_tuned("run"))
@@ -57,8 +58,8 @@ def write_report(
     subject = Subject(read_run(run_directory), examples, model)
     sections = report_sections(subject)
     path = local_path(run_directory) / FILE if path is None else local_path(path)
-    title = f"{_kind(subject.run)}: {subject.run.name}"
-    page.save_page(path, page.page(title, _lead(subject.run), sections, _tiles(subject.run)))
+    run = subject.run
+    page.save_page(path, page.page(_title(run), _lead(run), sections, _tiles(run)))
     if pictures is not None:
         save_pictures(sections, pictures)
     return path
@@ -116,23 +117,33 @@ def report_of(examples: Any, model: Any = None) -> ModuleType | None:
 
 def _plain_scores(run):
     known = {key: v for key, v in run.scores.items() if isinstance(v, (int, float))}
-    rows = [[key.replace("_", " "), value] for key, value in known.items()]
+    rows = [[score_name(key), page.score(value)] for key, value in known.items()]
     return Section("Scores", page.table(["score", "value"], rows))
 
 
 def _tiles(run: Run):
     scores = {k: v for k, v in run.scores.items() if isinstance(v, (int, float))}
-    tiles = [(k.replace("_", " "), number(v)) for k, v in list(scores.items())[:_MOST_TILES]]
-    steps = [line["step"] for line in run.metrics]
-    return [*tiles, ("steps", number(int(max(steps))))] if steps else tiles
+    tiles = [(score_name(k), page.score(v)) for k, v in list(scores.items())[:_MOST_TILES]]
+    counts = {"validation examples": overview.count_of(run, "dev")}
+    counts["steps"] = max((int(line["step"]) for line in run.metrics), default=None)
+    return [*tiles, *((name, number(n)) for name, n in counts.items() if n is not None)]
 
 
-def _kind(run):
-    return "Pre-training run" if "records" in run.settings else "Fine-tuning run"
+def _title(run):
+    """Returns the task and the data: "Text classification: tickets.csv"."""
+    if run.records is not None:
+        return f"Pre-training: {without_folders(run.records)}"
+    kind = model_class_named(run.model_class)
+    task = kind.pipeline_tag.replace("-", " ").capitalize() if kind else "Fine-tuning"
+    if overview.is_regression(run):
+        task = task.replace("classification", "regression")
+    return f"{task}: {overview.source_of(run, 'train') or run.name}"
 
 
 def _lead(run):
-    parts = [run.model_class, run.settings.get("model"), str(run.path)]
+    model = run.settings.get("model")
+    model = without_folders(model) if isinstance(model, str) else None
+    parts = [run.model_class, f"from {model}" if model else None, f"saved in {run.name}"]
     return " · ".join(escape(part) for part in parts if part)
 
 
@@ -145,15 +156,15 @@ def write_comparison(
     examples: Any = None,
     pictures: str | Path | None = None,
 ) -> Path:
-    """Writes a page that compares runs: settings that differ, scores, and curves.
+    """Writes a report that compares runs: settings that differ, scores, and curves.
 
-    With `examples`, scores have bootstrap intervals, and each run is compared with the first one
+    With `examples`, scores have confidence intervals, and each run is compared with the first one
     by a paired bootstrap of the difference.
 
     Args:
-        run_directories: two or more runs, or a set of runs, which stands for all of its runs; the
-            first is the one that others are compared with, of a set the best.
-        path: the page.
+        run_directories: two or more runs, or the directory of a set of runs. The others are
+            compared with the first run, which in a set is the best.
+        path: file to write.
         examples: labeled texts (`Examples`) that all runs have predictions for.
         pictures: folder for the pictures; see `write_report`.
 
@@ -161,8 +172,8 @@ def write_comparison(
         The path of the page.
 
     Raises:
-        InputError: fewer than two runs, a directory is not that of a run, or the examples do not
-            fit one.
+        InputError: there are fewer than two runs, a directory is not a run, or a run has
+            predictions for other examples.
 
     Example:
         from keras_bert_impl.reports import write_comparison
@@ -195,15 +206,19 @@ def _with_different_names(runs: list[Run]) -> list[Run]:
     names = [run.name for run in runs]
     if len(set(names)) == len(names):
         return runs
-    return [run._replace(name=f"{number}: {run.path}") for number, run in enumerate(runs, 1)]
+    return [run._replace(name=f"{number}: {run.name}") for number, run in enumerate(runs, 1)]
 
 
 def _scores(runs):
     names: dict[str, None] = {}
     for run in runs:
         names |= dict.fromkeys(k for k, v in run.scores.items() if isinstance(v, (int, float)))
-    rows = [[name.replace("_", " "), *(run.scores.get(name, "") for run in runs)] for name in names]
+    rows = [[score_name(name), *(_shown(run.scores.get(name)) for run in runs)] for name in names]
     return Section("Scores", page.table(["score", *(run.name for run in runs)], rows))
+
+
+def _shown(value):
+    return page.score(value) if isinstance(value, (int, float)) else ""
 
 
 def _settings(runs):
@@ -224,21 +239,25 @@ def _paired(runs, examples):
     for run, outcome in zip(runs, outcomes):
         if outcome is None:
             raise InputError(f"{run.path} has no predictions.tsv to compare on the examples.")
-    rows, (first, *_) = [], outcomes
-    for name, metric in first.metrics.items():
-        for run, outcome in zip(runs, outcomes):
-            row = [name, run.name, bootstrap(metric, outcome.labels, outcome.predictions)]
+    first, by_run = outcomes[0], [classification.scores_of(outcome) for outcome in outcomes]
+    rows = []
+    for scores in zip(*by_run, strict=True):
+        for run, outcome, found in zip(runs, outcomes, scores):
+            value = page.score(found.interval.value), page.bounds(found.interval)
+            row = [score_name(found.name), run.name, *value]
             if outcome is first:
-                rows.append([*row, "", ""])
+                rows.append([*row, "", "", ""])
                 continue
             columns = first.labels, first.predictions, outcome.predictions
-            found = paired_difference(metric, *columns)
-            rows.append([*row, page.interval(found.interval), f"{found.p:.3f}"])
-    headings = ["score", "run", "value", f"difference from {runs[0].name}", "p"]
-    caption = f"{len(examples):,} examples of {examples.source}"
+            change = paired_difference(first.metrics[found.name], *columns)
+            difference = page.score(change.interval.value), page.bounds(change.interval)
+            rows.append([*row, *difference, f"{change.p:.3f}"])
+    interval = "95% confidence interval"
+    headings = ["score", "run", "value", interval, f"difference from {runs[0].name}", interval, "p"]
+    caption = f"{len(examples):,} examples of {without_folders(examples.source)}"
     html = page.table(headings, rows, caption, first="cell") + page.paragraph(
-        f"{classification.HOW} Differences: paired bootstrap, the same resamples for both runs; p "
-        "is two-sided. Many comparisons find some small p by chance."
+        f"{how([one for scores in by_run for one in scores])} Differences: paired bootstrap with the "
+        "same resamples for both runs; p is two-sided. Many comparisons find some small p by chance."
     )
     return Section("On the same examples", html)
 

@@ -8,10 +8,11 @@ import numpy as np
 SAMPLES = 1000
 _SEED = 0
 _LEVEL = 0.95
+_Z = 1.959964  # standard normal quantile of 0.975
 
 
 class Interval(NamedTuple):
-    """A score and the bounds of its 95 % bootstrap interval."""
+    """A score and the bounds of its 95% confidence interval."""
 
     value: float
     low: float
@@ -28,6 +29,21 @@ class Difference(NamedTuple):
 
     interval: Interval
     p: float
+
+
+def wilson(is_right: Any) -> Interval:
+    """Computes a proportion and its Wilson score interval, which is defined at 0% and 100% too.
+
+    Args:
+        is_right: bool `[examples]`.
+
+    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
+    """
+    share, count = float(np.mean(is_right)), len(is_right)
+    weight = 1 + _Z**2 / count
+    middle = (share + _Z**2 / (2 * count)) / weight
+    half = _Z * np.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2) / weight
+    return Interval(share, max(0.0, float(middle - half)), min(1.0, float(middle + half)))
 
 
 def bootstrap(

@@ -23,7 +23,7 @@ from keras_bert_impl.layers.losses import (
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.token_weights import token_weights
+from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.training.steps.trainer import num_examples
 
 _DIVERGENCES = {

@@ -26,6 +26,7 @@ from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.source import given_options
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
@@ -111,7 +112,8 @@ def tune(
     if is_chief():
         summary = summarize(tuned, train, dev)
         read_with = read_with or read_options(train, dev, task.name)
-        run.note({"summary": dataclasses.asdict(summary), "read_with": read_with})
+        options = None if read_with is None else given_options(read_with)
+        run.note({"summary": dataclasses.asdict(summary), "read_with": options})
         plan = _plan(tuned, config, phases[-1].end, data[0])
         _show(verbose, *summary.lines(), *plan, *summary.advice())
     callbacks = list(callbacks)

@@ -133,8 +133,13 @@ def model_class_of(
 
 
 def _named_class(source):
+    return model_class_named(source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None))
+
+
+def model_class_named(name: str | None) -> type[TaskModel] | None:
+    """Returns the task model class of this name, or None."""
     classes = {model.__name__: model for task in all_tasks() for model in task.model_classes}
-    return classes.get(source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None))
+    return classes.get(name)
 
 
 def _recognized_class(source):

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli import settings as cli_settings
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import Document
 from keras_bert_impl.io.settings import check, settings_hints
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings

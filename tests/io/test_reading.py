@@ -5,9 +5,15 @@ import os
 
 import pytest
 
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import file_within, parse_json_line, read_json, read_text, read_yaml
+from keras_bert_impl.io.reading import (
+    Document,
+    file_within,
+    parse_json_line,
+    read_json,
+    read_text,
+    read_yaml,
+)
 
 
 @pytest.mark.parametrize(

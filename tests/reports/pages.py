@@ -11,11 +11,13 @@ class Page(HTMLParser):
         tables: heading -> list of rows, lists of text.
         tags: names of all elements.
         attributes: all (element, name, value).
+        html: the source.
     """
 
     def __init__(self, html):
         super().__init__()
         self.sections, self.tables, self.tags, self.attributes = {"": ""}, {}, [], []
+        self.html = html
         self._heading, self._is_heading, self._is_cell = "", False, False
         self.feed(html)
 

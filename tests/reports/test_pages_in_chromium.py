@@ -63,7 +63,7 @@ def title(html):
 def test_a_report_of_hostile_texts(run, dev, dom, tmp_path):
     page = write_report(run, examples=dev, path=tmp_path / "report.html")
     found = dom(page)
-    assert title(found) == "Fine-tuning run: run"
+    assert title(found) == "Text classification: &lt;dev&gt;.csv"
     assert found.count(">Copy</button>") == 3 and 'id="broken"' not in found
     # Even without the policy, no text is an element or a script.
     found = dom(with_script(page, _WIDE), 500)

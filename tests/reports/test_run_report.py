@@ -11,6 +11,9 @@ from sklearn import metrics as sklearn
 
 from keras_bert_impl import InputError, load_tuned, write_report
 from keras_bert_impl.reports import run_report, write_comparison
+from keras_bert_impl.reports.sections import scores
+from keras_bert_impl.reports.sections.scores import score_name
+from keras_bert_impl.tasks.scores.metrics import METRICS
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
 from tests.reports.conftest import LABELS
@@ -42,12 +45,37 @@ def test_sections_and_their_order(page):
 
 
 def test_scores_are_those_of_the_run(page, run):
-    scores = json.loads((run / "scores.json").read_text())
-    rows = dict(page.tables["Scores"][1:])
-    for name, value in scores.items():
-        shown, low, high = map(float, re.findall(r"[\d.]+", rows[name.replace("_", " ")]))
+    found = json.loads((run / "scores.json").read_text())
+    rows = {name: (float(value), bounds) for name, value, bounds in page.tables["Scores"][1:]}
+    assert list(rows) == ["accuracy", "macro F1"] == [score_name(name) for name in found]
+    for name, value in found.items():
+        shown, bounds = rows[score_name(name)]
+        low, high = map(float, bounds.split(" to "))
         assert shown == pytest.approx(value, abs=5e-5)
         assert low <= shown <= high and high - low > 0.01
+
+
+def test_scores_of_100_percent_do_not_look_certain():
+    labels = np.zeros(14)
+    found = [scores.score_of(n, METRICS[n], labels, labels) for n in ("accuracy", "macro_f1")]
+    page = pages.Page(f"<h2>Scores</h2>{scores.scores_html(found, '14 examples')}")
+    assert page.tables["Scores"][1:] == [
+        ["accuracy", "1.0000", "0.785 to 1.000"],
+        ["macro F1", "1.0000", "–"],
+    ]
+    assert "Wilson score intervals (accuracy)" in page.sections["Scores"]
+    assert "all resamples have the same score" in page.sections["Scores"]
+
+
+def test_only_settings_that_were_changed_are_shown(page):
+    shown = dict(page.tables["Settings"][1:])
+    assert shown.keys() == {"learning_rate", "model", "epochs", "batch_size", "max_length"}
+    assert shown["learning_rate"] == "0.03" and shown["model"] == "base"
+
+
+def test_no_folder_of_this_machine_is_on_the_page(page, run):
+    assert str(run.parent) not in page.html
+    assert str(run.parent) not in (run / "model" / "README.md").read_text(encoding="utf-8")
 
 
 def test_classes_are_those_of_scikit_learn(page, run, dev):
@@ -73,7 +101,7 @@ def test_errors_are_listed_by_their_loss(page, run, dev):
 
 
 def test_lines_to_use_the_model_are_accepted(page):
-    use = page.sections["Use it"]
+    use = page.sections["Use it"].replace(" \\\n", "")
     found = [words for line in use.split("\n") for words in commands(line)]
     assert [words[0] for words in found] == ["predict", "export", "serve", "finetune"]
     for words in found:
@@ -133,17 +161,30 @@ def test_data_that_the_run_describes(copy):
     }
     (copy / "data.json").write_text(json.dumps(data))
     text = pages.read(write_report(copy)).sections["Data"]
-    for part in ("1,234", "12.5%", "p50 12, p95 80", "<b>", "Warning: too <few>"):
+    for part in ("1,234", "12.5%", "50% up to 12, 95% up to 80", "<b>", "Warning: too <few>"):
         assert part in text
 
 
 def test_the_command_that_repeats_a_run_has_its_columns(run, copy):
     shutil.copytree(run / "model", copy / "model")
     data = json.loads((copy / "data.json").read_text())
-    options = {"train": "a b.csv", "text": "review", "pair": None, "regression": True, "seed": 3}
+    options = {"train": "/data/a b.csv", "text": "review", "regression": True, "seed": 3}
+    data["changed_settings"] = {
+        "model": "/models/base",
+        "lora_projections": ["query", "key"],
+        "class_weight": {"bad & <b>": 2.0},
+        "clip_norm": None,
+        "crf": True,
+    }
     (copy / "data.json").write_text(json.dumps(data | {"read_with": options}))
     text = pages.read(write_report(copy)).sections["Use it"]
-    assert "--train 'a b.csv' --text review --regression --out" in text
+    again = text[text.index("keras-bert finetune") :].replace(" \\\n   ", "")
+    assert again.split("\n")[0] == (
+        "keras-bert finetune --model base --train 'a b.csv' --text review --regression "
+        "--out copy-again --lora-projections '[query,key]' "
+        """--class-weight '{"bad & <b>": 2.0}' --clip-norm null --crf"""
+    )
+    assert max(map(len, text.split("\n"))) <= 80
     assert "Add the columns" not in text
 
 
@@ -163,7 +204,7 @@ def test_data_of_unexpected_types(copy):
     (copy / "data.json").write_text(json.dumps(odd))
     (copy / "scores.json").write_text(json.dumps({"accuracy": None, "f1": float("nan"), "g": {}}))
     page = pages.read(write_report(copy))
-    assert page.tables["Scores"][1:] == [["f1", "nan"]]
+    assert page.tables["Scores"][1:] == [["F1", "nan"]]
     assert page.tables["Data"][1:] == [["training", "5", ""]]
 
 
@@ -194,15 +235,15 @@ def test_comparison(run, copy, dev, tmp_path):
     assert page.tables["Settings that differ"] == [["setting", "run", "copy"], ["epochs", "2", "3"]]
     rows = [row for row in page.tables["On the same examples"] if row[0] == "accuracy"]
     right = np.mean(predicted(run).argmax(axis=1) == dev.class_numbers(LABELS))
-    assert rows[0][2].startswith(f"{right:.4f}") and rows[1][2].startswith("1.0000")
-    assert rows[1][3].startswith(f"{1 - right:.4f}") and rows[1][4] == "0.002"
+    assert rows[0][2] == f"{right:.4f}" and rows[1][2:4] == ["1.0000", "0.906 to 1.000"]
+    assert rows[1][4] == f"{1 - right:.4f}" and rows[1][6] == "0.002"
     assert "Learning curves" in page.sections
 
 
-def test_a_run_beside_itself(run, dev, tmp_path):
+def test_a_run_compared_with_itself(run, dev, tmp_path):
     page = pages.read(write_comparison([run, run], tmp_path / "c.html", dev))
-    assert page.tables["Scores"][0][1:] == [f"1: {run}", f"2: {run}"]
-    assert page.tables["On the same examples"][2][3:] == ["0.0000 [0.000, 0.000]", "1.000"]
+    assert page.tables["Scores"][0][1:] == ["1: run", "2: run"]
+    assert page.tables["On the same examples"][2][4:] == ["0.0000", "–", "1.000"]
     assert "All settings are the same." in page.sections["Settings"]
 
 

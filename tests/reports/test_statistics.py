@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from sklearn import metrics as sklearn
 
 from keras_bert_impl.reports import statistics
@@ -34,6 +35,13 @@ def test_the_interval_of_a_mean_is_that_of_its_standard_error():
     )
     assert found == statistics.bootstrap(np.mean, values, samples=4000)
     assert found != statistics.bootstrap(np.mean, values, samples=4000, seed=1)
+
+
+@pytest.mark.parametrize(("hits", "count"), [(0, 14), (1, 3), (14, 14), (300, 400)])
+def test_the_wilson_interval_is_that_of_scipy(hits, count):
+    found = statistics.wilson(np.arange(count) < hits)
+    expected = scipy.stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
+    np.testing.assert_allclose(found, [hits / count, expected.low, expected.high], atol=1e-7)
 
 
 def test_paired_difference():

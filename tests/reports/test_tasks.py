@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import yaml
 
-from keras_bert_impl import InputError, TextEmbedder, TokenClassifier, write_report
+from keras_bert_impl import InputError, TextEmbedder, TokenClassifier, pretrain, write_report
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.reports.sections import question_answering, tagging
 from keras_bert_impl.reports.sections.embedding import principal_components
@@ -86,8 +86,8 @@ def test_tagging(run):
     expected["accuracy of words"] = "accuracy"
     assert rows == {name: pytest.approx(scores[key], abs=5e-5) for name, key in expected.items()}
     assert page.tables["Types"][1:] == [
-        ["LOC", "0", "0", "0", "1"],
-        ["PER", "0.5", "0.5", "0.5", "2"],
+        ["LOC", *["0.0000"] * 3, "1"],
+        ["PER", *["0.5000"] * 3, "2"],
     ]
     errors = page.sections["Worst errors"]
     assert "2 of 3 sentences" in errors and errors.index("Rome") < errors.index("Ada")
@@ -98,7 +98,7 @@ def test_labels_that_mark_no_entities(run):
     examples = TaggedExamples([["a", "cat"], ["sits"]], [["DET", "NOUN"], ["VERB"]])
     write_tag_predictions(run / "predictions.tsv", examples, [["DET", "VERB"], ["VERB"]])
     page = pages.read(write_report(run, examples=examples))
-    assert page.tables["Labels"][1:][1] == ["NOUN", "0", "0", "0", "1"]
+    assert page.tables["Labels"][1:][1] == ["NOUN", *["0.0000"] * 3, "1"]
     assert page.tables["Confusion"][2] == ["NOUN", "0", "0", "1"]
     assert "Types" not in page.sections
 
@@ -204,10 +204,14 @@ def test_several_labels(run):
     (run / "predictions.tsv").write_text("\n".join(lines) + "\n")
     page = pages.read(write_report(run, examples=examples))
     rows = {row[0]: first_number(row) for row in page.tables["Scores"][1:]}
-    assert rows == {"micro F1": 0.8, "all labels right": pytest.approx(2 / 3, abs=5e-5)}
+    assert rows == {
+        "micro F1": 0.8,
+        "macro F1": pytest.approx((1 + 2 / 3) / 2, abs=5e-5),
+        "subset accuracy": pytest.approx(2 / 3, abs=5e-5),
+    }
     assert page.tables["Classes"][1:] == [
-        ["a", "1", "1", "1", "1"],
-        ["b", "1", "0.5", "0.6667", "2"],
+        ["a", *["1.0000"] * 3, "1"],
+        ["b", "1.0000", "0.5000", "0.6667", "2"],
     ]
     assert "1 of 3 examples are wrong" in page.sections["Worst errors"]
 
@@ -248,11 +252,11 @@ def test_principal_components_are_those_of_a_line():
     np.testing.assert_allclose(shares, [1, 0], atol=1e-12)
 
 
-def test_pretraining(run, tmp_path):
+def test_pretraining(tmp_path):
     (tmp_path / "text.txt").write_text(
         "\n\n".join(["the film is good", "the plot is bad", "a joy"])
     )
-    records = tmp_path / "records"
+    records, run = tmp_path / "records", tmp_path / "run"
     prepare(
         tmp_path / "text.txt",
         records,
@@ -261,14 +265,20 @@ def test_pretraining(run, tmp_path):
         length=32,
         num_workers=1,
     )
-    (run / "recipe.yaml").write_text(yaml.safe_dump({"records": str(records), "steps": 10}))
-    lines = [{"step": 5, "loss": 3.0, "tokens_per_second": 9.0}, {"step": 10, "loss": 2.0}]
-    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    config = helpers.encoder().config
+    pretrain(records, run, model=config, total_steps=4, batch_size=2, report_every=2, verbose=0)
     model = MaskedLM(helpers.encoder(), helpers.tokenizer())
     page = pages.read(write_report(run, model, ["the film is very <b> good what a joy"]))
-    assert "Pre-training run" in page.sections[""]
+    assert "Pre-training: records" in page.sections[""]
     manifest = json.loads((records / "manifest.json").read_text())
     rows = {row[0]: row[1:] for row in page.tables["Records"][1:]}
     assert int(rows["rows"][0].replace(",", "")) == manifest["splits"]["train"]["rows"]
     assert [row[0] for row in page.tables["Masked words"][1:]] == ["very"]
     assert "[MASK] <b>" in page.sections["Masked words"]
+    assert [row[0] for row in page.tables["Settings"][1:]] == [
+        *("model", "total_steps", "batch_size", "report_every"),
+    ]
+    again = page.sections["Use it"].replace(" \\\n   ", "")
+    assert "keras-bert pretrain records --out run-again --model run/model/config.json" in again
+    assert "--total-steps 4 --batch-size 2 --report-every 2" in again
+    assert str(tmp_path) not in page.html

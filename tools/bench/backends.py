@@ -1,6 +1,6 @@
-"""Compares the tasks on TensorFlow and JAX, on one device and on several: docs/backends.md.
+"""Compares the tasks on TensorFlow and JAX, on one device and on several: docs/measurements/scaling.md.
 
-    python tools/bench/backends.py --write docs/backends.md
+    python tools/bench/backends.py --write docs/measurements/scaling.md
 
 Every task model starts from the same two layers and trains the same 20 steps of real text without
 dropout, in a process for each kind of devices. The weights may differ by what rounding does: the

@@ -1,4 +1,4 @@
-"""Weights and optimizer state on each of 8 simulated JAX devices: a table of docs/scaling.md.
+"""Weights and optimizer state on each of 8 simulated JAX devices: a table of docs/measurements/scaling.md.
 
     python tools/bench/device_memory.py [--model NAME] [--model-devices 4 2]
 

@@ -16,8 +16,8 @@ from keras_bert_impl.interop.huggingface import (
 )
 from keras_bert_impl.interop.layouts.bert import READ, TensorName
 from keras_bert_impl.interop.source import Tensors
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import Document
 
 _ARGUMENTS = {  # field of `EncoderConfig` -> backbone argument
     "vocabulary_size": "vocabulary_size",

@@ -17,8 +17,8 @@ from keras_bert_impl.interop.layouts.bert import (
     without_pairs,
 )
 from keras_bert_impl.interop.layouts.modernbert import ModernBertDecoderLayout, ModernBertLayout
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError, shown
+from keras_bert_impl.io.reading import Document
 
 _BLOCK = "encoder.albert_layer_groups.{}.albert_layers.0"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.document import Document
+from keras_bert_impl.io.reading import Document
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, number, user_text
 from keras_bert_impl.reports.run_files import (
@@ -14,20 +15,18 @@ from keras_bert_impl.reports.run_files import (
     explanation,
     read_predictions,
 )
+from keras_bert_impl.reports.sections.scores import Score, score_of, scores_section
 from keras_bert_impl.reports.statistics import (
-    SAMPLES,
-    bootstrap,
     by_threshold,
     calibration,
     class_scores,
     confusion,
     ratios,
 )
-from keras_bert_impl.tasks.scores.metrics import METRICS
+from keras_bert_impl.tasks.scores.metrics import METRICS, MULTI_LABEL_METRICS
 
 _MOST_CELLS = 20  # classes of a confusion matrix
 _MOST_ERRORS = 20
-HOW = f"In brackets: 95 % percentile bootstrap interval, {SAMPLES:,} resamples of the examples, seed 0."
 
 
 def predicted_scores(subject: Subject) -> tuple[list[str], np.ndarray] | None:
@@ -67,8 +66,7 @@ def outcome(subject: Subject) -> Outcome | None:
 def _outcome(subject, names, scores):
     examples = subject.examples
     if examples.is_multi_label:
-        metrics = {"micro F1": _micro_f1, "all labels right": _all_right}
-        return Outcome(examples.multi_hot(names) > 0.5, scores >= 0.5, metrics)
+        return Outcome(examples.multi_hot(names) > 0.5, scores >= 0.5, MULTI_LABEL_METRICS)
     default: tuple[str, ...] = ("accuracy", "macro_f1")
     if examples.is_numeric:
         default = ("pearson", "spearman", "mean_squared_error")
@@ -77,7 +75,7 @@ def _outcome(subject, names, scores):
         labels, predictions = examples.class_numbers(names), scores.argmax(axis=1)
     in_run = [name for name in subject.run.scores if name in METRICS]
     chosen = in_run or examples.metrics or default
-    return Outcome(labels, predictions, {n.replace("_", " "): METRICS[n] for n in chosen})
+    return Outcome(labels, predictions, {name: METRICS[name] for name in chosen})
 
 
 def sections(subject: Subject) -> list[Section]:
@@ -90,7 +88,7 @@ def sections(subject: Subject) -> list[Section]:
         text = "Some scores are NaN: the training diverged. Lower the learning rate."
         return [Section("Scores", page.paragraph(text))]
     result = _outcome(subject, names, scores)
-    first = _scores(subject, result)
+    first = scores_section(scores_of(result), subject.scored_as("examples"))
     if subject.examples.is_numeric:
         return [first, *_regression(subject, result)]
     if subject.examples.is_multi_label:
@@ -111,18 +109,19 @@ def sections(subject: Subject) -> list[Section]:
     return [*parts, _errors(subject, names, scores, labels, order)]
 
 
-def _scores(subject, result):
-    rows = [
-        [name, bootstrap(metric, result.labels, result.predictions)]
+def scores_of(result: Outcome) -> list[Score]:
+    """Returns the scores of predictions."""
+    return [
+        score_of(name, metric, result.labels, result.predictions)
         for name, metric in result.metrics.items()
     ]
-    caption = f"{len(result.labels):,} examples of {subject.examples.source}"
-    html = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
-    return Section("Scores", html)
 
 
 def _classes(scores):
-    rows = [[one.name, one.precision, one.recall, one.f1, one.support] for one in scores]
+    rows = [
+        [one.name, *map(page.score, (one.precision, one.recall, one.f1)), one.support]
+        for one in scores
+    ]
     headings = ["class", "precision", "recall", "F1", "examples"]
     return Section("Classes", page.table(headings, rows))
 
@@ -141,10 +140,12 @@ def confusion_section(names: list[str], counts: np.ndarray) -> Section:
             for column in range(len(names))
         )
         lines.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
-    html = (
+    html = page.paragraph(
+        "Rows: true classes. Columns: predicted classes. Shading: share of the row."
+    )
+    html += (
         '<div class="scroll" tabindex="0" role="region" aria-label="Confusion matrix"><table>'
-        "<caption>Rows are true classes, columns predicted ones; shaded by the share of the row."
-        f"</caption><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
         "</table></div>"
     )
     picture = charts.matrix("confusion", "Confusion matrix", names, counts)
@@ -202,7 +203,7 @@ def _errors(subject, names, scores, labels, order):
             ("text", shown_text(examples.texts[row])),
             ("true", f"{names[true]} ({scores[row, true]:.1%})"),
             ("predicted", f"{names[predicted]} ({scores[row, predicted]:.1%})"),
-            ("from", examples.where(int(row))),
+            ("source", without_folders(examples.where(int(row)))),
         ]
         if subject.model is not None and place < MOST_EXPLAINED:
             lines.append(
@@ -214,15 +215,15 @@ def _errors(subject, names, scores, labels, order):
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
     """Returns the boxes of errors below a line that counts them."""
-    text = f"{wrong:,} of {count:,} examples are wrong; the farthest from the truth first."
-    if boxes and model is not None:
+    if not wrong:
+        return page.paragraph(f"No errors on {count:,} examples.")
+    text = f"{wrong:,} of {count:,} examples are wrong. The most confident errors come first."
+    if model is not None:
         text += (
-            " Words marked solid blue speak for the predicted label, words marked dashed orange "
-            "against it (integrated gradients)."
+            " Blue (solid) words support the predicted label, orange (dashed) words oppose it "
+            "(integrated gradients)."
         )
-    return page.paragraph(text if wrong else f"None of {count:,} examples is wrong.") + "".join(
-        boxes
-    )
+    return page.paragraph(text) + "".join(boxes)
 
 
 def shown_text(text: Any) -> Html:
@@ -238,7 +239,7 @@ def _multi_label(subject, names, scores, result):
     labels, chosen = result.labels, result.predictions
     columns = zip(*(x.sum(axis=0).tolist() for x in (labels & chosen, labels, chosen)), strict=True)
     rows = [
-        [name, *ratios(hits, wanted, found), wanted]
+        [name, *map(page.score, ratios(hits, wanted, found)), wanted]
         for name, (hits, wanted, found) in zip(names, columns, strict=True)
     ]
     distance = np.abs(labels - scores).sum(axis=1)
@@ -255,15 +256,6 @@ def _multi_label(subject, names, scores, result):
         Section("Classes", page.table(headings, rows, caption)),
         Section("Worst errors", errors_html(len(wrong), len(labels), boxes, None)),
     ]
-
-
-def _micro_f1(labels, chosen):
-    both = labels.sum() + chosen.sum()
-    return 2 * (labels & chosen).sum() / both if both else 0.0
-
-
-def _all_right(labels, chosen):
-    return np.all(labels == chosen, axis=1).mean()
 
 
 def _regression(subject, result):

@@ -5,8 +5,8 @@ import numpy as np
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, user_text
 from keras_bert_impl.reports.run_files import Subject
-from keras_bert_impl.reports.sections.classification import HOW, shown_text
-from keras_bert_impl.reports.statistics import bootstrap
+from keras_bert_impl.reports.sections.classification import shown_text
+from keras_bert_impl.reports.sections.scores import resampled, scores_html
 from keras_bert_impl.tasks.scores.decisions import unit_length
 from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
@@ -29,8 +29,7 @@ def sections(subject: Subject) -> list[Section]:
 def _similarities(subject):
     labels = np.array(subject.examples.labels, "float64")
     cosines = np.asarray(subject.model.similarities(subject.examples.texts), "float64")
-    rows = [[name, bootstrap(METRICS[name], labels, cosines)] for name in ("spearman", "pearson")]
-    caption = f"{len(labels):,} pairs of {subject.examples.source}"
+    scores = [resampled(n, METRICS[n], labels, cosines) for n in ("spearman", "pearson")]
     cloud = charts.Series("", labels, cosines)
     axes = charts.Axis("label"), charts.Axis("cosine")
     picture = charts.points("similarity", "Cosine against label", [cloud], *axes)
@@ -40,7 +39,7 @@ def _similarities(subject):
         [shown_text(subject.examples.texts[row]), float(labels[row]), float(cosines[row])]
         for row in worst
     ]
-    table = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
+    table = scores_html(scores, subject.scored_as("pairs"))
     headings = ["pair", "label", "cosine"]
     return [
         Section("Scores", table + page.charts([picture]), [picture]),

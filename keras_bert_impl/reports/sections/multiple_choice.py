@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, user_text
 from keras_bert_impl.reports.run_files import Subject, check_count, read_predictions
-from keras_bert_impl.reports.sections.classification import HOW, errors_html
-from keras_bert_impl.reports.statistics import bootstrap
+from keras_bert_impl.reports.sections.classification import errors_html
+from keras_bert_impl.reports.sections.scores import proportion, scores_section
 
 _MOST_ERRORS = 20
 
@@ -21,10 +22,8 @@ def sections(subject: Subject) -> list[Section]:
         return [Section("Scores", page.paragraph(text))]
     chosen = np.array([row.argmax() for row in found])
     is_right = chosen == np.array(answers)
-    caption = f"{len(is_right):,} examples of {subject.examples.source}"
-    rows = [["accuracy", bootstrap(np.mean, is_right.astype("float64"))]]
-    html = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
-    return [Section("Scores", html), _errors(subject, found, chosen, is_right)]
+    first = scores_section([proportion("accuracy", is_right)], subject.scored_as("examples"))
+    return [first, _errors(subject, found, chosen, is_right)]
 
 
 def _probabilities(subject):
@@ -55,7 +54,7 @@ def _errors(subject, found, chosen, is_right):
             ("true", shares[answers[row]]),
             ("predicted", shares[chosen[row]]),
             ("others", Html("<br>".join(others))),
-            ("from", _where(examples, int(row))),
+            ("source", without_folders(_where(examples, int(row)))),
         ]
         boxes.append(page.example(lines if others else lines[:3] + lines[4:]))
     return Section("Worst errors", errors_html(len(wrong), len(answers), boxes, None))

@@ -1,9 +1,11 @@
 """Sections of every run: settings, data, learning curves, and what to do with the model."""
 
+import json
 import numbers
 import shlex
 from typing import Any
 
+from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
@@ -13,24 +15,46 @@ from keras_bert_impl.tasks.data.labels import join_names
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
 _HELD_OUT = "val_"
 _MOST_CLASSES = 30  # of a chart
-_SETS = {"train": "training", "dev": "development"}
+_SETS = {"train": "training", "dev": "validation"}
+_PLACES = ("train", "dev", "data", "tfds")
+_WIDTH = 78  # of a line of a command
+_OFF: tuple = (None, False, "", [], {})
 
 
 def settings_section(run: Run) -> Section:
-    """Returns the settings that were chosen, and the others hidden."""
-    chosen = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
-    others = {k: v for k, v in run.settings.items() if k not in chosen}
-    html = page.table(["setting", "value"], [[k, _value(v)] for k, v in chosen.items()])
-    if others:
-        rows = [[key, _value(value)] for key, value in others.items()]
-        html += page.details(
-            f"{len(others)} settings that are off", page.table(["setting", "value"], rows)
-        )
-    return Section("Settings", html)
+    """Returns the settings that differ from their defaults."""
+    if run.changed is None:
+        shown, note = {k: v for k, v in run.settings.items() if v not in _OFF}, ""
+    else:
+        shown, note = run.changed, "All other settings have their defaults."
+    html = page.table(["setting", "value"], [[k, _value(v)] for k, v in shown.items()])
+    return Section("Settings", html + (page.paragraph(note) if note else ""))
 
 
 def _value(value):
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {one}" for name, one in value.items())
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "none"}[value]
+    return value if isinstance(value, (int, float)) else without_folders(str(value))
+
+
+def source_of(run: Run, name: str) -> str:
+    """Returns the source of the `train` or `dev` set, without folders; empty if unknown."""
+    return without_folders(str(_mapping(run.data, name).get("source") or ""))
+
+
+def count_of(run: Run, name: str) -> int | None:
+    """Returns the number of examples of the `train` or `dev` set, if the run contains it."""
+    found = _mapping(run.data, name).get("examples")
+    return found if isinstance(found, int) else None
+
+
+def is_regression(run: Run) -> bool:
+    """Returns whether the labels of the run are numbers."""
+    return _mapping(run.data, "summary").get("labels") == "numbers"
 
 
 def data_section(run: Run) -> Section | None:
@@ -39,22 +63,14 @@ def data_section(run: Run) -> Section | None:
     sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
     if not (summary or sets):
         return None
-    rows = [
-        [_SETS[name], str(of_set.get("source", "")), summary.get(f"{name}_rows", "")]
-        for name, of_set in sets.items()
-    ]
-    html = page.table(["", "source", "rows"], rows)
-    lengths = _numbers(summary, "lengths")
-    if lengths:
-        shown = ", ".join(f"{_percentile(key)} {number(n)}" for key, n in lengths.items())
-        share = summary.get("truncated")
-        cut = f"; {share:.1%} of the rows are truncated" if isinstance(share, float) else ""
-        html += page.paragraph(f"Tokens of a row: {shown}{cut}.")
+    rows = [[_SETS[name], source_of(run, name), summary.get(f"{name}_rows", "")] for name in sets]
+    html = page.table(["set", "source", "examples"], rows)
+    html += _sequence_lengths(summary)
     html += "".join(page.paragraph(f"Warning: {one}") for one in _texts(summary))
     drawings = []
     for name in sets:
         counts = _numbers(summary, f"{name}_labels")
-        if counts and summary.get("labels") != "numbers" and len(counts) <= _MOST_CLASSES:
+        if counts and not is_regression(run) and len(counts) <= _MOST_CLASSES:
             title = f"Labels of the {_SETS[name]} set"
             drawings.append(
                 charts.bars(f"classes-{name}", title, [*counts], [*counts.values()], "")
@@ -62,8 +78,23 @@ def data_section(run: Run) -> Section | None:
     return Section("Data", html + page.charts(drawings), drawings)
 
 
+def _sequence_lengths(summary):
+    """Returns the percentiles of the lengths in tokens, and what happens to longer texts."""
+    lengths = _numbers(summary, "lengths")
+    if not lengths:
+        return ""
+    shown = ", ".join(f"{_percentile(key)} {number(n)}" for key, n in lengths.items())
+    text = f"Sequence length in tokens: {shown}."
+    if isinstance(summary.get("max_length"), int):
+        text += f" max_length is {summary['max_length']:,}."
+    share = summary.get("truncated")
+    if isinstance(share, float):
+        text += f" {share:.1%} of the examples are truncated." if share else " None is truncated."
+    return page.paragraph(text)
+
+
 def _percentile(key):
-    return f"p{key}" if str(key).isdigit() else str(key)
+    return f"{key}% up to" if str(key).isdigit() else {"max": "longest"}.get(key, str(key))
 
 
 def _mapping(content: dict[str, Any], name: str) -> dict[str, Any]:
@@ -81,7 +112,7 @@ def _texts(summary):
 
 
 def curves_section(runs: list[Run]) -> Section | None:
-    """Returns the learning curves of a run, or those of several runs over each other."""
+    """Returns the learning curves of a run, or the curves of several runs in one picture."""
     names: dict[str, None] = {}
     for run in runs:
         for line in run.metrics:
@@ -91,7 +122,7 @@ def curves_section(runs: list[Run]) -> Section | None:
     drawings = {name: _curve(runs, name) for name in names}
     if not drawings:
         return None
-    # Metrics that are measured on held-out examples, too; in a run without any, the losses.
+    # Metrics that are also measured on validation examples; in a run without any, the losses.
     held_out = {key.removeprefix(_HELD_OUT) for r in runs for line in r.metrics for key in line
                 if key.startswith(_HELD_OUT)}  # fmt: skip
     first = [
@@ -117,9 +148,9 @@ def _is_curve(key, value):
 
 
 def _series(run, name, position, is_one_of_several):
-    """Yields the training and the held-out curve; of several runs, held-out if there is one."""
+    """Yields the training and the validation curve; of several runs, the validation curve if there is one."""
     color = charts.SERIES[position % len(charts.SERIES)]
-    for key, label, other in ((name, "training", color), (_HELD_OUT + name, "held out", "s1")):
+    for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):
         lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
         has_held_out = any(_HELD_OUT + name in line for line in run.metrics)
         if not lines or (is_one_of_several and key == name and has_held_out):
@@ -138,43 +169,80 @@ def use_section(run: Run) -> Section | None:
     """Returns lines that load, export, predict with and repeat the run; None without a model."""
     if not (run.path / "model").is_dir():
         return None
-    if "records" in run.settings or run.model_class is None:
-        load = f"from keras_bert_impl import Encoder\n\nEncoder.from_pretrained({_model(run)!r})"
-        return Section("Use it", page.code(load))
+    if run.records is not None or run.model_class is None:
+        model = f"{run.name}/model"
+        load = f"from keras_bert_impl import Encoder\n\nEncoder.from_pretrained({model!r})"
+        html = f"<h3>In Python</h3>{page.code(load)}"
+        if run.records is not None:
+            html += f"<h3>Repeat it</h3>{page.code(_pretrain_again(run))}"
+        return Section("Use it", html)
     load = (
         "from keras_bert_impl import load_tuned\n\n"
-        f"model = load_tuned({str(run.path)!r})\nmodel.predict([...])"
+        f"model = load_tuned({run.name!r})\nmodel.predict([...])"
     )
-    path, exported = shlex.quote(str(run.path)), shlex.quote(f"exported/{run.name}")
+    path, exported = shlex.quote(run.name), shlex.quote(f"exported/{run.name}")
     shell = (
         f"keras-bert predict --model {path} --input texts.txt\n"
         f"keras-bert export --model {path} --out {exported}\n"
         f"keras-bert serve {exported}"
     )
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
-    html += f"<h3>Repeat it</h3>{page.code(_again(run))}"
+    html += f"<h3>Repeat it</h3>{page.code(_finetune_again(run))}"
     if not _mapping(run.data, "read_with"):
         html += page.paragraph("Add the columns of the text and the label, as in the first run.")
     return Section("Use it", html)
 
 
-def _model(run):
-    return str(run.path / "model")
+def _pretrain_again(run):
+    settings = dict(run.changed or {})
+    if isinstance(settings.get("model"), dict):
+        settings["model"] = f"{run.name}/model/config.json"
+    records = shlex.quote(without_folders(run.records))
+    return _command(f"keras-bert pretrain {records}", {"out": f"{run.name}-again"} | settings)
 
 
-def _again(run):
-    """Returns the command that trains once more, with the settings that are not off."""
-    settings = {k: v for k, v in run.settings.items() if v not in (None, False, "", [], {})}
-    words = ["keras-bert", "finetune", "--model", settings.pop("model", "MODEL")]
-    options = _mapping(run.data, "read_with") or {
-        name: _mapping(run.data, name).get("source") for name in _SETS
+def _finetune_again(run):
+    settings = dict(run.changed or {})
+    options = _mapping(run.data, "read_with")
+    sources = [_mapping(run.data, name).get("source") for name in _SETS]
+    if not options:
+        options = dict(zip(_SETS, sources))
+    options = {
+        name: _as_typed(value, sources) if name in _PLACES else value
+        for name, value in options.items()
+        if name != "seed" and value is not None  # the seed is a setting
     }
+    given = {"model": settings.pop("model", None) or "MODEL"} | options
+    return _command("keras-bert finetune", given | {"out": f"{run.name}-again"} | settings)
+
+
+def _command(start, options):
+    """Returns a command with its options, broken into lines."""
+    lines = [start]
     for name, value in options.items():
-        if isinstance(value, list):
-            value = join_names(value)
-        if name != "seed" and value not in (None, False, ""):  # the seed is a setting
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
-    words += ["--out", f"{run.path}-again"]
-    for name, value in settings.items():
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
-    return shlex.join(map(str, words))
+        if name in ("model", "teacher", "generator") and value is not None:
+            value = without_folders(str(value))
+        words = _option(name, value)
+        if len(lines[-1]) + len(words) > _WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {words}"
+    return " \\\n".join(lines)
+
+
+def _option(name, value):
+    """Returns an option of the command line with its value."""
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return option if value else f"--no-{option[2:]}"
+    if isinstance(value, (list, tuple)):
+        value = join_names(value) if name == "labels" else f"[{','.join(map(str, value))}]"
+    elif isinstance(value, dict):
+        value = json.dumps(value, ensure_ascii=False)
+    return f"{option} {shlex.quote('null' if value is None else str(value))}"
+
+
+def _as_typed(path, sources):
+    """Returns a path as the command named it if it did not name the whole, else the file's name."""
+    path = str(path)
+    known = [str(one) for one in sources if one and path.endswith(f"/{one}")]
+    return max(known, key=len, default=without_folders(path))

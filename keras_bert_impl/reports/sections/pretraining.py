@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.examples.records import MANIFEST
 from keras_bert_impl.reports import charts, page
@@ -19,8 +20,8 @@ _MOST_CHARACTERS = 400
 
 def records_section(run: Run) -> Section | None:
     """Returns the rows, tokens and fill of the records; None if their manifest is not here."""
-    folder = run.settings.get("records")
-    if not isinstance(folder, str) or not (Path(folder) / MANIFEST).exists():
+    folder = run.records
+    if folder is None or not (Path(folder) / MANIFEST).exists():
         return None
     try:
         manifest = read_json(Path(folder) / MANIFEST)
@@ -31,7 +32,9 @@ def records_section(run: Run) -> Section | None:
     splits = {k: v for k, v in manifest.get("splits", {}).items() if isinstance(v, dict)}
     keys = dict.fromkeys(k for v in splits.values() for k in v if isinstance(v[k], (int, float)))
     rows = [[key.replace("_", " "), *(s.get(key, "") for s in splits.values())] for key in keys]
-    html = page.table(["", *splits], rows, f"Records in {folder}, rows of {length} tokens")
+    html = page.table(
+        ["", *splits], rows, f"Records in {without_folders(folder)}, rows of {length} tokens"
+    )
     fills = {n: _fill(split, length) for n, split in splits.items()}
     fills = {name: fill for name, fill in fills.items() if fill is not None}
     drawings = []

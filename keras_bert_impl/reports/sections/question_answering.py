@@ -10,8 +10,7 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
 from keras_bert_impl.reports.run_files import MOST_EXPLAINED, Subject, explanation
-from keras_bert_impl.reports.sections.classification import HOW
-from keras_bert_impl.reports.statistics import bootstrap
+from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_section
 from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
 
 _MOST_ERRORS = 20
@@ -25,13 +24,12 @@ def sections(subject: Subject) -> list[Section]:
         return []
     examples = subject.examples
     scores = np.array([_score(examples, row, answers[row]) for row in range(len(examples))])
-    rows = [
-        ["exact match", bootstrap(np.mean, scores[:, 0])],
-        ["F1", bootstrap(np.mean, scores[:, 1])],
+    found = [
+        proportion("exact match", scores[:, 0] == 100, scale=100),
+        resampled("F1", np.mean, scores[:, 1]),
     ]
-    caption = f"{len(examples):,} questions of {examples.source}, in percent"
-    html = page.table(["score", "value"], rows, caption) + page.paragraph(HOW)
-    return [Section("Scores", html), _by_kind(examples, scores), _errors(subject, answers, scores)]
+    section = scores_section(found, f"{subject.scored_as('questions')}, in percent")
+    return [section, _by_kind(examples, scores), _errors(subject, answers, scores)]
 
 
 def _predictions(subject):
@@ -90,9 +88,11 @@ def _errors(subject, answers, scores):
             lines.append(("words", explanation(subject.model, examples.pairs[row])))
         boxes.append(page.example(lines))
     text = (
-        f"{len(wrong):,} of {len(scores):,} answers are not an exact match; the lowest F1 first. "
-        "Marked in the context: solid, the true answer; dashed, the predicted one."
+        f"{len(wrong):,} of {len(scores):,} answers are not an exact match. The lowest F1 comes "
+        "first. In the context, the true answer is solid and the predicted answer is dashed."
     )
+    if not len(wrong):
+        text = f"No errors on {len(scores):,} questions."
     return Section("Worst errors", page.paragraph(text) + "".join(boxes))
 
 

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.io.reading import read_text
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, escape
-from keras_bert_impl.reports.run_files import MOST_EXPLAINED, Subject, check_count, explanation
-from keras_bert_impl.reports.sections.classification import HOW, confusion_section
-from keras_bert_impl.reports.statistics import (
-    bootstrap,
-    class_scores,
-    confusion,
-    ratios,
+from keras_bert_impl.reports.run_files import (
+    MOST_EXPLAINED,
+    Subject,
+    check_count,
+    explanation,
 )
+from keras_bert_impl.reports.sections.classification import confusion_section
+from keras_bert_impl.reports.sections.scores import resampled, scores_section
+from keras_bert_impl.reports.statistics import class_scores, confusion, ratios
 from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
 
 _MOST_ERRORS = 20
@@ -36,18 +38,19 @@ def sections(subject: Subject) -> list[Section]:
     names = sorted({label for rows in (gold, predictions) for row in rows for label in row})
     right = [np.mean(np.array(a) == np.array(b)) * len(a) for a, b in zip(gold, predictions) if a]
     words = np.array([[count, len(a)] for count, a in zip(right, filter(None, gold))])
-    accuracy = ["accuracy of words", bootstrap(_share, words)]
+    accuracy = resampled("accuracy of words", _share, words)
+    scored, note = subject.scored_as("sentences"), "Sentences are resampled, not words."
     if read_labels(names) is None:
-        return [_scores(subject, [accuracy]), *_labels(names, gold, predictions)]
+        return [scores_section([accuracy], scored, note), *_labels(names, gold, predictions)]
     wanted, found = ([set(spans_of(row)) for row in rows] for rows in (gold, predictions))
     counts = np.array([[len(w & f), len(w), len(f)] for w, f in zip(wanted, found)])
     parts = {"entity F1": 2, "precision": 0, "recall": 1}
-    rows = [
-        [name, bootstrap(lambda c, part=part: ratios(*c.sum(axis=0))[part], counts)]
+    scores = [
+        resampled(name, lambda c, part=part: ratios(*c.sum(axis=0))[part], counts)
         for name, part in parts.items()
     ]
     return [
-        _scores(subject, [*rows, accuracy]),
+        scores_section([*scores, accuracy], scored, note),
         _types(wanted, found),
         _errors(subject, wanted, found),
     ]
@@ -68,20 +71,15 @@ def _share(counts):
     return counts[:, 0].sum() / max(counts[:, 1].sum(), 1)
 
 
-def _scores(subject: Subject, rows: list[list[Any]]) -> Section:
-    examples = subject.examples
-    caption = f"{len(examples):,} sentences of {examples.source}"
-    how = page.paragraph(f"{HOW} Sentences are resampled, not words.")
-    return Section("Scores", page.table(["score", "value"], rows, caption) + how)
-
-
 def _labels(names, gold, predictions):
     """Sections of labels that mark no entities, such as parts of speech."""
     places = {name: number for number, name in enumerate(names)}
     true, predicted = ([places[x] for row in rows for x in row] for rows in (gold, predictions))
     counts = confusion(np.array(true), np.array(predicted), len(names))
     headings = ["label", "precision", "recall", "F1", "words"]
-    rows = [list(one) for one in class_scores(names, counts)]
+    rows = [
+        [one.name, *map(page.score, one[1:4]), one.support] for one in class_scores(names, counts)
+    ]
     return [Section("Labels", page.table(headings, rows)), confusion_section(names, counts)]
 
 
@@ -89,7 +87,11 @@ def _types(wanted, found):
     counts = [Counter(span.type for row in rows for span in row) for rows in (wanted, found)]
     hits = Counter(span.type for w, f in zip(wanted, found) for span in w & f)
     rows = [
-        [name, *ratios(hits[name], counts[0][name], counts[1][name]), counts[0][name]]
+        [
+            name,
+            *map(page.score, ratios(hits[name], counts[0][name], counts[1][name])),
+            counts[0][name],
+        ]
         for name in sorted(counts[0] | counts[1])
     ]
     headings = ["type", "precision", "recall", "F1", "entities"]
@@ -105,16 +107,18 @@ def _errors(subject, wanted, found):
         lines: list[tuple[str, Any]] = [
             ("true", marked(words, wanted[row], wanted[row] - found[row])),
             ("predicted", marked(words, found[row], found[row] - wanted[row])),
-            ("from", subject.examples.where(int(row))),
+            ("source", without_folders(subject.examples.where(int(row)))),
         ]
         wrong = sorted(found[row] - wanted[row], key=lambda span: span.start)
         if subject.model is not None and place < MOST_EXPLAINED and wrong:
             lines.append(("words", explanation(subject.model, words, (wrong[0].start, None))))
         boxes.append(page.example(lines))
     text = (
-        f"{len(order):,} of {len(wanted):,} sentences have an entity that is missed or wrong; those "
-        "with most first. Orange and dashed: missed above, wrong below."
+        f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. Those with the "
+        "most errors come first. Orange (dashed): missed above, wrong below."
     )
+    if not order:
+        text = f"No errors on {len(wanted):,} sentences."
     return Section("Worst errors", page.paragraph(text) + "".join(boxes))
 
 

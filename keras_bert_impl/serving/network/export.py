@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 
 from keras_bert_impl.cards import as_code, as_code_block, export_card, save_card
+from keras_bert_impl.graphs.formats import NETWORK_ENTRIES, check_drop, check_target, save_tokenizer
 from keras_bert_impl.graphs.networks import encoder_of, network_of
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
@@ -22,7 +23,6 @@ from keras_bert_impl.serving.network.proof import (
     features_of,
     relative_difference,
 )
-from keras_bert_impl.serving.target import NETWORK_ENTRIES, check_drop, check_target, save_tokenizer
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import __version__
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.server.wire import ApiError
-from keras_bert_impl.serving.target import SAVED_MODEL_ENTRIES
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from keras_bert_impl.serving.server.model import Model

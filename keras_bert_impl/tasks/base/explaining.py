@@ -1,4 +1,4 @@
-"""What attribution, pages about a text and cards ask of a task model."""
+"""What attribution, summaries of data, pages about a text and cards ask of a task model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +44,13 @@ class Explained:
     def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
         """Returns the rows of an example, and a function of their features that runs the encoder."""
         return self.rows([example])[0], self  # type: ignore[attr-defined, return-value]
+
+    @staticmethod
+    def rows_of(text: Any) -> list[tuple[str, ...]]:
+        """Returns the segments of each row that a text becomes; of choices, the longest row."""
+        if isinstance(text, tuple):
+            return [tuple(p if isinstance(p, str) else max(p, key=len) for p in text)]
+        return [(" ".join(text) if isinstance(text, list) else str(text),)]
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
         """Returns the texts in each row of an example."""

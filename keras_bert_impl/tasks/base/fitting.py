@@ -10,11 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_impl.internals import learning_rate_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import NonNegativeInt, PositiveInt, Range, validate
-from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.one_graph import any_shape, compiled
-from keras_bert_impl.tasks.base.task_compile import about_keras_2
+from keras_bert_impl.tasks.base.compile_arguments import about_keras_2
 from keras_bert_impl.tasks.data.label_checks import with_class_weights
 from keras_bert_impl.tasks.inputs import batching, user_data
 from keras_bert_impl.tasks.inputs.batching import list_of_batches, sorted_batches, takes_any_shape

@@ -9,8 +9,8 @@ from typing import Any
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import Document
 from keras_bert_impl.io.settings import check
 
 _LOG = logging.getLogger(__name__)

@@ -7,14 +7,16 @@ Shape legend: ... = batch, followed by a second dimension for words or spans.
 """
 
 import dataclasses
+import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.loss_arguments import (
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.base.compile_arguments import (
     as_loss,
     as_metric,
     parts,
@@ -22,7 +24,7 @@ from keras_bert_impl.tasks.base.loss_arguments import (
     valid_name,
 )
 from keras_bert_impl.tasks.data.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.counting import Accuracy, defined_weights
+from keras_bert_impl.tasks.scores.counting import SCORES, Accuracy, ScoreMetric, defined_weights
 
 _NUMBERS = {  # expect class indices as labels
     "sparse_categorical_crossentropy",
@@ -332,3 +334,31 @@ def _rows(values, logits):
     if len(values.shape) < len(logits.shape):
         return ops.reshape(values, (-1,))
     return ops.reshape(values, (-1, values.shape[-1] or ops.shape(values)[-1]))
+
+
+def multi_label_metrics() -> dict[str, Callable[[], Any]]:
+    """Returns multi-label F1 scores by name, as functions that create the metric: `"micro_f1"`
+    over all entries, and `"macro_f1"`, the mean over the labels."""
+
+    def f1(average):
+        metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")
+        return TaskMetric(metric, Outputs(MULTI))
+
+    return {f"{average}_f1": functools.partial(f1, average) for average in ("micro", "macro")}
+
+
+def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
+    """Converts a user's metrics to metrics of the network's outputs."""
+    return [_task_metric(metric, named, outputs_are) for metric in as_list(metrics)]
+
+
+def _task_metric(metric, named, outputs_are):
+    if isinstance(metric, ScoreMetric):
+        return metric
+    if isinstance(metric, str) and metric in named:
+        return named[metric]()
+    if isinstance(metric, str) and metric in SCORES:
+        raise InputError(
+            f"{metric!r} is not a score of this model. Its scores are {listed(named) or 'none'}."
+        )
+    return TaskMetric(metric, outputs_are)

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import KnownArguments, known_arguments
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.one_graph import readable_errors
+from keras_bert_impl.tasks.base.compile_arguments import check_arguments, check_backend
 from keras_bert_impl.tasks.base.fitting import (
     FitSizes,
     check_frozen_layers,
@@ -17,11 +19,10 @@ from keras_bert_impl.tasks.base.fitting import (
     predict_list,
     trace_for_any_shape,
 )
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric, task_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.task_compile import check_arguments, check_backend, task_metrics
 from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.label_checks import readable_errors, weighted
+from keras_bert_impl.tasks.data.label_checks import weighted
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.inputs import batching, user_data
 from keras_bert_impl.tasks.inputs.feature_rows import are_symbolic_texts

@@ -13,6 +13,7 @@ from keras_bert_impl.first_guesses import check_constructor, first_guesses
 from keras_bert_impl.graphs.formats import SAVED_MODEL, export_model
 from keras_bert_impl.graphs.networks import Network
 from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.internals import all_layers
 from keras_bert_impl.interop import (
     OWN_SETTINGS,
     encoder_tensors,
@@ -30,7 +31,6 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.io.settings import DType, check
-from keras_bert_impl.keras_internals import all_layers
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import (
@@ -125,13 +125,6 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         """Whether long texts are split into windows instead of truncated."""
         return self.long_texts.has_windows
 
-    @staticmethod
-    def rows_of(text: Any) -> list[tuple[str, ...]]:
-        """Returns the segments of each row that a text becomes; of choices, the longest row."""
-        if isinstance(text, tuple):
-            return [tuple(p if isinstance(p, str) else max(p, key=len) for p in text)]
-        return [(" ".join(text) if isinstance(text, list) else str(text),)]
-
     @property
     def default_learning_rate(self) -> float:
         """Peak learning rate of the default optimizer."""
@@ -178,7 +171,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     # === Serving ===
 
     def signatures(self) -> Signatures:
-        """Returns the `serving.signatures.Signatures` of the exported model."""
+        """Returns the `graphs.signatures.Signatures` of the exported model."""
         return self.signature_class(self, self.encoder, self.tokenizer, self.max_length)
 
     def export(

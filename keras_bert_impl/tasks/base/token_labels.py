@@ -6,9 +6,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.keras_internals import track_loss
+from keras_bert_impl.internals import track_loss
 from keras_bert_impl.tasks.base.keras_losses import as_list
-from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy, token_weights
+from keras_bert_impl.tasks.scores.counting import TokenAccuracy, token_weights
 
 _Mixin: Any = object  # the methods call those of the `TaskModel` that follows in the bases
 

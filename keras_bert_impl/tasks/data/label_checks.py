@@ -1,9 +1,7 @@
 """Checks of labels in a graph, reported as `InputError`, and weights of classes."""
 
-import contextlib
 import numbers
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +9,10 @@ import tensorflow as tf
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.one_graph import check_labels
 from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.labels import MOST_WEIGHT
 from keras_bert_impl.tasks.data.user_input import values
-
-_MARK = "keras_bert_impl: "
-_FAILED = re.compile(rf"assertion failed: \[{_MARK}(.*?)\] \[(.*?)\]", re.DOTALL)
-_ESCAPE = re.compile(rb"\\([0-7]{3})|\\(['\"\\])")
-
-
-def check_labels(is_right: tf.Tensor, labels: tf.Tensor, message: str) -> None:
-    """Stops `fit` or `evaluate` if a label of a batch is wrong."""
-    wrong = tf.boolean_mask(labels, tf.logical_not(is_right))
-    tf.debugging.Assert(tf.reduce_all(is_right), [_MARK + message, wrong])
 
 
 def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
@@ -87,29 +76,6 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
             f"{rows[tuple(place)].tolist()} at {place.tolist()}"
         )
     return rows.astype("float32")
-
-
-@contextlib.contextmanager
-def readable_errors() -> Iterator[None]:
-    """Reraises the failures of `check_labels` and `check_ids` as `InputError`, without the graph's traceback."""
-    try:
-        yield
-    except tf.errors.InvalidArgumentError as error:
-        found = _FAILED.search(str(error))
-        if found is None:
-            raise
-        message, received = map(_unescaped, found.groups())
-        raise InputError(f"{message} Received: {received}") from None
-
-
-def _unescaped(text):
-    # TensorFlow writes quotes and some non-ASCII bytes as C escapes.
-    return _ESCAPE.sub(_byte, text.encode()).decode("utf-8", "replace")
-
-
-def _byte(escape):
-    octal, character = escape.groups()
-    return character if octal is None else bytes([int(octal, 8) % 256])
 
 
 # === Weights of classes: `fit(class_weight=...)` ===

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.one_graph import check_labels
 from keras_bert_impl.tasks.data.examples import index_of_name
 from keras_bert_impl.tasks.data.label_checks import (
-    check_labels,
     check_numbers,
     check_width,
     class_numbers,

@@ -216,3 +216,31 @@ def class_indices(labels: Any) -> np.ndarray:
     if labels.dtype.kind != "f":
         return labels
     return np.where(labels.any(axis=-1), labels.argmax(axis=-1), -1).astype("int32")
+
+
+def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names: list[str]) -> None:
+    """Raises an `InputError` unless labels have the shape of the features and none is on padding.
+
+    Args:
+        labels: numbers [batch, length], negative for tokens without a label; or one-hot rows.
+        mask: [batch, length], 0 for padding.
+        sample_weight: [batch], [batch, length] or None. A label of weight 0 may be on padding.
+    """
+    if all(np.ndim(row) == 2 for row in labels):
+        labels = class_indices(labels)
+    shapes = [np.shape(row) for row in labels]
+    if shapes != [mask.shape[1:]] * len(mask):
+        raise InputError(
+            f"labels must have the shape of the features, {list(mask.shape)}, and be negative "
+            "for unlabeled tokens."
+        )
+    learned = np.asarray(labels) >= 0
+    if sample_weight is not None:
+        learned &= np.broadcast_to(np.asarray(sample_weight).T, mask.T.shape).T != 0
+    at_padding = np.argwhere(learned & (mask == 0))
+    if len(at_padding):
+        row, column = at_padding[0]
+        raise InputError(
+            f"labels, row {row}, position {column}: label {names[labels[row][column]]!r} "
+            f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
+        )

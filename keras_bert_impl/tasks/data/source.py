@@ -165,3 +165,12 @@ class ExampleSource:
             skip_bad_rows=self.skip_bad_rows,
         )
         return dataclasses.replace(examples, label_names=like.label_names, metrics=like.metrics)
+
+
+def given_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of a command that differ from the defaults of `ExampleSource`."""
+    return {
+        name: value
+        for name, value in options.items()
+        if value not in (None, False, "") and value != getattr(ExampleSource, name, None)
+    }

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.io.reading import Document, parse_json_line
 from keras_bert_impl.tasks.embedding.vectors import (
     SHOWN_CHARACTERS,
     PlacedText,

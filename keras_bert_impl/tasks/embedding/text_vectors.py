@@ -7,13 +7,13 @@ import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.layers.basic import ThreadValue
 from keras_bert_impl.tasks.data.user_input import not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
-from keras_bert_impl.thread_value import ThreadValue
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
 _Mixin: Any = object  # the methods use attributes of the `TaskModel` that follows in the bases

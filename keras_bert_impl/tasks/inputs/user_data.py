@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.one_graph import without_autotuner
+from keras_bert_impl.one_graph import check_labels, without_autotuner
 from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.label_checks import check_ids, check_labels
+from keras_bert_impl.tasks.data.label_checks import check_ids
 from keras_bert_impl.tasks.data.labels import MOST_WEIGHT, check_weights
 from keras_bert_impl.tasks.inputs.batching import batch_of
 from keras_bert_impl.tasks.inputs.feature_rows import CheckedExamples, FeatureRows, complete

@@ -36,7 +36,7 @@ from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
     pseudo_perplexity,
 )
 from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures, MaskedLMNetwork
-from keras_bert_impl.tasks.scores.token_weights import token_weights
+from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 
 _ROWS, _MASKS = 32, 64  # per batch; each mask has a score for every token of the vocabulary
@@ -275,7 +275,7 @@ class MaskedLM(TokenLabels, TaskModel):
         return keras.ops.convert_to_numpy(keras.ops.softmax(outputs_of_batch(self, features)))
 
     def signatures(self, top_k: int = 5) -> FillingSignatures:
-        """Returns the `serving.signatures.Signatures` of the exported model.
+        """Returns the `graphs.signatures.Signatures` of the exported model.
 
         Args:
             top_k: number of tokens per mask.

@@ -14,9 +14,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.task_compile import ScoreMetric
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.scores.counting import count, defined_weights
+from keras_bert_impl.tasks.scores.counting import ScoreMetric, count, defined_weights
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

@@ -10,9 +10,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.first_guesses import known_arguments
+from keras_bert_impl.internals import knows_building
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
-from keras_bert_impl.keras_internals import knows_building
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import Objective

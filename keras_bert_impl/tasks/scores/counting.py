@@ -1,5 +1,7 @@
 """Metrics that count examples, exact beyond 2^24, and undefined for undefined predictions."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -67,3 +69,103 @@ class Accuracy(CountingMetric):
 
     def result(self) -> Any:
         return ops.divide_no_nan(count(self._hits), count(self._rows))
+
+
+def token_weights(y: Any, sample_weight: Any) -> Any:
+    """Computes the weight of each token, float32 `[batch, length]`; 0 for tokens without a label.
+
+    Args:
+        y: int `[batch, length]`, negative for tokens without a label; or one-hot rows
+            `[batch, length, classes]`, zeros for such tokens.
+        sample_weight: `[batch]`, `[batch, length]` or None.
+    """
+    weights = ops.cast(y >= 0 if len(y.shape) == 2 else ops.any(y > 0, axis=-1), "float32")
+    if sample_weight is None:
+        return weights
+    sample_weight = ops.cast(sample_weight, "float32")
+    return weights * (sample_weight[:, None] if len(sample_weight.shape) == 1 else sample_weight)
+
+
+@keras.saving.register_keras_serializable("keras_bert_impl")
+class TokenAccuracy(Accuracy):
+    """Fraction of labeled tokens whose label has the highest logit."""
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        super().update_state(y_true, y_pred, token_weights(y_true, sample_weight))
+
+
+# === Scores from the confusion matrix ===
+
+SCORES = ("f1", "micro_f1", "macro_f1", "matthews", "entity_f1", "exact_match")
+
+
+class ScoreMetric(CountingMetric):
+    """Base class of metrics that take labels and the network's logits."""
+
+
+class ConfusionScore(ScoreMetric):
+    """A classification score computed from the confusion matrix."""
+
+    def __init__(self, name: str, num_classes: int, positive_class: int = 1) -> None:
+        super().__init__(name=name)
+        self._num_classes = num_classes
+        self._positive = positive_class
+        # [label, prediction]
+        self._matrix = self.count_variable("matrix", (num_classes, num_classes))
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        weights = sample_weight
+        if len(y_pred.shape) > 2:  # words
+            weights = token_weights(y_true, sample_weight)
+        if len(y_true.shape) == len(y_pred.shape):
+            y_true = ops.argmax(y_true, axis=-1)
+        y_true = ops.reshape(ops.maximum(y_true, 0), (-1,))
+        y_pred = ops.reshape(y_pred, (-1, self._num_classes))
+        weights = None if weights is None else ops.reshape(weights, (-1,))
+        cells = ops.cast(y_true, "int32") * self._num_classes
+        cells += ops.cast(ops.argmax(y_pred, axis=-1), "int32")
+        # Not a matrix product, whose weights an accelerator would round.
+        found = ops.segment_sum(defined_weights(y_pred, weights), cells, self._num_classes**2)
+        self.add_count(self._matrix, ops.reshape(found, (self._num_classes, -1)))
+
+    def result(self) -> Any:
+        matrix = count(self._matrix)
+        if self.name == "matthews":
+            return _matthews(matrix)
+        hits = ops.diagonal(matrix)
+        labels, predictions = ops.sum(matrix, axis=1), ops.sum(matrix, axis=0)
+        f1 = ops.divide_no_nan(2 * hits, labels + predictions)
+        if self.name == "f1":
+            return f1[self._positive]
+        occurs = ops.cast(ops.not_equal(labels + predictions, 0), f1.dtype)  # NaN does
+        return ops.divide_no_nan(ops.sum(f1), ops.sum(occurs))
+
+
+def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callable[[], Any]]:
+    """Returns single-label scores by name, as functions that create the metric."""
+    names = ["macro_f1", "matthews"] + (["f1"] if num_classes == 2 else [])
+    return {
+        name: functools.partial(ConfusionScore, name, num_classes, positive_class) for name in names
+    }
+
+
+def _matthews(matrix):
+    """Returns the correlation of a confusion matrix, as sums of positive terms."""
+    hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
+    wrong = ops.diagonal(_sum_of_others(matrix))  # of those predicted as a class
+    of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
+    rest = ops.diagonal(_sum_of_others(of_others))
+    covariance = ops.sum(hits * rest - missed * wrong)
+    deviations = [
+        ops.sqrt(ops.sum(total * _sum_of_others(total)))
+        for total in (ops.sum(matrix, axis=1), ops.sum(matrix, axis=0))
+    ]
+    return ops.divide_no_nan(covariance / ops.maximum(deviations[0], 1e-30), deviations[1])
+
+
+def _sum_of_others(values):
+    """Returns for each entry of the first dimension the sum of the others."""
+    none = ops.zeros_like(values[:1])
+    before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
+    after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])
+    return before + ops.flip(after, axis=0)

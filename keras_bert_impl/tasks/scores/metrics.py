@@ -9,8 +9,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keras_bert_impl.tasks.scores.decisions import undefined
-
 
 def _nan_if_any_is(metric):
     """Wraps a metric to return NaN if a label or a prediction is NaN."""
@@ -96,25 +94,35 @@ def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
     return float(np.mean((x - y) ** 2))
 
 
-def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Computes the multi-label scores.
+@_nan_if_any_is
+def subset_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Fraction of the rows `[examples, labels]` whose entries are all equal."""
+    return float(np.mean((np.asarray(labels) == np.asarray(predictions)).all(axis=1)))
 
-    Args:
-        labels, predictions: 0 and 1 `[examples, labels]`.
-    """
-    labels, predictions = np.asarray(labels), np.asarray(predictions)
-    scores = {
-        "micro_f1": f1(labels, predictions),
-        "macro_f1": float(np.mean([f1(*column) for column in zip(labels.T, predictions.T)])),
-        "accuracy": float(np.mean((labels == predictions).all(axis=1))),
-    }
-    return undefined(scores) if np.isnan(predictions).any() else scores
+
+@_nan_if_any_is
+def macro_f1_of_labels(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Mean of the F1 scores of the columns of 0 and 1 `[examples, labels]`."""
+    columns = zip(np.asarray(labels).T, np.asarray(predictions).T, strict=True)
+    return float(np.mean([f1(*column) for column in columns]))
 
 
 METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     function.__name__: function
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
 }
+
+# Of 0 and 1 `[examples, labels]`. `accuracy`, as in Keras, counts each label.
+MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
+    "micro_f1": f1,
+    "macro_f1": macro_f1_of_labels,
+    "subset_accuracy": subset_accuracy,
+}
+
+
+def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
+    """Computes the multi-label scores of 0 and 1 `[examples, labels]`."""
+    return {name: metric(labels, predictions) for name, metric in MULTI_LABEL_METRICS.items()}
 
 
 def comparable(name: str, value: float) -> float:

@@ -7,11 +7,15 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.tasks.base.task_compile import ScoreMetric, score_metrics
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
 from keras_bert_impl.tasks.inputs.words import Words, align_tokens
-from keras_bert_impl.tasks.scores.counting import count, defined_weights
-from keras_bert_impl.tasks.scores.token_weights import token_weights
+from keras_bert_impl.tasks.scores.counting import (
+    ScoreMetric,
+    count,
+    defined_weights,
+    score_metrics,
+    token_weights,
+)
 from keras_bert_impl.tasks.tagging import decode
 from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import WordTokens

@@ -11,12 +11,12 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.internals import track_layer
 from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
 from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.keras_internals import track_layer
 from keras_bert_impl.layers import CRF, ClassificationHead
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.one_graph import compiled
@@ -26,6 +26,7 @@ from keras_bert_impl.tasks.base.token_labels import TokenLabels
 from keras_bert_impl.tasks.data.label_codec import LabelCodec, WordLabels
 from keras_bert_impl.tasks.data.labels import (
     check_several,
+    check_token_labels,
     label_config,
     order_in_head,
     tensors_to_read,
@@ -34,11 +35,8 @@ from keras_bert_impl.tasks.data.labels import (
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.inputs.words import Words, as_words
+from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.scores.token_weights import (
-    check_token_labels,
-    token_weights,
-)
 from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
 from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.spans import (

@@ -26,9 +26,8 @@ from keras_bert_impl.models.heads import (
     sequence_vector,
 )
 from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, multi_label_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.task_compile import multi_label_metrics, score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import LabelCodec, text_labels
 from keras_bert_impl.tasks.data.labels import (
@@ -44,6 +43,7 @@ from keras_bert_impl.tasks.data.labels import (
     with_labels,
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
+from keras_bert_impl.tasks.scores.counting import score_metrics
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 from keras_bert_impl.tasks.text_classification.signature import (

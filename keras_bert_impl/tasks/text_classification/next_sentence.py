@@ -18,12 +18,12 @@ from keras_bert_impl.io.settings import Rate
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_all, pooled_head
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.task_compile import score_metrics
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_checks import class_numbers, class_weights
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
+from keras_bert_impl.tasks.scores.counting import score_metrics
 from keras_bert_impl.tasks.text_classification.signature import (
     NextSentenceNetwork,
     NextSentenceSignatures,

@@ -11,9 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
-from keras_bert_impl.keras_internals import (
+from keras_bert_impl.internals import (
     OptimizerHooks,
     averages_of,
     has_value,
@@ -21,6 +19,8 @@ from keras_bert_impl.keras_internals import (
     iterations_of,
     variables_of,
 )
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay, RunSchedule
 from keras_bert_impl.training.sharding import is_ours
 

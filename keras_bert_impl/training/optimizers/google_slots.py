@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_impl.internals import averages_of, variables_of
 from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.keras_internals import averages_of, variables_of
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer
 
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.keras_internals import index_of
+from keras_bert_impl.internals import index_of
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer, update_moments
 
 if keras.backend.backend() == "tensorflow":

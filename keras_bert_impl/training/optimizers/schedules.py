@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_impl.internals import learning_rate_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import (
     Fraction,
@@ -18,7 +19,6 @@ from keras_bert_impl.io.settings import (
     Share,
     check,
 )
-from keras_bert_impl.keras_internals import learning_rate_of
 from keras_bert_impl.training.strategy import mean_of_workers
 
 

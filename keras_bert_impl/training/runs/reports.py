@@ -13,11 +13,10 @@ import keras
 import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import clear_errors, replace_file
 from keras_bert_impl.io.progress import Progress, clock
-from keras_bert_impl.io.reading import parse_json_line, read_bytes
+from keras_bert_impl.io.reading import Document, parse_json_line, read_bytes
 from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs.checkpoints import KEY
 from keras_bert_impl.training.runs.run_directory import RunDirectory

@@ -50,6 +50,7 @@ class RunDirectory:
                 raise InputError(
                     f"another process is training in {self.path}; wait for it to finish."
                 )
+            self._changed = changed_settings(settings)
             self._begin(to_yaml(settings), resume, may_change, made_of)
 
     @property
@@ -74,7 +75,8 @@ class RunDirectory:
                 notes = read_json(self._data)
         files = {self._recipe: text}
         if made_of is not None:
-            files[self._data] = json.dumps(notes | made_of, indent=2, ensure_ascii=False) + "\n"
+            notes = notes | {"changed_settings": self._changed} | made_of
+            files[self._data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
         for path, content in files.items():  # a later start rewrites both
             with replace_file(path) as temporary:
                 temporary.write_text(content, encoding="utf-8")
@@ -158,6 +160,15 @@ def _checkpoint_files(path):
         folder / name for folder in folders for name in sorted(os.listdir(folder), reverse=True)
     )
     return [file for file in files if _CHECKPOINT.fullmatch(file.name)]
+
+
+def changed_settings(settings: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass instance that differ from their defaults."""
+    return {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+        if getattr(settings, field.name) != field.default
+    }
 
 
 def to_yaml(settings: Any) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.keras_internals import (
+from keras_bert_impl.internals import (
     all_layers,
     builds_under_strategy,
     call,
     take_over_reduction,
     track_loss,
 )
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
 from keras_bert_impl.layers.basic import recomputation
 from keras_bert_impl.training.optimizers.adamw import overwrite_with_averages

@@ -8,9 +8,9 @@ from typing import Annotated, Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_bert_impl.internals import compiled_loss, compute_loss, variables_of
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import OneOf, PositiveInt, check
-from keras_bert_impl.keras_internals import compiled_loss, compute_loss, variables_of
 
 _Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
 if keras.backend.backend() == "tensorflow":

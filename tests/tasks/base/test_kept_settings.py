@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_bert_impl.io.document import Document
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.reading import Document
 from keras_bert_impl.tasks import (
     MultipleChoice,
     NextSentencePredictor,

@@ -12,10 +12,15 @@ import sklearn.metrics
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric
-from keras_bert_impl.tasks.base.task_compile import multi_label_metrics, score_metrics
+from keras_bert_impl.tasks.base.keras_losses import (
+    Outputs,
+    TaskLoss,
+    TaskMetric,
+    multi_label_metrics,
+)
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
+from keras_bert_impl.tasks.scores.counting import score_metrics
 from keras_bert_impl.tasks.tagging.spans import entity_scores
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1
 

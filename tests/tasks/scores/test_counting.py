@@ -6,11 +6,9 @@ import pytest
 
 from keras_bert_impl.tasks import MultipleChoice, TokenClassifier
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskMetric
-from keras_bert_impl.tasks.base.task_compile import ConfusionScore
 from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.scores import metrics
-from keras_bert_impl.tasks.scores.counting import Accuracy
-from keras_bert_impl.tasks.scores.token_weights import TokenAccuracy
+from keras_bert_impl.tasks.scores.counting import Accuracy, ConfusionScore, TokenAccuracy
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1
 from tests.tasks.helpers import classifier, encoder, tokenizer
 

@@ -1,6 +1,7 @@
 """Run directories: settings, resuming, and other files in them."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 
@@ -96,7 +97,7 @@ def test_failed_run_without_output_allows_another(tmp_path):
     (run.checkpoints / "thesis.tex").write_text("mine")
     RunDirectory(tmp_path, Settings(rate=0.25), resume=False, made_of={})
     assert (tmp_path / "recipe.yaml").read_text().startswith("rate: 0.25")
-    assert (tmp_path / "data.json").read_text() == "{}\n"
+    assert json.loads((tmp_path / "data.json").read_text()) == {"changed_settings": {"rate": 0.25}}
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import pytest
 import tokenizers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.interop import open_model
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.serving.server.versions import Folder
-from keras_bert_impl.serving.target import (
+from keras_bert_impl.graphs.formats import (
     NETWORK_ENTRIES,
     SAVED_MODEL_ENTRIES,
     check_target,
     save_tokenizer,
 )
+from keras_bert_impl.interop import open_model
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.server.versions import Folder
 from keras_bert_impl.tasks import QuestionAnswerer
 from tests.tasks import helpers
 

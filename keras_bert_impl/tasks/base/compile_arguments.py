@@ -1,15 +1,17 @@
-"""Losses and metrics as `compile` accepts them: names, classes, functions and objects of Keras."""
+"""Arguments of `compile`: losses and metrics by name, class, function or object; checks of the rest."""
 
 import difflib
 import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import NonNegativeFloat, Range, check
+from keras_bert_impl.training.jax_devices import num_hosts
 
 
 def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
@@ -115,3 +117,67 @@ def valid_name(name: str) -> str:
 def snake_case(name: str) -> str:
     """Converts the name of a class, such as `"BinaryIoU"`, to that of its function."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+# === The other arguments ===
+
+_Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
+
+
+def check_backend() -> None:
+    """Raises `InputError` if tasks do not run on the Keras backend and its processes."""
+    backend = keras.backend.backend()
+    if backend not in ("tensorflow", "jax"):
+        raise InputError(
+            "tasks need the TensorFlow or the JAX backend of Keras: set KERAS_BACKEND=tensorflow "
+            "or KERAS_BACKEND=jax."
+        )
+    if backend == "jax" and num_hosts() > 1:
+        raise InputError(
+            "tasks train on the devices of one host on the JAX backend; on several hosts set "
+            "KERAS_BACKEND=tensorflow. Pre-training takes several hosts on both."
+        )
+
+
+def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
+    """Checks arguments of `RawTextTrainer.compile`; `others` are by name."""
+    if optimizer is not None and learning_rate is not None:
+        raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
+    if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+        raise InputError(
+            "learning_rate must be a number, the peak of the default schedule. For another "
+            "schedule, write compile(optimizer=AdamW(schedule))."
+        )
+    check("learning_rate", learning_rate, NonNegativeFloat | None)
+    check("seed", seed, _Int64)
+    if others.get("loss_weights"):
+        raise InputError(
+            "loss_weights are for models with several losses, and this one has one: leave them "
+            "out. sample_weight and class_weight weigh examples."
+        )
+    if optimizer is not None:
+        _check_optimizer(optimizer)
+
+
+def _check_optimizer(optimizer):
+    try:
+        keras.optimizers.get(optimizer)
+    except (TypeError, ValueError) as error:
+        line = "compile(optimizer='adam')"
+        if isinstance(optimizer, type):
+            line = f"compile(optimizer={optimizer.__name__}(3e-5))"
+        elif isinstance(optimizer, float):
+            line = f"compile(learning_rate={optimizer})"
+        raise InputError(
+            "optimizer must be a name or an object of keras.optimizers. Received: "
+            f"{getattr(optimizer, '__name__', None) or repr(optimizer):.60}; write "
+            f"{line}.{about_keras_2(optimizer)}"
+        ) from error
+
+
+def about_keras_2(value: Any) -> str:
+    """Returns what to do about an object of Keras 2, or an empty string for any other."""
+    kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
+    if "tf_keras" not in kinds:
+        return ""
+    return " It is of Keras 2: unset TF_USE_LEGACY_KERAS and take it from keras, not tf_keras."

@@ -1,0 +1,85 @@
+"""The section of scores with confidence intervals, which all tasks share."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.reports import page
+from keras_bert_impl.reports.page import Section
+from keras_bert_impl.reports.statistics import SAMPLES, Interval, bootstrap, wilson
+
+_PROPORTIONS = {"accuracy", "subset_accuracy"}
+_HOW = {
+    True: "Wilson score intervals",
+    False: f"percentile bootstrap, {SAMPLES:,} resamples, seed 0",
+}
+
+
+class Score(NamedTuple):
+    """A score with its interval.
+
+    Attributes:
+        name: as in `scores.json`.
+        is_proportion: whether it is a share of the examples, with a Wilson interval; the others
+            have a bootstrap interval.
+    """
+
+    name: str
+    interval: Interval
+    is_proportion: bool
+
+
+def proportion(name: str, is_right: Any, scale: float = 1.0) -> Score:
+    """Returns the share of the examples that are right, times `scale`."""
+    found = wilson(is_right)
+    return Score(name, Interval(*(scale * bound for bound in found)), True)
+
+
+def resampled(name: str, metric: Callable[..., float], *columns: Any) -> Score:
+    """Returns the score of a metric of examples, whose columns are resampled together."""
+    return Score(name, bootstrap(metric, *columns), False)
+
+
+def score_of(name: str, metric: Callable[..., float], labels: Any, predictions: Any) -> Score:
+    """Returns the score of a metric of labels and predictions `[examples, ...]`."""
+    if name not in _PROPORTIONS:
+        return resampled(name, metric, labels, predictions)
+    is_right = np.asarray(labels) == np.asarray(predictions)
+    return proportion(name, is_right.reshape(len(is_right), -1).all(axis=1))
+
+
+def score_name(key: str) -> str:
+    """Returns the name of a score for people: "macro F1" of `macro_f1`."""
+    return key.replace("_", " ").replace("f1", "F1")
+
+
+def scores_html(scores: list[Score], examples: str, note: str = "") -> str:
+    """Returns the table of scores with how its intervals were computed.
+
+    Args:
+        examples: what was scored, such as "14 examples of dev.csv".
+    """
+    rows = [
+        [score_name(one.name), page.score(one.interval.value), page.bounds(one.interval)]
+        for one in scores
+    ]
+    html = page.table(["score", "value", "95% confidence interval"], rows, examples)
+    return html + page.paragraph(f"{how(scores)} {note}".strip())
+
+
+def scores_section(scores: list[Score], examples: str, note: str = "") -> Section:
+    """Returns the section of the scores; see `scores_html`."""
+    return Section("Scores", scores_html(scores, examples, note))
+
+
+def how(scores: list[Score]) -> str:
+    """Returns how the intervals of scores were computed."""
+    kinds: dict[bool, list[str]] = {}
+    for one in scores:
+        kinds.setdefault(one.is_proportion, []).append(score_name(one.name))
+    parts = [f"{_HOW[kind]} ({', '.join(dict.fromkeys(names))})" for kind, names in kinds.items()]
+    text = f"Confidence intervals: {'; '.join(parts)}."
+    if any(page.bounds(one.interval) == page.NO_INTERVAL for one in scores):
+        text += f" {page.NO_INTERVAL}: no interval, because all resamples have the same score."
+    return text
