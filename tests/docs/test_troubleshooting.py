@@ -57,8 +57,8 @@ def test_message_occurs_in_the_package(message):
 
 
 @pytest.mark.parametrize(("message", "entry"), ENTRIES, ids=MESSAGES)
-def test_entry_has_a_cause_and_a_way_out(message, entry):
-    assert re.search(r"\*\*Cause\.\*\* \S", entry) and re.search(r"\*\*Way out\.\*\* \S", entry)
+def test_entry_has_a_cause_and_a_fix(message, entry):
+    assert re.search(r"\*\*Cause\.\*\* \S", entry) and re.search(r"\*\*Fix\.\*\* \S", entry)
 
 
 def test_there_are_thirty_messages_and_no_message_twice():

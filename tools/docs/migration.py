@@ -21,17 +21,16 @@ LIBRARIES = [
 _SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside of parentheses
 _BEGIN = """# Migration
 
-What replaces each class, argument, configuration key and flag of other libraries. A test compares the second column of
-every row with the signatures, settings and options of this package (`tests/docs/test_migration.py`). The first columns
-were compared with the sources of transformers 4.57.1 and 4.30.2 (`TFTrainer`), KerasHub 0.26.0, tf-models-official 2.16.0
-and bert-tensorflow 1.0.4, which has no `--do_whole_word_mask` yet.
+Find the replacement of each class, argument, configuration key and flag of transformers (TensorFlow), KerasHub, the Model
+Garden and google-research/bert.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
-- `keras-bert finetune --train` is an option of a command. Settings of `keras-bert finetune` and `keras-bert pretrain`,
-  such as `--batch-size`, are also keyword arguments of `finetune` and `pretrain`: `batch_size=16`.
+- `keras-bert finetune --train` is an option of a command. Settings such as `--batch-size` are also keyword arguments of
+  `finetune` and `pretrain` in Python: `batch_size=16`.
+- If you write a name of another library, the error shows the line to write instead.
 
-Many names of other libraries are recognized where you write them: the error shows the line to write instead.
+The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """
 
 
@@ -56,11 +55,11 @@ def _library(library: Library) -> str:
 
 
 def _table(library: Library, table: Table) -> str:
-    lines = [f"### {table.title}", "", f"| {table.theirs} | this package | note |", "|---|---|---|"]
+    lines = [f"### {table.title}", "", f"| {table.theirs} | this package |", "|---|---|"]
     for row in table.rows:
         theirs = ", ".join(f"`{name}`" for name in _SEPARATOR.split(row.theirs))
-        ours = "<br>".join(f"`{_written(name)}`" for name in row.ours) or "—"
-        lines.append(f"| {theirs} | {ours} | {row.note} |")
+        ours = ", ".join(f"`{_written(name)}`" for name in row.ours)
+        lines.append(f"| {theirs} | {': '.join(part for part in (ours, row.note) if part)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -29,9 +29,9 @@ _SENTENCES = [
     Row("task.train_data.seq_length", (f"{_TUNE} --max-length",)),
     Row("task.train_data.vocab_file", (), "the tokenizer is loaded with the model"),
     Row("task.train_data.lower_case", ("WordPieceTokenizer(lowercase=)",), "part of the tokenizer"),
-    Row("task.train_data.shuffle_buffer_size", (), "all texts are shuffled, by the seed"),
+    Row("task.train_data.shuffle_buffer_size", (), "all texts are shuffled"),
     Row("trainer.train_steps", (f"{_TUNE} --epochs",), "epochs instead of steps"),
-    Row("trainer.checkpoint_interval", (), "a checkpoint after each epoch"),
+    Row("trainer.checkpoint_interval", (), "saved after each epoch"),
     Row(
         "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate",
         (f"{_TUNE} --learning-rate",),
@@ -87,25 +87,25 @@ _RUN_CLASSIFIER = [
     Row("--data_dir", (f"{_TUNE} --data",), "or a table with `--train` and `--dev`"),
     Row("--task_name", (f"{_TUNE} --task",)),
     Row("--init_checkpoint", (f"{_TUNE} --model",), "the directory of the checkpoint"),
-    Row("--bert_config_file", (), "`bert_config.json` beside the checkpoint is read"),
-    Row("--vocab_file", (), "`vocab.txt` beside the checkpoint is read"),
+    Row("--bert_config_file", (), "`bert_config.json` next to the checkpoint is read"),
+    Row("--vocab_file", (), "`vocab.txt` next to the checkpoint is read"),
     Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "inferred from the vocabulary"),
     Row("--output_dir", (f"{_TUNE} --out",)),
     Row("--max_seq_length", (f"{_TUNE} --max-length",)),
-    Row("--do_train", (_TUNE,), "a command of its own; it also scores the model"),
-    Row("--do_eval", ("keras-bert evaluate",), "a command of its own"),
-    Row("--do_predict", ("keras-bert predict",), "a command of its own"),
+    Row("--do_train", (_TUNE,), "also scores the model"),
+    Row("--do_eval", ("keras-bert evaluate",)),
+    Row("--do_predict", ("keras-bert predict",)),
     Row("--train_batch_size", (f"{_TUNE} --batch-size",)),
     Row("--predict_batch_size", ("TextClassifier.predict(batch_size=)",)),
     Row("--learning_rate", (f"{_TUNE} --learning-rate",), "default 3e-5, not 5e-5"),
     Row("--num_train_epochs", (f"{_TUNE} --epochs",)),
     Row("--warmup_proportion", (f"{_TUNE} --warmup",)),
-    Row("--save_checkpoints_steps", (), "a checkpoint after each epoch"),
+    Row("--save_checkpoints_steps", (), "saved after each epoch"),
     Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`--strategy tpu`"),
 ]
 _CREATE = [
-    Row("--input_file", (_PREPARE,), "the first argument; files, folders and buckets"),
-    Row("--output_file", (f"{_PREPARE} --out",), "a folder"),
+    Row("--input_file", (_PREPARE,), "first argument: files, directories and buckets"),
+    Row("--output_file", (f"{_PREPARE} --out",), "a directory"),
     Row("--vocab_file", (f"{_PREPARE} --tokenizer",), "a directory"),
     Row("--do_lower_case", ("keras-bert vocab --cased",), "part of the tokenizer"),
     Row("--max_seq_length", (f"{_PREPARE} --length",)),
@@ -118,14 +118,14 @@ _CREATE = [
     Row(
         "--short_seq_prob",
         ("prepare(short_sequence_probability=)",),
-        "in Python only; the same default",
+        "in Python only; same default",
     ),
     Row("--masked_lm_prob", (f"{_TRAIN} --mask-rate",), "masks are drawn during training"),
     Row("--max_predictions_per_seq", (f"{_TRAIN} --max-predictions",), "no limit by default"),
     Row("--do_whole_word_mask", (f"{_TRAIN} --mask-unit",), "`--mask-unit word`"),
 ]
 _RUN_PRETRAINING = [
-    Row("--input_file", (_TRAIN,), "the first argument, the folder of records"),
+    Row("--input_file", (_TRAIN,), "first argument: directory of records"),
     Row("--output_dir", (f"{_TRAIN} --out",)),
     Row("--bert_config_file", (f"{_TRAIN} --model",), "a published name or a `config.json`"),
     Row("--init_checkpoint", (f"{_TRAIN} --model",), "a model directory"),
@@ -138,15 +138,14 @@ _RUN_PRETRAINING = [
     Row("--save_checkpoints_steps", (f"{_TRAIN} --report-every",), "default 100, not 1000"),
     Row("--iterations_per_loop", (f"{_TRAIN} --steps-per-execution",), "default 1, not 1000"),
     Row("--do_eval", (f"{_PREPARE} --held-out", f"{_TRAIN} --evaluate-every")),
-    Row("--max_eval_steps", (), "all held-out rows are scored"),
+    Row("--max_eval_steps", (), "all held-out examples are scored"),
     Row("--use_tpu, --tpu_name", (f"{_TRAIN} --strategy",), "`--strategy tpu`"),
 ]
 
 MODEL_GARDEN = Library(
     "Model Garden (official/nlp)",
-    "The keys of a YAML file of an experiment. Encoders and pre-trainers of the Model Garden, and "
-    "TF Hub's SavedModels, are read without a conversion: "
-    "[Google's checkpoints](google-and-kerashub.md#google-checkpoints).",
+    "Keys of an experiment's YAML file. `from_pretrained` reads encoders and pre-trainers of the Model "
+    "Garden and SavedModels of TF Hub: [Google checkpoints](google-and-kerashub.md#google-checkpoints).",
     [
         Table("`task.model.encoder.bert`", "key", _ENCODER),
         Table("`bert/sentence_prediction`", "key", _SENTENCES),
@@ -155,8 +154,8 @@ MODEL_GARDEN = Library(
 )
 GOOGLE_RESEARCH = Library(
     "google-research/bert",
-    "Checkpoints are read without a conversion: "
-    "[Google's checkpoints](google-and-kerashub.md#google-checkpoints).",
+    "`from_pretrained` reads the checkpoints: "
+    "[Google checkpoints](google-and-kerashub.md#google-checkpoints).",
     [
         Table("`run_classifier.py`", "flag", _RUN_CLASSIFIER),
         Table("`create_pretraining_data.py`", "flag", _CREATE),

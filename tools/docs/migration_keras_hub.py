@@ -8,6 +8,7 @@ _CLASSES = [
     Row("BertBackbone", ("Encoder",)),
     Row("BertTextClassifier", ("TextClassifier",)),
     Row("BertMaskedLM", ("MaskedLM",)),
+    Row("BertTextEmbedder", ("TextEmbedder",)),
     Row("BertTokenizer", ("WordPieceTokenizer",)),
     Row("BertTextClassifierPreprocessor", (), "not needed: models contain their tokenizer"),
     Row("BertMaskedLMPreprocessor", ("mask_tokens",)),
@@ -53,7 +54,7 @@ _PREPROCESSOR = [
     Row(
         "BertTextClassifierPreprocessor(truncate=)",
         (f"{_MODEL}(long_texts=)",),
-        "of a pair the longer segment is truncated first",
+        "the longer text of a pair is truncated first",
     ),
     Row("BertTokenizer(vocabulary=)", ("WordPieceTokenizer(vocabulary=)",)),
     Row(
@@ -93,10 +94,9 @@ _BACKBONE = [
 
 LIBRARY = Library(
     "KerasHub",
-    "Presets need no conversion: `from_pretrained` reads them by name and from "
-    "a directory. A backbone in memory becomes an encoder with `Encoder.from_keras_hub`, and back "
-    "with `to_keras_hub`: [KerasHub](google-and-kerashub.md#kerashub). The activation of KerasHub's BERT is "
-    "`gelu_tanh`.",
+    "`from_pretrained` reads presets by name and from a directory. `Encoder.from_keras_hub` and "
+    "`to_keras_hub` convert backbones: [KerasHub](google-and-kerashub.md#kerashub). The activation "
+    "of KerasHub's BERT is `gelu_tanh`.",
     [
         Table("Classes", "KerasHub", _CLASSES),
         Table("`BertTextClassifier`", "KerasHub", _CLASSIFIER),

@@ -6,7 +6,7 @@ _MODEL = "TextClassifier.from_pretrained"
 _RUN = "keras-bert finetune"
 
 _CLASSES = [
-    Row("TFBertModel", ("Encoder",), "any other `TF...Model`, too: the configuration decides"),
+    Row("TFBertModel", ("Encoder",), "also for other `TF...Model` classes"),
     Row("TFBertForSequenceClassification", ("TextClassifier",)),
     Row("TFBertForTokenClassification", ("TokenClassifier",)),
     Row("TFBertForQuestionAnswering", ("QuestionAnswerer",)),
@@ -19,7 +19,7 @@ _CLASSES = [
     Row(
         "pipeline('text-classification')",
         ("TextClassifier.classify",),
-        "for one label without a `problem_type` the value of the network, where `pipeline` takes its sigmoid; it is saved as a regression, of which `pipeline` takes none either",
+        "a model with one output is a regression and gets no sigmoid",
     ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
@@ -52,8 +52,8 @@ _ARGUMENTS = [
 ]
 _TOKENIZER = [
     Row("tokenizer(text, text_pair)", ("Tokenizer.__call__(texts=)",), "pairs are tuples"),
-    Row("padding", ("Tokenizer.__call__(length=)",), "without it, rows have the longest length"),
-    Row("truncation, max_length", ("Tokenizer.__call__(length=)",), "longer rows are truncated"),
+    Row("padding", ("Tokenizer.__call__(length=)",), "default: the longest text"),
+    Row("truncation, max_length", ("Tokenizer.__call__(length=)",), "longer texts are truncated"),
     Row("pad_to_multiple_of", ("Tokenizer.__call__(multiple_of=)",)),
     Row("return_tensors", (), "the result is always a dict of TensorFlow tensors"),
     Row("add_special_tokens=False", ("Tokenizer.tokenize",), "a ragged tensor of ids"),
@@ -73,19 +73,19 @@ _TRAINING = [
     Row(
         "model.compile() without a loss",
         ("TextClassifier.compile(loss=)",),
-        "the default is the loss of the task here, too",
+        "default: the loss of the task",
     ),
     Row("model.prepare_tf_dataset", ("TextClassifier.fit(x=)",), "not needed: `fit` takes texts"),
     Row("create_optimizer(init_lr)", ("TextClassifier.compile(learning_rate=)",)),
     Row(
         "create_optimizer(num_train_steps)",
         ("LinearWarmupDecay(total_steps=)",),
-        "the default optimizer uses the steps of each `fit`",
+        "default: the steps of each `fit`",
     ),
     Row(
         "create_optimizer(num_warmup_steps)",
         ("LinearWarmupDecay(warmup_steps=)",),
-        "the default optimizer warms up for a tenth of the steps",
+        "default: a tenth of the steps",
     ),
     Row("create_optimizer(weight_decay_rate)", ("AdamW(weight_decay=)",), "default 0.01, not 0"),
     Row("create_optimizer(adam_beta1)", ("AdamW(beta_1=)",)),
@@ -99,7 +99,7 @@ _TRAINING = [
     Row(
         "per_device_train_batch_size",
         (f"{_RUN} --batch-size",),
-        "texts of the global batch, not of a device; default 32, not 8",
+        "global batch size; default 32, not 8",
     ),
     Row("num_train_epochs", (f"{_RUN} --epochs",)),
     Row("learning_rate", (f"{_RUN} --learning-rate",), "default 3e-5, not 5e-5"),
@@ -111,16 +111,15 @@ _TRAINING = [
     Row("seed", (f"{_RUN} --seed",), "default 1, not 42"),
     Row("load_best_model_at_end", (f"{_RUN} --keep-best",)),
     Row("EarlyStoppingCallback(early_stopping_patience)", (f"{_RUN} --patience",)),
-    Row("save_steps", (), "a checkpoint after each epoch"),
+    Row("save_steps", (), "saved after each epoch"),
     Row("xla", ("TextClassifier.compile(jit_compile=)",)),
     Row("tpu_name", ("get_strategy(name=)", f"{_RUN} --strategy")),
 ]
 
 LIBRARY = Library(
     "transformers (TensorFlow)",
-    "transformers 5 has no TensorFlow classes; these tables are for code for transformers 4. Model "
-    "directories need no conversion: `from_pretrained` reads what `save_pretrained` of "
-    "transformers wrote, and the other way around.",
+    "transformers 5 has no TensorFlow classes, so these tables are for transformers 4. "
+    "Each library reads the model directories of the other one.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
         Table("Arguments of `from_pretrained`", "`TFBertForSequenceClassification`", _ARGUMENTS),

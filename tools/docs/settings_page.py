@@ -21,7 +21,7 @@ from keras_bert_impl.tuning.settings import TuningSettings
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_impl"
 
-# Title, class and where its fields are given. A subclass lists only the fields of its own.
+# Title, class and where its fields are given. A subclass lists only the fields that it adds.
 CLASSES = [
     (
         "Fine-tuning",
@@ -30,7 +30,11 @@ CLASSES = [
         "[Tuning](#tuning) and [Teachers and R-Drop](#teachers-and-r-drop) are given the same way.",
     ),
     *(
-        (title_of(kind), kind, "Settings that not every task has; given as those of fine-tuning.")
+        (
+            title_of(kind),
+            kind,
+            "Settings of some tasks only, given like the settings of fine-tuning.",
+        )
         for kind in FinetuneSettings.__mro__[1:]
         if issubclass(kind, WindowSettings) and settings_of(kind)
     ),
@@ -85,9 +89,8 @@ def page() -> str:
     """Returns the Markdown of the settings reference."""
     parts = [
         "# Settings",
-        "Every setting with its type, its default and what it does. A value outside of its type is "
-        "an error before any work is done. On the command line `null` stands for `None` and lists "
-        "are written `[a,b]`.",
+        "Every setting with its type, its default and what it does. Invalid values raise an error "
+        "before any work starts. On the command line write `null` for `None`, and lists as `[a,b]`.",
     ]
     for title, rows, where in sections():
         table = ["| name | type | default | what it does |", "|---|---|---|---|"]
