@@ -39,7 +39,11 @@ from keras_bert_impl.models.weights import (
     values_deferred,
 )
 from keras_bert_impl.pretraining.objectives import as_objectives
-from keras_bert_impl.pretraining.objectives.base import ENCODER_FEATURES, Objective, Tensors
+from keras_bert_impl.pretraining.objectives.base import (
+    ENCODER_FEATURES,
+    PretrainingObjective,
+    Tensors,
+)
 from keras_bert_impl.training.runs.reports import encoder_flops
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
@@ -83,7 +87,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def __init__(
         self,
         encoder: Encoder,
-        objectives: Iterable[Objective | str],
+        objectives: Iterable[PretrainingObjective | str],
         name: str = "pretrainer",
         **kwargs: Any,
     ) -> None:
@@ -249,7 +253,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def from_pretrained(
         cls,
         name_or_path: str | Path,
-        objectives: Iterable[Objective | str],
+        objectives: Iterable[PretrainingObjective | str],
         dtype: Any = None,
         **overrides: Any,
     ) -> Pretrainer:
@@ -319,7 +323,9 @@ def _has_pooler(source, config):
 class _OutputMean(keras.metrics.MeanMetricWrapper):
     """Mean of an objective's `losses` or `hits` over the labeled positions of an output."""
 
-    def __init__(self, objective: Objective, output: str, values: str, name: str) -> None:
+    def __init__(
+        self, objective: PretrainingObjective, output: str, values: str, name: str
+    ) -> None:
         self._config = {"objective": objective, "output": output, "values": values, "name": name}
         super().__init__(functools.partial(getattr(objective, values), output), name=name)
 

@@ -109,7 +109,7 @@ def test_hints_for_folders_that_hold_something_else(tmp_path):
     for folder, hint in (("run", "keras-bert export --model .*run --out"), ("models", "reviews")):
         with pytest.raises(InputError, match=hint):
             Folder(tmp_path / folder)
-    for folder, hint in (("run", "is a run: give .*model"), ("models/reviews", "is an export")):
+    for folder, hint in (("run", "run.model has no weights"), ("models/reviews", "is an export")):
         with pytest.raises(InputError, match=hint):
             open_model(tmp_path / folder)
 

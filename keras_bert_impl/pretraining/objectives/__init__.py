@@ -7,7 +7,7 @@ from keras_bert_impl.pretraining.objectives.base import (
     LeftToRight,
     MaskedLM,
     NextSentence,
-    Objective,
+    PretrainingObjective,
     SentenceOrder,
     SpanBoundary,
 )
@@ -30,12 +30,14 @@ OBJECTIVES = {
 
 
 def as_objectives(
-    objectives: Iterable[Objective | str] | Objective | str,
-) -> tuple[Objective, ...]:
+    objectives: Iterable[PretrainingObjective | str] | PretrainingObjective | str,
+) -> tuple[PretrainingObjective, ...]:
     """Converts one or several objectives or their names to objectives."""
     made = []
-    for objective in [objectives] if isinstance(objectives, (Objective, str)) else objectives:
-        if not isinstance(objective, Objective):
+    for objective in (
+        [objectives] if isinstance(objectives, (PretrainingObjective, str)) else objectives
+    ):
+        if not isinstance(objective, PretrainingObjective):
             if objective not in list(OBJECTIVES):  # a list, because the value may be unhashable
                 known = ", ".join(OBJECTIVES)
                 raise InputError(f"objectives must be among {known}. Received: {objective!r}")

@@ -26,7 +26,7 @@ Shape = tuple[int | None, ...]
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
 
-class Objective:
+class PretrainingObjective:
     """A pre-training task: a head on the encoder and its loss."""
 
     name: str
@@ -53,7 +53,7 @@ class Objective:
     def has_default_losses(self) -> bool:
         """Whether `losses` and `hits` are those of this class, which need no whole logits."""
         own = type(self)
-        return own.losses is Objective.losses and own.hits is Objective.hits
+        return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
         """Transforms the dataset's inputs, the encoder's and `features`, before the encoder.
@@ -99,7 +99,7 @@ class Objective:
         """Maps the variables of its head to tensors of a model directory."""
         return head_tensors(config, self.head) if self.head else []
 
-    def of_directory(self, path: Path, **overrides: Any) -> "Objective":
+    def of_directory(self, path: Path, **overrides: Any) -> "PretrainingObjective":
         """Returns the objective as configured in a model directory."""
         return self
 
@@ -114,7 +114,7 @@ class Objective:
         return {"weight": self.weight}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Objective":
+    def from_config(cls, config: dict[str, Any]) -> "PretrainingObjective":
         """Creates an objective from the result of `get_config`."""
         return cls(**config)
 
@@ -128,7 +128,7 @@ def masked_logits(
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
-class MaskedLM(Objective):
+class MaskedLM(PretrainingObjective):
     """Masked language modeling: predicts the original ids of masked tokens.
 
     Source: Devlin et al., "BERT", section 3.1.
@@ -147,7 +147,7 @@ class MaskedLM(Objective):
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
-class LeftToRight(Objective):
+class LeftToRight(PretrainingObjective):
     """Causal language modeling: predicts each next token from the tokens up to that position.
 
     Source: Devlin et al., "BERT", section 5.1.
@@ -171,7 +171,7 @@ class LeftToRight(Objective):
         return head_tensors(config, "masked_lm")
 
 
-class _PairObjective(Objective):
+class _PairObjective(PretrainingObjective):
     """Binary classification of segment pairs from the pooled first token of each example."""
 
     features = ("cls_positions",)
@@ -207,7 +207,7 @@ class SentenceOrder(_PairObjective):
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
-class SpanBoundary(Objective):
+class SpanBoundary(PretrainingObjective):
     """Predicts each token of a masked span from the two tokens beside the span and its position.
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.2.

@@ -29,7 +29,7 @@ from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.models.weights import check_tied, load_weights, values_deferred
 from keras_bert_impl.pretraining.objectives.base import (
     ENCODER_FEATURES,
-    Objective,
+    PretrainingObjective,
     Tensor,
     Tensors,
     masked_logits,
@@ -37,7 +37,7 @@ from keras_bert_impl.pretraining.objectives.base import (
 from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
 
 
-class _Distillation(Objective):
+class _Distillation(PretrainingObjective):
     """Base class of the distillation objectives, with a frozen teacher."""
 
     def __init__(self, teacher: str | Path | None, dtype: Any) -> None:

@@ -25,7 +25,7 @@ from keras_bert_impl.models.heads import replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
 from keras_bert_impl.pretraining.objectives.base import (
     ENCODER_FEATURES,
-    Objective,
+    PretrainingObjective,
     Tensor,
     Tensors,
     masked_logits,
@@ -37,7 +37,7 @@ _BLOCK = 256  # tokens of a block of the two-level cumulative sum
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
-class ReplacedTokens(Objective):
+class ReplacedTokens(PretrainingObjective):
     """Replaced token detection: whether each token is original or sampled from a generator.
 
     Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.

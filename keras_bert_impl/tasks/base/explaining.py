@@ -9,7 +9,7 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.inputs.words import Words
 
-Objective = Callable[[Any], Any]  # of the network's outputs to float32 [batch]
+TargetScore = Callable[[Any], Any]  # of the network's outputs to float32 [batch]
 
 
 class Explained:
@@ -27,7 +27,7 @@ class Explained:
     has_attribution = False
     has_masked_losses = False
 
-    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         """Returns the name of an output and the function that computes it.
 
         Args:

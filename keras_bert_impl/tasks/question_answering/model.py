@@ -15,7 +15,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
-from keras_bert_impl.tasks.base.explaining import Objective
+from keras_bert_impl.tasks.base.explaining import TargetScore
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.user_input import is_one_text, values
@@ -174,7 +174,7 @@ class QuestionAnswerer(TaskModel):
             return _NETWORKS[self](completed_features(self, inputs), *args, **kwargs)
         return super().__call__(inputs, *args, **kwargs)
 
-    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         if target is not None:
             raise InputError("a QuestionAnswerer takes no target: its best answer is attributed.")
         is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]

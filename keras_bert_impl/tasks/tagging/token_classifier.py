@@ -14,7 +14,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
-from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
+from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
 from keras_bert_impl.tasks.data.labels import class_indices, label_names
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
@@ -162,7 +162,7 @@ class TokenClassifier(WordTagger):
         length = outputs.shape[1] or ops.shape(outputs)[1]
         return ops.pad(scores, [[0, 0], [0, self.max_length - length], [0, 0]])
 
-    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         word, label = target if isinstance(target, tuple) else (target, None)
         firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
         scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]

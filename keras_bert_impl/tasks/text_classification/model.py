@@ -25,7 +25,7 @@ from keras_bert_impl.models.heads import (
     sequence_head,
     sequence_vector,
 )
-from keras_bert_impl.tasks.base.explaining import Objective, label_number, log_odds
+from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, multi_label_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -242,7 +242,7 @@ class TextClassifier(TaskModel):
     def scores(self, outputs: Any) -> Any:
         return self.outputs_are.probabilities(outputs)
 
-    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, Objective]:
+    def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         number = label_number(self.labels, target)
         number = int(np.argmax(outputs[0])) if number is None else number
         if self.problem_type == SINGLE and len(self.labels) > 1:
