@@ -7,16 +7,13 @@ import subprocess
 import sys
 import unicodedata
 
-import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-import tokenizers
 import transformers
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer
-from keras_bert_impl.tokenizers.sentencepiece.tokenizer import UnigramModel
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 
 FAMILIES = ["ALBERT", "XLM-RoBERTa", "CamemBERT"]
@@ -203,39 +200,3 @@ def test_rejects_wrong_arguments(changes, message):
         return
     with pytest.raises(InputError, match=message):
         SentencePieceTokenizer(**arguments)
-
-
-def assert_segmented_equally(vocabulary, words):
-    pieces, scores = zip(*vocabulary)
-    theirs = tokenizers.Tokenizer(tokenizers.models.Unigram(vocabulary, 0, False))
-    characters = tf.constant([ord(c) for word in words for c in word], tf.int32)
-    ids, starts = UnigramModel(pieces, scores, 0)(characters)
-    bounds = np.searchsorted(starts, np.cumsum([0, *map(len, words)]))
-    rows = [ids[start:end].numpy().tolist() for start, end in zip(bounds[:-1], bounds[1:])]
-    assert rows == [encoding.ids for encoding in theirs.encode_batch(words)]
-
-
-def test_random_models():
-    draw = random.Random(0)
-    for _ in range(10):
-        texts = {"".join(draw.choices("▁ab日", k=draw.randint(1, 5))) for _ in range(30)}
-        # With so few different scores, many sums are equal.
-        scores = [draw.choice([-1.5, -2.25, -3.1234567, -4.0]) for _ in texts]
-        vocabulary = [("<unk>", 0.0), *zip(sorted(texts), scores)]
-        words = ["▁" + "".join(draw.choices("ab日c", k=draw.randint(0, 20))) for _ in range(100)]
-        assert_segmented_equally(vocabulary, words)
-
-
-def test_equal_sums_are_exact():
-    """In 32 bits, rounding would prefer 88 8 at this distance from the start."""
-    scores = {"▁0": -6.718461, ".": 0.0, "8": -5.931357, "88": -7.6283197}
-    assert_segmented_equally([("<unk>", 0.0), *scores.items()], ["▁0.888", "▁888", "▁8888888"])
-    model = UnigramModel(["<unk>", *scores], [0.0, *scores.values()], 0)
-    ids, _ = model(tf.constant([ord(c) for c in "▁0.888"]))
-    assert ids.numpy().tolist() == [1, 2, 3, 4]  # the longer piece comes last
-
-
-def test_accepts_an_empty_batch():
-    model = UnigramModel(["<unk>", "▁a"], [0.0, -1.0], 0)
-    ids, starts = tf.function(model)(tf.zeros([0], tf.int32))
-    assert ids.shape == starts.shape == (0,)
