@@ -32,7 +32,7 @@ _HOMES = {
     "MultipleChoice": "tasks.multiple_choice.model",
     "NextSentencePredictor": "tasks.text_classification.next_sentence",
     "LongTexts": "tasks.base.long_texts",
-    "MaskedLM": "tasks.language_modelling.model",
+    "MaskedLM": "tasks.language_modeling.model",
     "read_choices": "tasks.multiple_choice.data",
     "read_columns": "tasks.tagging.columns",
     "read_conllu": "tasks.tagging.columns",

@@ -273,7 +273,7 @@ OWN = {
         "labels": lambda: np.ones((8, 1)),
     },
     "pretraining.run.pretrain": {"pretrain": lambda: _short_pretrain},
-    "tasks.language_modelling.model.MaskedLM.pseudo_perplexity": {"model": _masked_lm},
+    "tasks.language_modeling.model.MaskedLM.pseudo_perplexity": {"model": _masked_lm},
     "tasks.multiple_choice.data.score_choices": {
         "examples": _choices,
         "model": lambda: k.MultipleChoice(encoder(), tokenizer()),

@@ -214,7 +214,7 @@ class FillMask(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Prints the words and their probabilities."""
-        from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+        from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
         path, texts = _model_and_texts(arguments)
         model = MaskedLM.from_pretrained(path)

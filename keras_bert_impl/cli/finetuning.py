@@ -298,8 +298,8 @@ class Augment(Command):
     def run(self, arguments: Namespace) -> None:
         """Writes the texts with their copies, and prints how many."""
         examples = read_examples(arguments, "train")
-        from keras_bert_impl.tasks.language_modelling.augmentation import augment, write_examples
-        from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+        from keras_bert_impl.tasks.language_modeling.augmentation import augment, write_examples
+        from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
         more = augment(
             MaskedLM.from_pretrained(arguments.model),

@@ -9,7 +9,7 @@ from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.plots import attention_map, learning_curves
 from keras_bert_impl.pretraining.examples.rows import uniform
 from keras_bert_impl.quickstart.main_job import MainJob
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
 _WORD = re.compile(r"[a-z]{5,}")
 

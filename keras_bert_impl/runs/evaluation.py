@@ -11,7 +11,7 @@ from keras_bert_impl.runs.run import load_embedder, load_tuned
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.registry import score, score_more
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tokenizers import Tokenizer

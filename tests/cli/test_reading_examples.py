@@ -12,7 +12,7 @@ from keras_bert_impl.cli.examples import (
 )
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
-from keras_bert_impl.tasks.language_modelling.augmentation import write_examples
+from keras_bert_impl.tasks.language_modeling.augmentation import write_examples
 
 
 def read(*arguments, split="train"):

@@ -21,7 +21,7 @@ FOLDERS = [
     "data",
     "embedding",
     "inputs",
-    "language_modelling",
+    "language_modeling",
     "multiple_choice",
     "question_answering",
     "tagging",

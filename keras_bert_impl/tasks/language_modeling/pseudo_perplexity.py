@@ -10,7 +10,7 @@ from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
 from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
+from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
 
 
 class PseudoPerplexity(NamedTuple):

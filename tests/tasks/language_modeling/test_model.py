@@ -14,7 +14,7 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.runs.run import load_tuned
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from tests.helpers import randomize
 from tests.tasks.helpers import encoder, tokenizer, weights

@@ -15,8 +15,8 @@ from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.inputs.words import align_tokens, find_words, single_token_words
-from keras_bert_impl.tasks.language_modelling.masked_batches import masked_batches
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
+from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.scores.decisions import unit_length
 
 _CHUNK = 1024  # words compared with the vocabulary at once

@@ -30,12 +30,12 @@ from keras_bert_impl.tasks.data.label_codec import LabelCodec
 from keras_bert_impl.tasks.data.user_input import is_one_text
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.language_modelling.masked_batches import EVALUATION, RowMasks
-from keras_bert_impl.tasks.language_modelling.pseudo_perplexity import (
+from keras_bert_impl.tasks.language_modeling.masked_batches import EVALUATION, RowMasks
+from keras_bert_impl.tasks.language_modeling.pseudo_perplexity import (
     PseudoPerplexity,
     pseudo_perplexity,
 )
-from keras_bert_impl.tasks.language_modelling.signature import FillingSignatures, MaskedLMNetwork
+from keras_bert_impl.tasks.language_modeling.signature import FillingSignatures, MaskedLMNetwork
 from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 

@@ -1,14 +1,14 @@
 """The masked language modeling task, so that its models can be loaded by name."""
 
 from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.language_modelling.model import MaskedLM
+from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
 
-class MaskedLanguageModelling(Task):
+class MaskedLanguageModeling(Task):
     """Masked-token prediction; trained on unlabeled texts by `MaskedLM.fit` or `adapt`."""
 
     model_classes = (MaskedLM,)
     report = "keras_bert_impl.reports.sections.pretraining"
 
 
-TASKS = (MaskedLanguageModelling,)
+TASKS = (MaskedLanguageModeling,)
