@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from keras import ops
 from keras_bert_impl.attribution.results import Attribution
 from keras_bert_impl.attribution.rows import text_row
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, check
+from keras_bert_impl.io.settings import OneOf, PositiveInt, check
 from keras_bert_impl.models.encoder import encoders_run_by
 from keras_bert_impl.models.encoder_layers import EncoderLayers, apply_layers, with_all_names
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -66,8 +66,7 @@ def attribute(
         known = dict.fromkeys(kind for task in all_tasks() for kind in task.model_classes)
         names = ", ".join(kind.__name__ for kind in known if kind.has_attribution)
         raise InputError(f"attribute takes one of {names}, not a {type(model).__name__}.")
-    if method not in METHODS:
-        raise InputError(f"method must be {' or '.join(METHODS)}. Received: method={method!r:.60}")
+    check("method", method, Annotated[str, OneOf(*METHODS)])
     if method == METHODS[0] and model.is_quantized and model.encoder.compute_dtype != "float32":
         raise InputError(
             "a quantized model in 16 bits has no gradients: write method='occlusion', or quantize "

@@ -5,7 +5,7 @@ import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from keras_bert_impl.interop.sentence_transformers import (
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import check
+from keras_bert_impl.io.settings import OneOf, Range, check
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
@@ -52,8 +52,7 @@ def convert(
     generator: bool = False,
 ) -> dict[str, tuple[int, ...]]:
     """Converts a model, with its heads and tokenizer, to another file format."""
-    if form not in FORMS:
-        raise InputError(f"form must be one of {', '.join(FORMS)}. Received: form={form!r}")
+    check("form", form, Annotated[str, OneOf(*FORMS)])
     model = open_model(source, generator)
     config = read_encoder_config(model)
     described = huggingface_config(config) | model.config
@@ -221,8 +220,7 @@ def _chosen(layers: int | Sequence[int], config: EncoderConfig) -> list[int]:
         )
     if not isinstance(layers, (list, tuple, np.ndarray, range)):
         count = check("layers", layers, int)
-        if not 1 <= count <= config.num_layers:
-            raise InputError(f"layers must be from 1 to {config.num_layers}. Received: {count}")
+        check("layers", count, Annotated[int, Range(least=1, most=config.num_layers)])
         return [round(layer) for layer in np.linspace(0, config.num_layers - 1, count)]
     chosen = [check("layers", layer, int) for layer in layers]
     if not chosen or sorted(set(chosen) & set(range(config.num_layers))) != chosen:

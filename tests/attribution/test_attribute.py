@@ -156,7 +156,7 @@ def test_an_answer_attributes_its_start_and_end():
         ({"target": "great"}, "target must be one of 'bad', 'fair', 'good'"),
         ({"target": 3}, "target must be one of"),
         ({"target": True}, "target must be one of"),
-        ({"method": "lime"}, "method must be integrated_gradients or occlusion"),
+        ({"method": "lime"}, "method must be one of integrated_gradients, occlusion"),
         ({"steps": 0}, "steps"),
         ({"text": 3}, "text 0"),
         ({"text": ["bad", "good"]}, "attribute takes one text: for several write"),

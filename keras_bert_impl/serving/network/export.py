@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import keras
 
@@ -15,6 +16,7 @@ from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.serving.network.proof import (
     WARN_FROM,
     ChangedNeighbors,
@@ -128,10 +130,7 @@ def export_network(
 
 
 def _check(precision, precisions, calibration, measure, max_drop):
-    if precision not in precisions:
-        raise InputError(
-            f"precision must be one of {', '.join(precisions)}. Received: {precision!r}"
-        )
+    check("precision", precision, Annotated[str, OneOf(*precisions)])
     if calibration is not None and precision != "int8":
         raise InputError("calibration needs precision int8.")
     if max_drop is not None and measure is None:

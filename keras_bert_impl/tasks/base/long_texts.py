@@ -2,14 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from keras_bert_impl.first_guesses import known_fields
 from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import PositiveInt, check
+from keras_bert_impl.io.settings import OneOf, PositiveInt, check
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
@@ -69,11 +69,7 @@ class LongTexts:
     max_windows: int | None = None
 
     def __post_init__(self):
-        if self.way not in LONG_TEXTS:
-            raise InputError(
-                f"long_texts must be one of {', '.join(LONG_TEXTS)}. "
-                f"Received: long_texts={self.way!r:.60}"
-            )
+        check("long_texts", self.way, Annotated[str, OneOf(*LONG_TEXTS)])
         for name, ways in _WAYS.items():
             value = check(name, getattr(self, name), PositiveInt | None)
             if value is not None and self.way not in ways:

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 
@@ -30,7 +30,7 @@ from keras_bert_impl.interop.source import ModelSource, write_json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.io.settings import DType, check
+from keras_bert_impl.io.settings import DType, OneOf, check
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import (
@@ -211,8 +211,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         Raises:
             InputError: the mode is unknown, or the model has an adapter or computes in float16.
         """
-        if mode not in ("int8", "int4"):
-            raise InputError(f"mode must be 'int8' or 'int4'. Received: mode={mode!r}")
+        check("mode", mode, Annotated[str, OneOf("int8", "int4")])
         if self.encoder.compute_dtype == "float16":
             raise InputError("a model in float16 cannot be quantized: load it in float32.")
         if self.config.adapter is not None:

@@ -3,10 +3,11 @@
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import Layout, examples_of
@@ -242,8 +243,7 @@ def read_paws_x(
     """
     train = "train" if language == "en" else "translated_train"
     names = {"train": train, "dev": "dev_2k", "test": "test_2k"}
-    if split not in names:
-        raise InputError(f"split must be one of {', '.join(names)}. Received: split={split!r}")
+    check("split", split, Annotated[str, OneOf(*names)])
     path = find_file(directory, language, names[split] + ".tsv")
     layout = Layout("sentence1", "sentence2", "label", labels=list(_PARAPHRASE))
     examples = examples_of(path, _translated(tsv_rows(path, layout)), layout, skip_bad_rows)

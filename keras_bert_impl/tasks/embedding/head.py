@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
 
 from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
 from keras_bert_impl.layers import LayerMix, SplitGroups
 from keras_bert_impl.layers.basic import HEAD_ACTIVATIONS, LayerNormalization
 from keras_bert_impl.models.encoder import Encoder
@@ -39,14 +40,9 @@ def _checked(projection):
     if unknown:
         raise InputError(f"a dense projection has no setting {unknown[0]!r}.")
     projection = _DENSE | projection
-    dim, activation = projection["dim"], projection["activation"]
-    if type(dim) is not int or dim < 1:
-        raise InputError(f"dim of a projection must be a positive int. Received: dim={dim!r}")
-    if activation not in list(ACTIVATIONS):
-        raise InputError(
-            f"activation of a projection must be one of {', '.join(ACTIVATIONS)}. "
-            f"Received: activation={activation!r:.60}"
-        )
+    projection["dim"] = check("dim of a projection", projection["dim"], PositiveInt)
+    known = Annotated[str, OneOf(*ACTIVATIONS)]
+    check("activation of a projection", projection["activation"], known)
     return projection
 
 
@@ -151,13 +147,7 @@ def _checked_dim(dim, limit):
 
 def _checked_weights(weights, learned, num_layers, limit):
     """Returns the checked weights of the last layers; None if there are none."""
-    if isinstance(num_layers, bool) or not isinstance(num_layers, int):
-        raise InputError(f"num_layers must be an int. Received: num_layers={num_layers!r}")
-    if not 1 <= num_layers <= limit:
-        raise InputError(
-            f"num_layers must be from 1 to {limit}, the encoder layers and the embeddings. "
-            f"Received: num_layers={num_layers}"
-        )
+    check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
         raise InputError("layer weights need num_layers of 2 or more.")
     if weights is None:

@@ -4,11 +4,12 @@ Shape legend: batch = examples; group = texts of an example; dim = embedding siz
 float32 `[batch, group, dim]`.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, check
 
 LOSSES = ("cosine", "cosent", "triplet", "multiple_negatives")
 SCORED = ("cosine", "cosent")  # losses with labels
@@ -22,8 +23,7 @@ def compares_examples(name: str) -> bool:
 
 def check_loss(name: str) -> None:
     """Raises an `InputError` for an unknown loss."""
-    if name not in LOSSES:
-        raise InputError(f"loss must be one of {', '.join(LOSSES)}. Received: loss={name!r}")
+    check("loss", name, Annotated[str, OneOf(*LOSSES)])
 
 
 def check_group(name: str, group: int | None) -> None:

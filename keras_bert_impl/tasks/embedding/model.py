@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ from keras_bert_impl.interop.sentence_transformers import (
 )
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, PositiveInt, check
+from keras_bert_impl.io.settings import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -166,11 +166,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             truncate_dim,
         )
         prompts = _checked_prompts(prompts, default_prompt_name)
-        if similarity_fn_name not in SIMILARITIES:
-            raise InputError(
-                f"similarity_fn_name must be one of {', '.join(SIMILARITIES)}. "
-                f"Received: similarity_fn_name={similarity_fn_name!r:.60}"
-            )
+        check("similarity_fn_name", similarity_fn_name, Annotated[str, OneOf(*SIMILARITIES)])
         super().__init__(
             encoder,
             tokenizer,

@@ -13,6 +13,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_lines
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import Document, parse_json_line
+from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.tasks.embedding.vectors import (
     SHOWN_CHARACTERS,
     PlacedText,
@@ -65,8 +66,7 @@ def search(
             f"vectors must be [texts, {embedder.dim}] for this model. Received: shape "
             f"{tuple(vectors.shape)}"
         )
-    if not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"k must be an int of at least 1. Received: k={k!r}")
+    check("k", k, PositiveInt)
     queries = [queries] if isinstance(queries, str) else list(queries)
     prompt = "query" if "query" in embedder.prompts else None
     wanted = unit_length(embedder.encode(queries, prompt_name=prompt))  # [queries, dim]

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -16,6 +16,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file, replace_files
 from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.inputs.blocks import blocks
@@ -69,8 +70,7 @@ def read_texts(
         InputError: immediately for a path that does not exist or a folder without such files;
             during iteration for an unreadable file, with its line.
     """
-    if unit not in UNITS:
-        raise InputError(f"unit must be one of {', '.join(UNITS)}. Received: unit={unit!r}")
+    check("unit", unit, Annotated[str, OneOf(*UNITS)])
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [file for path in paths for file in _files(local_path(path), delimiter is not None)]
     layout = Layout(str(column), header=header)

@@ -5,9 +5,10 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, check
 
 OUTSIDE = ("O", "o")
 # Used by published files and models for subwords and special tokens; never part of an entity.
@@ -133,6 +134,7 @@ def outside_number(labels: list[str]) -> int:
 
 
 SCHEMES = (*LETTERS, "IO")
+Scheme = Annotated[str, OneOf(*SCHEMES)]
 
 
 class Span(NamedTuple):
@@ -171,7 +173,7 @@ def spans_of(
 
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
     """
-    _check_scheme(scheme, None)
+    check("scheme", scheme, Scheme | None)
     parts = _parts_of(labels, scheme, parts)
     spans: list[Span] = []
     start = None
@@ -190,7 +192,7 @@ def spans_of(
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
     """Returns the labels of a sentence that mark the given entities."""
-    _check_scheme(scheme)
+    check("scheme", scheme, Scheme)
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
         if not end <= span.start < span.end <= length:
@@ -252,11 +254,6 @@ def _scores(found, predicted, gold):
     recall = found / gold if gold else 0.0
     f1 = 2 * precision * recall / (precision + recall) if found else 0.0
     return {"precision": precision, "recall": recall, "f1": f1, "support": gold}
-
-
-def _check_scheme(scheme, *also):
-    if scheme not in (*SCHEMES, *also):
-        raise InputError(f"scheme must be one of {', '.join(SCHEMES)}. Received: {scheme!r}")
 
 
 def _parts_of(labels, scheme, parts):

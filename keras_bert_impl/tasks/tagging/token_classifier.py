@@ -1,6 +1,6 @@
 """`TokenClassifier`: word labels such as entities and parts of speech."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from keras_bert_impl.interop import has_head, head_tensors
 from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
+from keras_bert_impl.io.settings import OneOf, PositiveInt, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
@@ -118,11 +118,7 @@ class TokenClassifier(WordTagger):
         )
         self.label_all_tokens = bool(check("label_all_tokens", label_all_tokens, bool | None))
         self.aggregation = aggregation or "first"
-        if self.aggregation not in AGGREGATIONS:
-            raise InputError(
-                f"aggregation must be one of {', '.join(AGGREGATIONS)}. "
-                f"Received: aggregation={self.aggregation!r}"
-            )
+        check("aggregation", self.aggregation, Annotated[str, OneOf(*AGGREGATIONS)])
         if self.crf and (self.label_all_tokens or self.aggregation != "first"):
             raise InputError(
                 "crf uses the first subword of each word: it requires label_all_tokens=False and "

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ from keras_bert_impl.interop import (
 from keras_bert_impl.interop.layouts.bert import TensorName
 from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Rate
+from keras_bert_impl.io.settings import OneOf, Rate, check
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import (
     check_sees_all,
@@ -121,11 +121,7 @@ class TextClassifier(TaskModel):
         of_tokens = None if pooling is None else pooling_named(pooling)
         labels = label_names(num_classes, labels)
         problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
-        if problem_type not in PROBLEM_TYPES:
-            raise InputError(
-                f"problem_type must be one of {', '.join(PROBLEM_TYPES)}. "
-                f"Received: problem_type={problem_type!r}"
-            )
+        check("problem_type", problem_type, Annotated[str, OneOf(*PROBLEM_TYPES)])
         if problem_type == SINGLE:
             check_several(labels)
         head = sequence_head(

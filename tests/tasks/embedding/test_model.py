@@ -346,7 +346,7 @@ def test_keras_file(tmp_path):
         ({"pooling": "sum"}, "pooling must be one of cls, max, mean, mean_sqrt_len_tokens"),
         ({"pooling": "mean+cls"}, r"Write pooling='cls\+mean'"),
         ({"pooling": ["mean"]}, "pooling must be one of cls, max"),
-        ({"num_layers": 3}, "num_layers must be from 1 to 2"),
+        ({"num_layers": 3}, r"num_layers must be an integer in \[1, 2\]"),
         ({"learn_layer_weights": True}, "layer weights need num_layers of 2 or more"),
         ({"num_layers": 2, "layer_weights": [1]}, "layer_weights must be num_layers=2 finite"),
         ({"num_layers": 2, "layer_weights": [1, -1]}, "whose sum is not 0"),

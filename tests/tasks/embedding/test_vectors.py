@@ -229,7 +229,7 @@ def test_command_takes_vectors_of_windows(folder, tmp_path, capsys):
 def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     with pytest.raises(InputError, match=r"vectors must be \[texts, 16\]"):
         search(embedder, ["film"], np.zeros((3, 8), "float32"))
-    with pytest.raises(InputError, match="k must be an int of at least 1"):
+    with pytest.raises(InputError, match="k must be a positive integer"):
         search(embedder, ["film"], np.zeros((3, 16), "float32"), k=0)
     file = tmp_path / "objects.npy"
     np.save(file, np.array([{}], dtype=object), allow_pickle=True)
