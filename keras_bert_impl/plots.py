@@ -1,4 +1,4 @@
-"""Figures as PNG files, drawn with matplotlib (`pip install 'keras-bert-impl[plots]'`)."""
+"""Figures as PNG files, drawn with matplotlib (the extra `plots`)."""
 
 import numbers
 import os
@@ -12,6 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.paths import expanded
 from keras_bert_impl.io.reading import parse_json_line
+from keras_bert_impl.version import install_command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -273,7 +274,7 @@ def _new_figure(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError("figures need matplotlib: pip install 'keras-bert-impl[plots]'") from error
+        raise InputError(f"figures need matplotlib: {install_command('plots')}") from error
     # Not pyplot, which would keep every figure alive and open a window on a desktop.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

@@ -6,7 +6,7 @@
 
 The shared cells are those with the ids `install` and `device`. The address of the repository is
 the `Source` of `project_urls` in setup.cfg: with it, the notebooks install from there, link to its
-pages and have a badge that opens them on Colab. Without it, they install the package by its name.
+pages and have a badge that opens them on Colab. Without it, they install an uploaded wheel.
 """
 
 import argparse
@@ -21,6 +21,8 @@ import hub_cache
 import nbclient
 import nbformat
 
+from keras_bert_impl.version import __version__
+
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "colab"
 PAGES = ROOT / "docs" / "notebooks"
@@ -31,7 +33,8 @@ import importlib.util
 import subprocess
 import sys
 
-PACKAGE = "keras-bert-impl[plots]"  # or "keras-bert-impl[plots] @ " and git+https://... or file:///content/NAME.whl
+# Until the package is on an index: run `pip wheel --no-deps .` in a checkout, and upload the wheel to /content.
+PACKAGE = "keras-bert-impl[plots] @ file:///content/keras_bert_impl-VERSION-py3-none-any.whl"
 
 
 def has(module):
@@ -52,7 +55,7 @@ if not has("keras_bert_impl"):
         pip("--no-deps", "tensorflow-text==2.20.*", "keras-hub==0.26.*", "keras-nlp==0.26.*", PACKAGE)
     else:
         pip(PACKAGE, "pandas>=2.2,<4")
-"""
+""".replace("VERSION", __version__)
 
 DEVICE = """\
 import os
@@ -92,8 +95,10 @@ def share(notebook: nbformat.NotebookNode, name: str, address: str | None) -> No
         name: of its file, without the suffix.
         address: see `repository`.
     """
-    package = "keras-bert-impl[plots]" + (f" @ git+{address}" if address else "")
-    install = INSTALL.replace('"keras-bert-impl[plots]"', f'"{package}"')
+    install = INSTALL
+    if address:
+        package = f'PACKAGE = "keras-bert-impl[plots] @ git+{address}"'
+        install = re.sub(r"# Until .*\nPACKAGE = .*", package, install)
     sources = {"install": install, "device": DEVICE}
     for cell in notebook.cells:
         if cell.id in sources:

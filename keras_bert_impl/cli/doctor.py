@@ -20,14 +20,12 @@ from keras_bert_impl.cli.common import print_json
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.cluster import read_cluster
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import __version__
+from keras_bert_impl.version import DISTRIBUTION, __version__, install_command
 
-DISTRIBUTION = "keras-bert-impl"
 _COMMAND, _ENTRY_POINT = "keras-bert", "keras_bert_impl.cli.main:main"
 _OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that no command needs
 _SHOWN = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "numpy")
 _TIMEOUT = 300  # seconds
-_REINSTALL = "pip install --force-reinstall keras-bert-impl"
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
 # Imports the modules in argv; prints a JSON object of the errors and the devices.
 _PROBE = """
@@ -212,7 +210,7 @@ def _clashes():
     for other in sorted(names - {DISTRIBUTION}):
         yield Problem(
             f"{other} also installs a package keras_bert_impl, over ours.",
-            f"pip uninstall {other}; pip install --force-reinstall --no-deps {DISTRIBUTION}",
+            f"pip uninstall {other}; {install_command(options='--force-reinstall --no-deps')}",
         )
     if version_of("keras-bert") is not None:
         yield Problem(
@@ -226,13 +224,14 @@ def _clashes():
 def check_devices() -> Section:
     """Returns the section of devices, memory and processor, with a problem for each failed import."""
     section = Section("devices", {"processor": _processor(), "memory": _memory()})
+    reinstall = install_command(options="--force-reinstall")
     found, failure = _probe()
     if failure:
-        section.add(failure, _REINSTALL)
+        section.add(failure, reinstall)
         return section
     for name, error in found["errors"].items():
         what = f"{name} cannot be imported: {' '.join(error.split())[:300]}"
-        section.add(what, _REINSTALL)
+        section.add(what, reinstall)
     devices = [name.removeprefix("/physical_device:") for name in found["devices"]]
     section.facts["tensorflow devices"] = ", ".join(devices) or "none"
     name, do = "TensorFlow", "pip install 'tensorflow[and-cuda]', and unset CUDA_VISIBLE_DEVICES"

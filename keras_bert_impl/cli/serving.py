@@ -12,6 +12,7 @@ from urllib.parse import quote
 from keras_bert_impl.cli.common import SAVED_MODEL, import_tensorflow_quietly, positive_int, say
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.version import install_command
 
 _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 
@@ -65,10 +66,10 @@ class Serve(Command):
         from keras_bert_impl.serving.server.versions import Folder
 
         if not all(map(importlib.util.find_spec, _PACKAGES)):
-            raise InputError('serve needs more packages: pip install "keras-bert-impl[serve]".')
+            raise InputError(f"serve needs more packages: {install_command('serve')}.")
         if arguments.grpc_port is not None and not importlib.util.find_spec("tensorflow_serving"):
             raise InputError(
-                '--grpc-port needs more packages: pip install "keras-bert-impl[serve,serving]".'
+                f"--grpc-port needs more packages: {install_command('serve,serving')}."
             )
         folder = Folder(arguments.folder, arguments.name)
         if arguments.grpc_port:

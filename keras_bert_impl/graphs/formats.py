@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.paths import expanded, local_path
+from keras_bert_impl.version import install_command
 
 if TYPE_CHECKING:  # it imports TensorFlow
     from keras_bert_impl.tokenizers import Tokenizer
@@ -103,8 +104,7 @@ def exporter(file_format: str) -> Callable:
         raise InputError(f"format must be one of {formats}. Received: {file_format!r}")
     if not all(map(importlib.util.find_spec, _PACKAGES[file_format])):
         raise InputError(
-            f"export to {NAMES[file_format]} needs more packages: pip install "
-            f"'keras-bert-impl[{file_format}]'."
+            f"export to {NAMES[file_format]} needs more packages: {install_command(file_format)}."
         )
     return _plug_in(file_format, f"export_{file_format}")
 

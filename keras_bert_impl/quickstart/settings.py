@@ -11,6 +11,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import absolute
 from keras_bert_impl.io.settings import Fraction, PositiveFloat, PositiveInt, Range, Seed, validate
 from keras_bert_impl.pretraining.settings import RowLength
+from keras_bert_impl.version import install_command
 
 _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib, for pictures"}
 _MEGABYTES = 200  # a finished job has 75; checkpoints and what is written aside need more
@@ -67,8 +68,7 @@ def check_ready(output_directory: str | Path) -> None:
     missing = [what for name, what in _NEEDED.items() if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(
-            f"the quickstart needs {' and '.join(missing)}: "
-            "pip install 'keras-bert-impl[metrics,plots]'."
+            f"the quickstart needs {' and '.join(missing)}: {install_command('metrics,plots')}."
         )
     out = absolute(output_directory)
     folder = next(path for path in (out, *out.parents) if path.exists())

@@ -13,6 +13,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.reports.page import clean, escape, number
+from keras_bert_impl.version import install_command
 
 Point = tuple[float, float]
 
@@ -120,9 +121,7 @@ class Drawing:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise InputError(
-                "PNG pictures need matplotlib: pip install 'keras-bert-impl[plots]'"
-            ) from error
+            raise InputError(f"PNG pictures need matplotlib: {install_command('plots')}") from error
         figure = Figure(figsize=(self.width / 100, self.height / 100))
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))

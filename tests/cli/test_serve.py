@@ -18,6 +18,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli import serving
 from keras_bert_impl.serving import export_version
+from keras_bert_impl.version import install_command
 from tests.serving.families import signatures_of
 from tests.serving.server.load import Server, load, send_garbage_to
 from tests.serving.server.servers import Client
@@ -97,11 +98,11 @@ def test_ports_that_cannot_be_used(folder, capsys):
 
 def test_a_missing_extra(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert 'pip install "keras-bert-impl[serve]"' in error_of(folder, capsys=capsys)
+    assert install_command("serve") in error_of(folder, capsys=capsys)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
     line = error_of(folder, "--grpc-port", 8500, capsys=capsys)
-    assert 'pip install "keras-bert-impl[serve,serving]"' in line
+    assert install_command("serve,serving") in line
 
 
 def test_errors_do_not_wait_for_tensorflow(tmp_path):

@@ -1,6 +1,7 @@
 """Learning curves: the file, the plotted data, and invalid input."""
 
 import json
+import re
 import struct
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.plots import learning_curves
+from keras_bert_impl.version import install_command
 
 REPORTS = [
     {"step": 10, "mlm_loss": 5.0, "learning_rate": 1e-3},
@@ -72,5 +74,5 @@ def test_missing_log_is_named(tmp_path):
 
 def test_missing_matplotlib_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r"pip install 'keras-bert-impl\[plots\]'"):
+    with pytest.raises(InputError, match=re.escape(install_command("plots"))):
         learning_curves(REPORTS, tmp_path / "curves.png")

@@ -25,6 +25,7 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.version import install_command
 
 _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # share of the pairs; nearly a half for ordinary documents
@@ -266,7 +267,7 @@ def _write_on_beam(runner):
         from keras_bert_impl.pretraining.corpus import beam_preparation
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{runner} needs Apache Beam ({error}): pip install 'keras-bert-impl[beam]'."
+            f"{runner} needs Apache Beam ({error}): {install_command('beam')}."
         ) from error
     return beam_preparation.write
 
