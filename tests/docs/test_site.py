@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import check_site
+import llms
 import pytest
 import yaml
 
@@ -60,3 +61,17 @@ def test_links_and_own_files_are_no_findings(tmp_path):
         '<link rel="canonical" href="https://example.org/a.html">'
     )
     assert check_site.loaded_from_elsewhere(tmp_path) == []
+
+
+def test_llms_lists_every_page_with_a_sentence():
+    generated = {page: "# A page\n\nA sentence. Another." for page in pages(CONFIG["nav"])}
+    generated.pop("agents.md")
+    text = llms.text(CONFIG["nav"], generated)
+    assert text.count("](") == len(list(pages(CONFIG["nav"])))
+    assert text.count(": A sentence.\n") == len(generated)
+    assert "- [For agents](agents.html): Six jobs as command templates" in text
+
+
+def test_the_search_works_from_disk_without_another_host():
+    assert CONFIG["extra"]["polyfills"] == ["iframe-worker.js"]  # `offline` adds none then
+    assert (ROOT / "docs" / "iframe-worker.js").exists()

@@ -26,7 +26,7 @@ PACKAGES = {
     f"{TOP}.reports": "Self-contained pages about runs and models.",
     f"{TOP}.attribution": "The output of a model, divided among the words of a text.",
     f"{TOP}.hub": "From the name of a model to a local directory.",
-    TOP: "The names to import first. Most are documented on the page of the package that has them.",
+    TOP: "Core classes and functions. Each can be imported from `keras_bert_impl`.",
 }
 
 # The methods that all task models share are shown once, on the page of their base class.

@@ -44,7 +44,12 @@ def main() -> None:
 def take(page: Path, folder: Path, width: str, scheme: str) -> Path:
     """Takes a picture of the top of a page; returns its path."""
     path = folder / f"{page.parent.name}-{page.stem}.png"
-    size = ",".join(map(str, _SIZES[width]))
+    shoot(page, path, _SIZES[width], scheme)
+    return path
+
+
+def shoot(page: Path, path: Path, size: tuple[int, int], scheme: str) -> None:
+    """Takes a picture of a size in pixels."""
     with tempfile.TemporaryDirectory() as profile:
         subprocess.run(
             [
@@ -52,15 +57,14 @@ def take(page: Path, folder: Path, width: str, scheme: str) -> Path:
                 *_OPTIONS,
                 f"--user-data-dir={profile}",
                 f"--blink-settings=preferredColorScheme={_SCHEMES[scheme]}",
-                f"--window-size={size}",
-                f"--screenshot={path}",
+                f"--window-size={','.join(map(str, size))}",
+                f"--screenshot={path.absolute()}",
                 page.absolute().as_uri(),
             ],
             check=True,
             capture_output=True,
             timeout=120,
         )
-    return path
 
 
 def contact_sheet(paths: list[Path]) -> Image.Image:

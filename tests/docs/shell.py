@@ -1,0 +1,97 @@
+"""Runs the shell blocks of a page as they stand, and compares their output with what it shows."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"```bash\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
+_NUMBER = re.compile(r"\d\.\d\S*\d|\d+")
+_INSTALLS = re.compile(r"\bpip |\btools/")  # needs a network, or takes minutes
+_PORT = 8501
+
+
+def steps(page: Path) -> list[tuple[str, str]]:
+    """Returns (commands, shown output or "") of the blocks of a page that do not install."""
+    text = page.read_text(encoding="utf-8")
+    return [found for found in _BLOCK.findall(text) if not _INSTALLS.search(found[0])]
+
+
+def environment(folder: Path, variables: dict[str, str]) -> dict[str, str]:
+    """Returns environment variables with which a shell finds `keras-bert`, and other variables."""
+    (folder / "bin").mkdir()
+    command = folder / "bin" / "keras-bert"
+    line = f'exec "{sys.executable}" -m keras_bert_impl.cli.main "$@"'
+    command.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    command.chmod(0o755)
+    paths = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **variables, **paths}
+
+
+def run_page(page: Path, folder: Path, environment: dict[str, str]) -> None:
+    """Runs the blocks one after the other; a server runs until the last of them has ended."""
+    with contextlib.ExitStack() as servers:
+        for commands, shown in steps(page):
+            if "keras-bert serve" in commands:
+                servers.enter_context(_server(commands, folder, environment))
+            else:
+                compare(shown, *_run(commands, folder, environment))
+
+
+def _run(commands, folder, environment):
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@contextlib.contextmanager
+def _server(commands, folder, environment):
+    """Runs commands of which the last serves, until the server answers."""
+    server = subprocess.Popen(
+        ["bash", "-e", "-c", commands.replace("keras-bert serve", "exec keras-bert serve")],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert any(line.startswith("serving http") for line in server.stdout)
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def port_is_free() -> bool:
+    """Whether the port of the pages can be served on."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", _PORT)) != 0
+
+
+def compare(shown: str, stdout: str, stderr: str) -> None:
+    """Asserts that commands printed what a page shows: all of it, or without the lines of `...`."""
+    expected = shown.splitlines()
+    if "..." not in expected:
+        assert not shown or list(map(_words, expected)) == list(map(_words, stdout.splitlines()))
+        found = stdout.splitlines()
+    else:
+        found = (stderr + stdout).splitlines()
+    lines = iter(found)
+    for line in expected:
+        assert line == "..." or any(_is_like(line, one) for one in lines), (line, found)
+
+
+def _words(line):
+    return _NUMBER.sub("#", line)
+
+
+def _is_like(line, other):
+    """Whether lines are equal but for rounding: decimals differ by at most 0.02."""
+    pairs = zip(_NUMBER.findall(line), _NUMBER.findall(other), strict=False)
+    return _words(line) == _words(other) and all(
+        abs(float(a) - float(b)) <= 0.02 if "." in a and "." in b else a == b for a, b in pairs
+    )
