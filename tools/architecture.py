@@ -24,13 +24,13 @@ Graph = dict[str, set[str]]  # name -> names that it imports
 # all groups.
 ROWS = [
     {"Commands": "cli quickstart"},
-    {"Runs and reports": "runs reports attribution plots"},
+    {"Runs and reports": "runs finetuning reports attribution plots"},
     {
         "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
         "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "
         "tasks.embedding tasks.language_modeling"
     },
-    {"Pre-training": "pretraining", "Export and serving": "serving"},
+    {"Pre-training": "pretraining", "Export and serving": "serving graphs"},
     {"Training": "training tuning"},
     {"Models": "models layers conversion"},
     {"Text and files": "tokenizers interop hub io config published cards"},

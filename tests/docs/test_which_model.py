@@ -50,7 +50,7 @@ def test_statements_about_all_models_are_true():
         "longformer-base-4096": 4096,
         "longformer-large-4096": 4096,
     }
-    others = {name for name, m in MODELS.items() if m.licence not in ("Apache-2.0", "MIT")}
+    others = {name for name, m in MODELS.items() if m.license not in ("Apache-2.0", "MIT")}
     assert {re.split("[-_]", name)[0] for name in others} == {"spanbert", "bert"}
     assert all("finnish" in name for name in others if not name.startswith("spanbert"))
     assert sum(name.startswith("bert_uncased_L-") for name in MODELS) == 24
