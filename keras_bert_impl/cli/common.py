@@ -250,7 +250,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
         "--delimiter",
         type=_delimiter,
         metavar="CHAR",
-        help="character between the cells of a table, such as ; or tab; default: from the file's name",
+        help="character between the cells of a table, such as ; or tab; default: from the suffix",
     )
 
 
@@ -260,7 +260,7 @@ def add_documents(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("text")
     group.add_argument(
-        "text", nargs="+", type=PATH, help="files or folders of text, or gs:// or tfds:// names"
+        "text", nargs="+", type=PATH, help="files or directories of text, or gs:// or tfds:// names"
     )
     group.add_argument(
         "--format", choices=TEXT_FORMATS, default="auto", metavar="NAME", help="format of the text"
@@ -287,7 +287,7 @@ def add_base(parser: ArgumentsContainer) -> None:
         "--base",
         type=MODEL,
         metavar="MODEL",
-        help="model that it was fine-tuned from, if that has moved",
+        help="path of the base model, if it has moved",
     )
 
 
@@ -297,7 +297,7 @@ def add_dtype(parser: ArgumentsContainer) -> None:
         "--dtype",
         choices=DTYPES,
         metavar="NAME",
-        help="Keras dtype policy, such as mixed_bfloat16; default: that of the run, or float32",
+        help="Keras dtype policy, such as mixed_bfloat16; default: the run's policy, or float32",
     )
 
 
@@ -317,7 +317,7 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
         choices=STRATEGIES,
         default="auto",
         metavar="NAME",
-        help=f"how to use devices: {', '.join(STRATEGIES)}",
+        help=f"distribution strategy: {', '.join(STRATEGIES)}",
     )
     group.add_argument(
         "--cpu-devices",
@@ -330,7 +330,7 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
         type=positive_int,
         default=1,
         metavar="N",
-        help="split the weights over N devices, for models that do not fit one; needs JAX",
+        help="model parallelism over N devices, for models that do not fit on one; needs JAX",
     )
     group.add_argument(
         "--worker-timeout",
@@ -342,7 +342,7 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
         "--no-resume",
         dest="resume",
         action="store_false",
-        help="fail if --out has a run already, instead of resuming it",
+        help="raise an error if --out contains a run, instead of resuming it",
     )
     return output
 

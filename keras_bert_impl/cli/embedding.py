@@ -46,7 +46,7 @@ class Embed(Command):
             type=OUTPUT_FILE,
             metavar="FILE",
             help=".npy file of the vectors, with a .jsonl file next to it of the path, line and "
-            "beginning of each text; or a .parquet file of both",
+            "beginning of each text; or a .parquet file with both",
         )
         add("--text", default="text", metavar="COLUMN", help="text column of tables")
         add(
@@ -69,9 +69,9 @@ class Embed(Command):
             "--long-texts",
             choices=LONG_TEXTS,
             metavar="NAME",
-            help="part of a text longer than a row that is used: its beginning (truncate), its "
-            "beginning and end (head_tail), or windows over all of it, joined by their mean, max or "
-            "attention; default: the model's own, or truncate",
+            help="how to embed texts longer than the sequence length: their beginning (truncate), "
+            "beginning and end (head_tail), or windows pooled by mean, max or attention; default: "
+            "the model's setting, or truncate",
         )
         add(
             "--max-windows",
@@ -84,7 +84,7 @@ class Embed(Command):
             type=positive_int,
             default=32,
             metavar="N",
-            help="number of texts in a batch",
+            help="batch size",
         )
         add_dtype(group)
 
@@ -122,7 +122,7 @@ class Embed(Command):
 class Search(Command):
     """`keras-bert search`: finds the texts nearest in meaning to a query."""
 
-    example = '  keras-bert search --model DIR --vectors vectors.npy "mend a bicycle" --top 5'
+    example = '  keras-bert search --model DIR --vectors vectors.npy "repair a bicycle" --top 5'
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("query", nargs="+", help="texts to search for")

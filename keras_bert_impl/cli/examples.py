@@ -40,26 +40,24 @@ def _tasks():
 def _add_sources(group, is_training, is_scored):
     tables = ".csv, .tsv, .jsonl, .parquet, .arrow"
     if is_training:
-        group.add_argument(
-            "--train", type=EXAMPLES, metavar="FILE", help=f"examples to train on: {tables}"
-        )
+        group.add_argument("--train", type=EXAMPLES, metavar="FILE", help=f"training set: {tables}")
     if is_scored:
-        more = "" if is_training else f": {tables}"
-        group.add_argument(
-            "--dev", type=EXAMPLES, metavar="FILE", help=f"examples to score on{more}"
-        )
+        what = "validation set" if is_training else f"labeled examples: {tables}"
+        group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
     if is_scored and is_training:
         group.add_argument(
             "--dev-split",
             type=_share,
             metavar="SHARE",
-            help="share of --train to score on instead of --dev, such as 0.1",
+            help="fraction of --train to hold out for validation",
         )
 
 
 def _add_columns(group):
     group.add_argument("--text", metavar="COLUMN", help="column of the text")
-    group.add_argument("--pair", metavar="COLUMN", help="column of the second segment, if any")
+    group.add_argument(
+        "--pair", metavar="COLUMN", help="column of the second text of a pair, if any"
+    )
     group.add_argument(
         "--label",
         metavar="COLUMN",
@@ -72,20 +70,20 @@ def _add_rare_columns(group):
         "--labels",
         type=_names,
         metavar="A,B",
-        help="labels that may occur, in a table or for tagging; default: those of --train",
+        help="labels that may occur, in a table or for tagging; default: the labels of --train",
     )
     group.add_argument(
         "--label-separator",
         metavar="TEXT",
-        help="text between labels, if a text has any number of them",
+        help="separator of the labels of a text, for multi-label classification",
     )
     group.add_argument(
         "--single-label",
         action="store_true",
-        help="lists of labels have one label each, which becomes the class",
+        help="every list of labels has one label, which becomes the class",
     )
     group.add_argument(
-        "--regression", action="store_true", help="predict the labels as numbers, not classes"
+        "--regression", action="store_true", help="predict numbers instead of classes"
     )
     group.add_argument(
         "--negative",
@@ -96,7 +94,7 @@ def _add_rare_columns(group):
         "--word-prefix",
         metavar="TEXT",
         default="",
-        help="for tagging, prefix of all words to remove, such as en: in WikiANN",
+        help="for tagging, prefix to remove from all words, such as en: in WikiANN",
     )
     group.add_argument(
         "--sentence",
@@ -121,7 +119,7 @@ def _add_task(group, is_training):
     from keras_bert_impl.tasks.data.published import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
-    default = "classification" if is_training else "that of the model"
+    default = "classification" if is_training else "the model's task"
     group.add_argument(
         "--task",
         choices=[*glue, *MULTILINGUAL, *task_names()],
@@ -131,7 +129,9 @@ def _add_task(group, is_training):
 
 
 def _add_data_sets(group):
-    group.add_argument("--data", type=FOLDER, metavar="DIR", help="folder of GLUE, XNLI or PAWS-X")
+    group.add_argument(
+        "--data", type=FOLDER, metavar="DIR", help="directory of GLUE, XNLI or PAWS-X"
+    )
     group.add_argument("--language", default="en", metavar="CODE", help="language of XNLI, PAWS-X")
     group.add_argument(
         "--tfds",
@@ -163,7 +163,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     elif task in options and (task or is_training):
         known, source = options[task], f"--task {task}" if task else "tables"
     else:
-        return  # the task is that of the model, or a task from outside
+        return  # the model's task, or a task of another package
     if arguments.tfds:
         known, source = known & _OF_TFDS, "--tfds"
     for name in sorted(set().union(*options.values(), {"language"}) - known):

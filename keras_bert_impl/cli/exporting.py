@@ -65,8 +65,8 @@ class Export(Command):
             const=True,
             type=FOLDER,
             metavar="DIR",
-            help="run the exported SavedModel, or the one in DIR, in a process that has only "
-            "TensorFlow and TF-Text; exit with status 1 if outputs differ by more than rounding does",
+            help="compare the export, or the one in DIR, with the model, in a process with TensorFlow "
+            "and TF-Text only; exit with status 1 if outputs differ by more than rounding",
         )
         group.add_argument(
             "--ids-only",
@@ -76,14 +76,14 @@ class Export(Command):
         group.add_argument(
             "--xla",
             metavar="ROWSxLENGTH,...",
-            help="batch shapes that XLA compiles the encoder for, such as 1x128,8x128; batches are "
+            help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; batches are "
             "padded to a shape if they fill at least half of it, and run without XLA otherwise",
         )
         group.add_argument(
             "--whole-batches",
             action="store_true",
-            help="compute the texts of a request together, which suits a GPU; default: in chunks of "
-            "similar length, which suits a CPU",
+            help="compute each request as one batch, for GPUs; default: in chunks of similar length, "
+            "for CPUs",
         )
         _add_network_arguments(parser)
         group = parser.add_argument_group(Rare("comparison of scores"))
@@ -178,7 +178,7 @@ def _score(arguments, model):
 
 
 def _say_neighbors(arguments, model):
-    """Says how many nearest neighbors an embedder changes by computing in 16 bits."""
+    """Prints how many nearest neighbors change if an embedder computes in 16 bits."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
     from keras_bert_impl.runs.evaluation import load_model
@@ -205,7 +205,7 @@ def _check(signatures, path):
 
 
 def _add_network_arguments(parser: ArgumentParser) -> None:
-    """Adds the arguments in addition to those of every export."""
+    """Adds the arguments of formats other than SavedModel."""
     group = parser.add_argument_group(Rare(f"with --format {', '.join(FORMATS)}"))
     group.add_argument(
         "--precision",

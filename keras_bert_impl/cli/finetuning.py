@@ -63,7 +63,7 @@ class Finetune(Command):
 
     @property
     def settings_class(self) -> type:
-        """Those of every registered task, too."""
+        """Settings of fine-tuning and of every registered task."""
         return _settings_class()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -82,7 +82,7 @@ class Finetune(Command):
             "--seeds",
             type=_seeds,
             metavar="1,2,3",
-            help="train with each of these seeds; --out has the spread of the scores, and the best "
+            help="train with each of these seeds; --out contains the scores of all and the best "
             "model",
         )
         grid = ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items())
@@ -93,14 +93,14 @@ class Finetune(Command):
             type=GRID,
             metavar="FILE.yaml",
             help="train with each combination of settings, and compare them on --dev; the file has "
-            f"lines `setting: [value, ...]`; default: those of the BERT paper, {grid}",
+            f"lines `setting: [value, ...]`; default: the grid of the BERT paper, {grid}",
         )
         group.add_argument(
             "--adapt",
             type=PATH,
             metavar="TEXT",
-            help="file or folder of text without labels, to continue the model's pre-training on "
-            "first; its settings are adapt_...",
+            help="file or directory of unlabeled text for continued pre-training before "
+            "fine-tuning; its settings are adapt_...",
         )
         group.add_argument(
             "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
@@ -273,7 +273,7 @@ class Augment(Command):
             help="number of copies of a text",
         )
         group.add_argument(
-            "--rate", type=float, default=0.4, metavar="SHARE", help="share of words to replace"
+            "--rate", type=float, default=0.4, metavar="SHARE", help="fraction of words to replace"
         )
         group.add_argument(
             "--top-k",

@@ -17,12 +17,12 @@ GROUPS = {
     "start": {
         "quickstart": (
             "pretraining.Quickstart",
-            "run the whole path, from text to a served model, on a small corpus",
+            "pre-train, fine-tune and serve a small model on a small corpus",
         ),
         "models": ("models.Models", "list the published models and their names"),
         "doctor": (
             "doctor.Doctor",
-            "check this installation, and say what to do about its problems",
+            "check this installation, and print fixes for its problems",
         ),
         "completion": (
             "main.Completion",
@@ -38,7 +38,7 @@ GROUPS = {
         "recipes": ("pretraining.Recipes", "list published pre-training recipes"),
         "adapt": (
             "pretraining.Adapt",
-            "continue the pre-training of a model on text of a domain",
+            "continue pre-training on text of your domain",
         ),
         "student": ("models.Student", "create a student model from a teacher's layers"),
         "input-worker": (
@@ -50,8 +50,11 @@ GROUPS = {
         "predict": ("predicting.Predict", "predict with a fine-tuned model"),
         "evaluate": ("scoring.Evaluate", "score a fine-tuned model on labeled texts"),
         "report": ("scoring.Report", "write a page about a run, or one that compares several"),
-        "look": ("scoring.Look", "write a page about what a model does with a text"),
-        "drift": ("predicting.Drift", "compare served texts with those of the training set"),
+        "look": ("scoring.Look", "visualize attention and attributions for a text (HTML)"),
+        "drift": (
+            "predicting.Drift",
+            "detect data drift between served texts and the training set",
+        ),
         "fill-mask": ("embedding.FillMask", "predict the words that [MASK] stands for"),
         "embed": ("embedding.Embed", "write the embeddings of texts"),
         "search": ("embedding.Search", "find the texts that are closest in meaning to a query"),

@@ -33,11 +33,11 @@ def add_inputs(parser: ArgumentsContainer) -> None:
     parser.add_argument(
         "--text",
         metavar="COLUMN",
-        help="column of the text or question; default: that of the run, or of a table with one "
-        "column",
+        help="column of the text or question; default: the run's column, or the only column of the "
+        "table",
     )
     parser.add_argument(
-        "--pair", metavar="COLUMN", help="column of the second segment or context, if any"
+        "--pair", metavar="COLUMN", help="column of the second text or the context, if any"
     )
     add_table_form(parser)
 
@@ -101,8 +101,8 @@ def _columns(path, arguments, model):
     if len(columns) == 1 and not arguments.pair:
         return columns[0], None
     raise InputError(
-        f"{path} is a table with the columns {listed(columns)}: name that of the texts "
-        "with --text COLUMN, and of their pairs with --pair COLUMN."
+        f"{path} is a table with the columns {listed(columns)}: name the column of "
+        "the texts with --text COLUMN, and the column of their pairs with --pair COLUMN."
     )
 
 
@@ -134,12 +134,12 @@ class Predict(Command):
             "--out",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help="a .csv, .tsv, .jsonl or .parquet file to write, with the columns of the input and of "
-            "the answers, named predicted_... where the input has their name; default: - for standard "
-            "output, with the answers alone",
+            help="a .csv, .tsv, .jsonl or .parquet file to write, with the columns of the input and the "
+            "predictions. If a name is taken, the prediction is named predicted_NAME. Default: - prints "
+            "the predictions only",
         )
         group.add_argument(
-            "--id", metavar="COLUMN", help="only column of the input to write beside the answers"
+            "--id", metavar="COLUMN", help="only column of the input to copy to the output"
         )
         group.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
@@ -198,7 +198,7 @@ class Predict(Command):
 
 
 def _print(block, as_objects):
-    """Prints answers, without the columns of the input but that of `--id`."""
+    """Prints predictions, with the `--id` column as the only column of the input."""
     from keras_bert_impl.runs.prediction_table import as_json, joined
 
     for row, answer, cells in block:
@@ -225,7 +225,7 @@ def _answered(rows, model, task):
 
 
 def _passed_on(rows, arguments):
-    """Selects the columns that are written beside an answer."""
+    """Selects the columns of the input that are copied to the output."""
     from keras_bert_impl.tasks.data.table_rows import value_of
 
     for text, row in rows:
@@ -253,13 +253,13 @@ class Drift(Command):
             type=PATH,
             required=True,
             metavar="FILE",
-            help="served texts: a file as for `keras-bert predict`",
+            help="served texts: any file that `keras-bert predict` reads",
         )
         group.add_argument(
             "--reference",
             type=PATH,
             metavar="FILE",
-            help="texts to compare with; default: the training data of the run",
+            help="texts to compare with; default: the training set of the run",
         )
         add_inputs(parser.add_argument_group("columns of both tables"))
         group = parser.add_argument_group("output")
@@ -273,7 +273,7 @@ class Drift(Command):
         arguments.id = None
         if arguments.reference is None and read_options(arguments.model).get("train") is None:
             raise InputError(
-                f"--reference FILE is missing: {arguments.model} does not say which file it was "
+                f"--reference FILE is missing: {arguments.model} does not record the file that it was "
                 "trained on."
             )
 

@@ -52,7 +52,7 @@ class Vocab(Command):
             "--extend",
             type=MODEL,
             metavar="MODEL",
-            help="write this model with more tokens, for words of the text, to pre-train it further",
+            help="write this model with added tokens for words of the text, for continued pre-training",
         )
         group.add_argument(
             "--add",
@@ -62,7 +62,7 @@ class Vocab(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        """Refuses the options of the other way."""
+        """Raises an `InputError` for options that do not apply."""
         others, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
         for name in others:
             if getattr(arguments, name):
@@ -127,7 +127,7 @@ class Prepare(Command):
             required=True,
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="folder of records to write, or gs://...",
+            help="directory of records to write, or gs://...",
         )
         group.add_argument("--json", action="store_true", help="print the manifest as JSON")
         group = parser.add_argument_group("records")
@@ -139,12 +139,12 @@ class Prepare(Command):
             metavar="DIR",
             help="model directory or name, or the --out of `keras-bert vocab`",
         )
-        add("--length", type=positive_int, default=128, metavar="N", help="tokens of a row")
+        add("--length", type=positive_int, default=128, metavar="N", help="sequence length")
         add(
             "--objective",
             choices=RECORDS_OBJECTIVES,
             default="mlm_nsp",
-            help="pairs for next sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
+            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
             "(mlm)",
         )
         add(
@@ -152,7 +152,7 @@ class Prepare(Command):
             type=float,
             default=0.0,
             metavar="SHARE",
-            help="share of the documents to hold out for evaluation",
+            help="fraction of the documents to hold out for evaluation",
         )
         add(
             "--passes",
@@ -161,7 +161,7 @@ class Prepare(Command):
             metavar="N",
             help="passes over the text, each with new pairs",
         )
-        add("--no-packing", action="store_true", help="write one example per row")
+        add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
         _add_processes(parser)
 

@@ -150,7 +150,7 @@ class Adapt(Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         group = parser.add_argument_group("text and model")
         group.add_argument(
-            "text", type=PATH, help="text without labels: a file, a folder or a tfds:// name"
+            "text", type=PATH, help="unlabeled text: a file, a directory or a tfds:// name"
         )
         group.add_argument(
             "--model",
@@ -252,7 +252,7 @@ class Quickstart(Command):
             type=OUTPUT_DIRECTORY,
             default="quickstart-run",
             metavar="DIR",
-            help="directory to write, where finished steps are kept",
+            help="directory to write; finished steps are kept there",
         )
         group.add_argument("--json", action="store_true", help="print the scores as JSON")
         add_settings(parser, QuickstartSettings, main=_QUICKSTART_MAIN)
@@ -268,7 +268,7 @@ class Quickstart(Command):
         from keras_bert_impl.quickstart import show
         from keras_bert_impl.quickstart.main_job import MainJob
 
-        # Warnings about missing heads matter to users with weights of their own; here they are
+        # Warnings about missing heads matter to users who load their weights; here they are
         # expected at every step.
         logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
         job = MainJob(arguments.out, settings, say=say)

@@ -89,7 +89,7 @@ def _completed(arguments, options):
 
 
 def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:
-    """Completes the arguments of a command with those of the run.
+    """Completes the arguments of a command with the recorded arguments of the run.
 
     Returns:
         (arguments, whether they now name the data that the run was scored on).

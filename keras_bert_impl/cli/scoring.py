@@ -51,7 +51,7 @@ class Evaluate(Command):
         group.add_argument(
             "--test",
             action="store_true",
-            help="score on the test set of --data, which must have labels, instead of the dev set",
+            help="score the test set of --data, which must have labels, instead of the validation set",
         )
         group.add_argument(
             "--out",
@@ -71,7 +71,7 @@ class Evaluate(Command):
             check_tables(with_columns(arguments, options))
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the scores; those of a run have the same form as in the run."""
+        """Prints the scores, in the format of `scores.json` for a run."""
         from keras_bert_impl.runs.evaluation import evaluate
         from keras_bert_impl.runs.run import load_tuned
 
@@ -108,23 +108,23 @@ class Report(Command):
             nargs="+",
             type=FOLDER,
             metavar="RUN",
-            help="run directory; several, or a set, to compare",
+            help="run directory; several runs or a sweep to compare",
         )
         group.add_argument(
             "--out",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help="page to write; default: report.html in the run, comparison.html in the set or here",
+            help="page to write; default: report.html in the run, or comparison.html",
         )
         group.add_argument(
             "--pictures",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="folder for each picture as an SVG and a PNG file",
+            help="directory for the pictures, as SVG and PNG files",
         )
         add_base(group)
         add_dtype(group)
-        add_examples(parser, is_training=False, title="examples; default: those of the run")
+        add_examples(parser, is_training=False, title="examples; default: the examples of the run")
 
     def check(self, arguments: Namespace) -> None:
         check_examples(arguments)
@@ -150,7 +150,7 @@ class Report(Command):
 
 
 def _model_and_examples(run, arguments):
-    """Returns (model or None, examples or None): those of the arguments, else of the run."""
+    """Returns (model or None, examples or None) of the arguments, else of the run."""
     from keras_bert_impl.runs.run import load_tuned
 
     is_named = has_data(arguments)

@@ -31,19 +31,23 @@ class Serve(Command):
         add(
             "folder",
             type=SAVED_MODEL,
-            help="folder that `keras-bert export` wrote, or a SavedModel",
+            help="directory that `keras-bert export` wrote, or a SavedModel",
         )
-        add("--name", metavar="NAME", help="name of the model in URLs; default: that of the folder")
+        add(
+            "--name",
+            metavar="NAME",
+            help="name of the model in URLs; default: the directory's name",
+        )
         add("--host", default="127.0.0.1", metavar="ADDRESS", help="address; 0.0.0.0 for all")
         add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free one")
         add(
             "--grpc-port",
             type=_port,
             metavar="N",
-            help="answer gRPC as well, on this port; 0 for any",
+            help="port of the gRPC API; 0 for any; default: no gRPC",
         )
         group = parser.add_argument_group("batches")
-        _limit(group, "--max-batch", 32, "rows of a batch of several requests")
+        _limit(group, "--max-batch", 32, "largest batch size when requests are merged")
         group.add_argument(
             "--batch-timeout",
             type=_milliseconds,
@@ -52,14 +56,14 @@ class Serve(Command):
             help="milliseconds that a request waits for others",
         )
         group = parser.add_argument_group("limits")
-        _limit(group, "--max-rows", 1024, "rows of a request")
-        _limit(group, "--max-bytes", 4 << 20, "bytes of a request")
-        _limit(group, "--max-waiting", 256, "requests that wait; more are answered with 503")
+        _limit(group, "--max-rows", 1024, "texts per request")
+        _limit(group, "--max-bytes", 4 << 20, "bytes per request")
+        _limit(group, "--max-waiting", 256, "queued requests; 503 if exceeded")
         _limit(group, "--max-connections", 512, "open connections")
-        _limit(group, "--timeout", 30, "seconds for an answer")
+        _limit(group, "--timeout", 30, "seconds for a response")
         _limit(group, "--client-timeout", 30, "seconds for a client to send or receive")
-        _limit(group, "--stop-timeout", 30, "seconds to answer what runs when stopped")
-        _limit(group, "--poll", 2, "seconds between looks for a newer version")
+        _limit(group, "--stop-timeout", 30, "seconds to finish running requests at shutdown")
+        _limit(group, "--poll", 2, "polling interval for new versions, in seconds")
 
     def run(self, arguments: Namespace) -> None:
         """Serves until SIGTERM or SIGINT."""

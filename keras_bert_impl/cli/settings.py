@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_default(self) -> str:
-        """The default in words; what None stands for, if the description says it."""
+        """The default in words, or the description's meaning of None."""
         if self.default is dataclasses.MISSING:
             return "required"
         if self.default is None or self.default == ():
@@ -92,7 +92,7 @@ class Setting(NamedTuple):
 
 
 def settings_of(settings_class: type) -> list[Setting]:
-    """Returns the settings that a dataclass itself declares, without those of its bases."""
+    """Returns the settings that a dataclass declares itself, without inherited ones."""
     own = inspect.get_annotations(settings_class)
     hints = typing.get_type_hints(settings_class, include_extras=True)
     texts = sentences_of(settings_class.__doc__ or "")

@@ -116,7 +116,9 @@ def write_model(
     config: EncoderConfig,
 ) -> None:
     """Writes a model directory: `config.json`, the tensors and any tokenizer."""
-    if "tie_word_embeddings" in described:  # no output matrix is written beside the embeddings
+    if (
+        "tie_word_embeddings" in described
+    ):  # no output matrix is written in addition to the embeddings
         described = described | {"tie_word_embeddings": True}
     write_model_directory(directory, described, tensors)
     if tokenizer is not None:

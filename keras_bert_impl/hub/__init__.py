@@ -39,7 +39,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
 
     Raises:
         InputError: the directory or name does not exist, or the model can be neither downloaded
-            nor found in the cache. The message says which, and what to do.
+            nor found in the cache. The message names it and the fix.
 
     Example:
         >>> from keras_bert_impl.hub import local_directory

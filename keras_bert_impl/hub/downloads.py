@@ -70,7 +70,7 @@ def from_hugging_face(repository: str, revision: str) -> Path:
 
 
 def _check_answer(repository, name, commit):
-    """Checks what the hub says about a file: the library names files of the cache after it."""
+    """Checks the hub's metadata of a file: the library names files of the cache after it."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))

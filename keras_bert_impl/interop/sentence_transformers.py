@@ -11,8 +11,8 @@ from keras_bert_impl.interop.source import ModelSource, open_tensors, write_json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json, read_text
 
-# Keys of poolings, in the order in which the library concatenates their vectors. That of another
-# pooling is `pooling_mode_` with its name.
+# Keys of poolings, in the order in which the library concatenates their vectors. The key of
+# another pooling is `pooling_mode_` with its name.
 _PREFIX = "pooling_mode_"
 _KEYS = {
     "cls": "pooling_mode_cls_token",

@@ -58,7 +58,7 @@ def _write(model, directory, precision, batches):
         read = openvino.Core().read_model(path)
         if batches is not None:
             read = _calibrated(read, batches, encoder_of(model).config)
-        # OpenVINO halves the weights itself, since it knows where float32 is better.
+        # OpenVINO halves the weights itself, since it keeps float32 where that is better.
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
         except RuntimeError as error:

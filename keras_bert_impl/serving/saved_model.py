@@ -72,7 +72,7 @@ def export_saved_model(
     model with `dtype="float32"` first.
 
     Args:
-        signatures: those of the model, `model.signatures()`.
+        signatures: signatures of the model, `model.signatures()`.
         directory: written to a temporary folder and renamed.
         ids_only: whether to leave out the signatures that take strings, so that loading does not
             need tensorflow_text.

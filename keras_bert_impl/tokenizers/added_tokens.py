@@ -172,7 +172,7 @@ class AddedTokens:
         """bool [code points], true at least where a token begins."""
         if not self._first:
             return tf.zeros_like(code_points, tf.bool)
-        # A few comparisons take a fifth of the time of a table lookup.
+        # A few comparisons are 5× faster than a table lookup.
         if len(self._first) > _FEW:
             return (code_points >= self._first[0]) & (code_points <= self._first[-1])
         equal = [tf.equal(code_points, code_point) for code_point in self._first]

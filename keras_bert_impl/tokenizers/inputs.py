@@ -144,7 +144,7 @@ def pack_segments(
         first, second: int32 [batch, (tokens)].
         cls_id, sep_id, pad_id: The ids of [CLS], [SEP] and [PAD].
         is_pair: bool [batch], rows that have a second segment. Default: all, if `second` is given.
-        length: Row length in tokens. Default: the length of the longest row.
+        length: Sequence length. Default: the longest text.
         multiple_of: Without `length`, rows are padded to a multiple of this.
         num_separators: [SEP]s between two segments; RoBERTa has 2.
         segment_of_second: The segment id of the second segment; RoBERTa has 0.

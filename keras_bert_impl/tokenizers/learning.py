@@ -123,7 +123,7 @@ def learn_tokens(
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
         least = [min(scores[i] for i in ids) for ids in old_ids.values()]
-        # Tokens before the new ones need scores too; the lowest does not change that of unknowns.
+        # Tokens before the new ones need scores too; the lowest score does not change unknown tokens.
         unscored = tokenizer.vocabulary_size - len(scores)
         settings["scores"] = [*scores, *[min(scores)] * unscored, *least]
     else:

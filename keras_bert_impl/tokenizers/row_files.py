@@ -97,7 +97,7 @@ def is_generic(directory: Path) -> bool:
 def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
     """Creates the error for a `tokenizer_class` that the files of a kind cannot have."""
     what = _INSTEAD.get(name) or (
-        f"The files beside it are {kind}: if that is the model's tokenizer, set "
+        f"The files next to it are {kind}: if that is the model's tokenizer, set "
         f'"tokenizer_class": "{usual}".'
     )
     return InputError(f"{path}: tokenizer_class {shown(name)} is not supported. {what}")
@@ -178,13 +178,13 @@ def _with_segments(directory):
 
 
 def _segment_in(directory, segment, with_segments):
-    """Returns the segment id of the second text if `post_processor` says `segment`."""
+    """Returns the segment id of the second text if `post_processor` has `segment`."""
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
     if segment and not with_segments and "model_input_names" not in config:
         _log.warning(
             "%s: tokenizer_class %s has no model_input_names, so the second text of a pair gets "
-            "the segment id 0, as in transformers 5, although tokenizer.json says 1. If the model was "
+            "the segment id 0, as in transformers 5, although tokenizer.json has 1. If the model was "
             "trained with segment ids, set model_input_names to %s.",
             path,
             config["tokenizer_class"],

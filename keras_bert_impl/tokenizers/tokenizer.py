@@ -39,7 +39,7 @@ class Tokenizer(abc.ABC):
         kind: Part of the fingerprint.
         num_separators: Number of `sep_id` tokens between two segments.
         segment_of_second: The segment id of the second segment.
-        word_breaks: ASCII characters beside which, as beside spaces (U+0020), a text can be split
+        word_breaks: ASCII characters at which, as at spaces (U+0020), a text can be split
             without changing its tokens; `tokenize_words` takes the parts. Empty if there are none.
         later_settings: Arguments added in later versions and the values that earlier versions
             implied. They keep fingerprints stable.
@@ -76,9 +76,9 @@ class Tokenizer(abc.ABC):
             name_or_path: A name that `hub.local_directory` accepts, or a directory
                 with `tokenizer.json`, `vocab.txt` (WordPiece), `vocab.json` and `merges.txt`
                 (byte-level BPE or FlauBERT), or `spiece.model` or `sentencepiece.bpe.model`
-                (SentencePiece), along with `tokenizer_config.json`. If no file says whether a
-                WordPiece tokenizer lowercases, `lowercase` is that of a known published model, or
-                else inferred from the vocabulary, with a warning.
+                (SentencePiece), along with `tokenizer_config.json`. If no file defines whether a
+                WordPiece tokenizer lowercases, `lowercase` comes from a known published model, or
+                else is inferred from the vocabulary, with a warning.
 
         Returns:
             A `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or
@@ -195,7 +195,7 @@ class Tokenizer(abc.ABC):
         raise NotImplementedError
 
     def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
-        """Marks the tokens of a row that begin a word.
+        """Marks the tokens that begin a word.
 
         Words are defined by the vocabulary: in WordPiece a punctuation mark is a word; elsewhere a
         word is the text between two spaces.
@@ -286,7 +286,7 @@ class Tokenizer(abc.ABC):
             texts: A list of str and (first, second) tuples, a string tensor [batch], or a tuple of
                 two of those, the first and second segments. The last two also work in `tf.data` and
                 `tf.function`.
-            length: Row length in tokens: longer rows are truncated (the longer segment first),
+            length: Sequence length: longer texts are truncated (the longer segment first),
                 shorter ones are padded. Default: the length of the longest row.
             multiple_of: Without `length`, rows are padded to a multiple of this, so that a compiled
                 model sees few shapes.

@@ -15,7 +15,7 @@ class Windows(NamedTuple):
     """Windows over a batch of texts, in text order, at least one per text.
 
     Attributes:
-        features: int32 [windows, length], same as those of a `Tokenizer`.
+        features: int32 [windows, length], in the format of a `Tokenizer`.
         texts: int64 [windows], the index of each window's text in the batch.
         starts: int32 [windows], the index of the window's first token in its text.
         columns: int32 [windows], the position of that token in the row.

@@ -217,11 +217,11 @@ class BertLayout:
         }
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Converts stated fields from their values in `config.json` to those of `EncoderConfig`."""
+        """Converts the values of stated fields in `config.json` to `EncoderConfig` values."""
         return settings
 
     def to_settings(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Converts fields from their values in `EncoderConfig` to those of `config.json`."""
+        """Converts the values of `EncoderConfig` fields to `config.json` values."""
         return {name: fields[name] for name in self.keys}
 
     def encoder_tensors(self, config: EncoderConfig) -> list[TensorName]:

@@ -165,7 +165,7 @@ def _measure(session, model, measure, max_drop):
 
 def _check_in_words(report):
     text = (
-        f"The outputs are within {report.difference:.1g} of those of the Keras model, relative to "
+        f"The outputs are within {report.difference:.1g} of the Keras model's outputs, relative to "
         "their root mean square."
     )
     if report.before is not None:

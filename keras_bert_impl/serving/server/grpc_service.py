@@ -40,7 +40,7 @@ def start(
         maximum_concurrent_rpcs=limits.max_waiting,
         options=[
             ("grpc.max_receive_message_length", limits.max_bytes),
-            ("grpc.so_reuseport", 0),  # a port in use is an error
+            ("grpc.so_reuseport", 0),  # raise for a port in use
             ("grpc.max_connection_idle_ms", 1000 * int(limits.client_seconds)),
         ],
     )
@@ -203,4 +203,4 @@ def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
     try:
         return tf.make_ndarray(tensor)
     except (TypeError, ValueError) as error:
-        raise ApiError(f"Input {name!r} has not as many values as its shape says.") from error
+        raise ApiError(f"Input {name!r} does not have as many values as its shape.") from error

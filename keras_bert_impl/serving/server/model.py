@@ -116,7 +116,7 @@ class Model:
                 self.signatures[signature](arrays)
 
     def _warmup_requests(self, path):
-        """Iterates over (signature, inputs): those of the export, or a row of zeros for each."""
+        """Iterates over (signature, inputs) of the export, or a row of zeros for each signature."""
         if path.is_file():
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
                 yield read_warmup(record)
@@ -164,7 +164,7 @@ def _api_error(error):
 
 
 def _sentence(message):
-    """Returns what a message of TensorFlow says, without nodes and traces."""
+    """Returns the first sentence of a message of TensorFlow, without nodes and traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
     lines = [line for line in lines if "experimental_io_device" not in line] or lines  # a hint
     text = re.sub(r"^\s*\(\d+\) [A-Z_]+:\s*", "", lines[-1]).split(" [Op:")[0]
@@ -233,7 +233,7 @@ class Request:
 def _key(signature: Signature, arrays: Arrays) -> Hashable:
     """Returns what requests must share to be joined, or None."""
     shapes = [array.shape for array in arrays.values()]
-    # Of different sizes, the model refuses one request, but would mix up several.
+    # The model rejects one request with different sizes, but would mix up several.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
         return None
     if signature.varying:
@@ -315,7 +315,7 @@ class Batcher:
         return batch
 
     def _joinable(self, first):
-        """Returns the first request and those of the queue that fit into a batch with it."""
+        """Returns the first request and the queued requests that fit into a batch with it."""
         batch, rows = [first], first.num_rows
         for request in list(self._queue)[1:] if first.key is not None else ():
             if request.key == first.key and rows + request.num_rows <= self._max_rows:

@@ -293,7 +293,7 @@ def _json_response(status: int, text: str) -> Response:
 
 
 class _Metrics:
-    """Counters for Prometheus, in a registry of their own."""
+    """Counters for Prometheus, in a separate registry."""
 
     def __init__(self, versions: Versions) -> None:
         self._registry = prometheus.CollectorRegistry()

@@ -64,7 +64,7 @@ class PredictRequest(NamedTuple):
 
 
 def parse_request(body: bytes, method: str = "predict") -> PredictRequest:
-    """Parses the body of a `:predict` request; only checks those of `:classify` and `:regress`."""
+    """Parses the body of a `:predict` request; only checks `:classify` and `:regress` requests."""
     if not body:
         raise ApiError("JSON Parse error: The document is empty")
     try:
@@ -114,7 +114,7 @@ def check_rows(name: str, count: int, max_rows: int) -> None:
 
 
 def check_shape(name: str, shape: list[int], kind: Input) -> None:
-    """Raises the `ApiError` of an input whose shape is not that of the signature."""
+    """Raises an `ApiError` if the shape of an input differs from the signature."""
     fits = len(shape) == len(kind.shape) and all(
         size >= 0 and wanted in (None, size) for size, wanted in zip(shape, kind.shape)
     )
@@ -221,7 +221,7 @@ def _integers(values, dtype):
 
 def _floats(values, dtype):
     limits = np.finfo(dtype)
-    largest_integer = 2 ** (limits.nmant + 1) - 1  # TensorFlow Serving refuses to round integers
+    largest_integer = 2 ** (limits.nmant + 1) - 1  # TensorFlow Serving does not round integers
     for value in values:
         if type(value) not in (int, float):
             raise _type_error(value, dtype.name)

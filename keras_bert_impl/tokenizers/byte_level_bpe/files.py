@@ -92,7 +92,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(special, settings["mask_strips_left"])
-    # What RobertaTokenizer of `transformers` does whatever tokenizer.json says.
+    # RobertaTokenizer of `transformers` does this regardless of tokenizer.json.
     rows = settings["num_separators"], settings["segment_of_second"]
     is_roberta = special == ROBERTA and rows == (2, 0)
     is_roberta &= not settings["normalize"] and not settings["keeps_unknown_bytes"]

@@ -52,7 +52,7 @@ class ByteLevelBPETokenizer(Tokenizer):
             RoBERTa.
         special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
             `<s> A </s></s> B </s>` with RoBERTa's and `[CLS] A [SEP] B [SEP]` with others, unless
-            `num_separators` says otherwise.
+            `num_separators` differs.
         added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
             the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.

@@ -90,7 +90,7 @@ class Characters(NamedTuple):
         return self._replace(codes=put(self.codes, places, codes))
 
     def joined(self, places: tf.Tensor) -> "Characters":
-        """Deletes characters and adds their spans to those of the characters before them."""
+        """Deletes characters and adds their spans to the spans of the characters before them."""
         ends = put(self.ends, places - 1, tf.gather(self.ends, places))
         return self._replace(ends=ends).having(places, DELETED)
 

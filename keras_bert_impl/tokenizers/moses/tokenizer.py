@@ -120,8 +120,8 @@ class MosesBPETokenizer(Tokenizer):
 
     Text is normalized and split into words as Moses does for French, and words into tokens by
     byte-pair encoding of their characters. A token missing from the vocabulary is `<unk>`. A
-    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD. Offsets are
-    those of the characters a token was made from, in text order except for a quote, which Moses
+    special token written in the text becomes that token. Invalid UTF-8 becomes U+FFFD. Offsets
+    cover the characters that a token was made from, in text order except for a quote, which Moses
     moves before the comma or dots that it follows.
     Source: Le et al. 2020, "FlauBERT: Unsupervised Language Model Pre-training for French", section
     3.1; docs/decisions/tokenizers.md has the details.

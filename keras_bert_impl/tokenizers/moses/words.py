@@ -4,7 +4,7 @@ Moses inserts spaces, rule by rule. Here the characters stay in place, and a spa
 of a character that is separated from the previous one. Most rules only look at the neighbors of
 commas, dots and apostrophes, which are few.
 Source: Koehn et al. 2007, "Moses: Open Source Toolkit for Statistical Machine Translation"; the
-rules and abbreviations are those of its tokenizer for French in `sacremoses` 0.2.0.
+rules and abbreviations come from its tokenizer for French in `sacremoses` 0.2.0.
 """
 
 import dataclasses
@@ -254,7 +254,7 @@ class _Line:
 class PunctuationNormalizer:
     """Normalizes the punctuation of texts, in the order of `transformers`.
 
-    Wide punctuation becomes ASCII; then Moses' normalizer for French follows, without those of its
+    Wide punctuation becomes ASCII; then Moses' normalizer for French follows, without the
     rules that only move white space next to characters that are separate words anyway.
     """
 

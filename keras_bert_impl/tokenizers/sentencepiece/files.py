@@ -73,7 +73,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     size = len(vocabulary)
     if isinstance(model.get("vocab_size"), int) and model["vocab_size"] < size:
         raise InputError(
-            f"{directory}: the tokenizer has {size} tokens, but config.json says "
+            f"{directory}: the tokenizer has {size} tokens, but config.json has "
             f"vocab_size={model['vocab_size']}."
         )
     rows = facts.num_separators, facts.segment_of_second
@@ -93,7 +93,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(facts.special_tokens, settings["mask_strips_left"])
     ids = last_ids(settings["vocabulary"])
-    # What the family's class of `transformers` does whatever tokenizer.json says.
+    # The family's class of `transformers` does this regardless of tokenizer.json.
     is_usual = settings["prepend_scheme"] != "first" and segment <= facts.segment_of_second
     first = facts.first_tokens or facts.special_tokens
     names_family = tuple(settings["vocabulary"][: len(first)]) == first  # without its class

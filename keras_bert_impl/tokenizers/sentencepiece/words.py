@@ -47,7 +47,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
 
 _SEQUENCE = 1 << 22  # from here on, rows of sequences; smaller entries are added to the character
 _MAX_BYTES = 5  # of a character with its marks, beyond which each is looked up separately
-_MAX_NODES = 1 << 15  # of a trie to this depth; that of nmt_nfkc has 8,568
+_MAX_NODES = 1 << 15  # of a trie to this depth; nmt_nfkc has 8,568
 
 _QUOTES = ("`", "'")  # ALBERT joins two of them into one "
 

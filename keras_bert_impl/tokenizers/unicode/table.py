@@ -66,7 +66,7 @@ def rank_of(entries: tf.Tensor) -> tf.Tensor:
 
 
 def flags_of(entries: tf.Tensor, flags: int) -> tf.Tensor:
-    """Returns those of the given flags that are set."""
+    """Returns the given flags that are set."""
     return tf.bitwise.bitwise_and(entries, flags)
 
 

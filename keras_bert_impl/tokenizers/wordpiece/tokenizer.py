@@ -158,7 +158,7 @@ def _reachable(vocabulary, num_words, tokens):
     Returns:
         (written, ids): list of str, in which special tokens, empty tokens, all but the last of
         duplicate tokens and those that are only added are replaced by words that no text contains;
-        int32 array, or None if the ids are those of the vocabulary. Tokens that are not special
+        int32 array, or None if the ids do not change. Tokens that are not special
         have two more entries, one of them used where they are a single character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
