@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.reports.statistics import Interval
+from keras_bert_impl.tasks.scores.statistics import Interval
 from keras_bert_impl.version import __version__
 
 # XML and HTML allow no control characters but these white spaces, and UTF-8 no lone surrogates.

@@ -1,7 +1,5 @@
 """What a report is made of: the files of a run, its model and examples."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +9,9 @@ from keras_bert_impl.attribution import attribute
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path, without_folders
-from keras_bert_impl.io.reading import read_json, read_text, read_yaml
+from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
+from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from keras_bert_impl.training.runs.reports import read_metrics
 
 MOST_EXPLAINED = 5  # errors with attributions
@@ -110,15 +109,10 @@ def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
     if not path.exists():
         return None
     try:
-        lines = list(csv.reader(io.StringIO(read_text(path), newline=""), delimiter="\t"))
-    except (InputError, csv.Error) as error:
-        run.problems.append(f"{path}: {error}")
+        return read_predictions_table(path)
+    except InputError as error:
+        run.problems.append(str(error))
         return None
-    headings, *rows = lines or [[]]
-    if headings[:1] != ["index"] or any(len(row) != len(headings) for row in rows):
-        run.problems.append(f"{path} is not a table of predictions.")
-        return None
-    return headings[1:], [row[1:] for row in rows]
 
 
 class Subject(NamedTuple):

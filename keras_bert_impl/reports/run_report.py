@@ -16,9 +16,9 @@ from keras_bert_impl.reports.page import Section, escape, number
 from keras_bert_impl.reports.run_files import Run, Subject, read_run, runs_of
 from keras_bert_impl.reports.sections import classification, overview, pretraining
 from keras_bert_impl.reports.sections.scores import how, score_name
-from keras_bert_impl.reports.statistics import paired_difference
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import model_class_named, task_of_examples, task_of_model
+from keras_bert_impl.tasks.scores.statistics import paired_difference
 
 FILE = "report.html"
 _LOG = logging.getLogger(__name__)

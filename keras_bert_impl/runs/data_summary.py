@@ -7,12 +7,12 @@ import numpy as np
 from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.scores.comparison import is_uneven
 
 _SAMPLE = 10_000  # rows that are tokenized
 _SAMPLE_CHARACTERS = 2_000_000  # about half a second
 _PERCENTILES = (50, 90, 99)
 _CUT = 0.01  # share of truncated texts that is worth a warning
-_UNBALANCED = 20  # ratio of the largest class to the smallest
 _SHOWN_CLASSES = 8
 
 
@@ -170,11 +170,11 @@ def _of_classes(summary, has_one_each):
     single = [name for name, count in train.items() if count == 1]
     if single:
         yield f"{_first(single)} {_has(single)} one example to train on. Add some, or merge classes."
-    counts = [count for count in train.values() if count]
-    if has_one_each and len(counts) > 1 and max(counts) >= _UNBALANCED * min(counts):
+    counts = np.array([count for count in train.values() if count])
+    if has_one_each and is_uneven(counts):
         most, least = max(train, key=train.get), min(filter(train.get, train), key=train.get)
         yield (
-            f"{most!r} has {max(counts):,} examples and {least!r} {min(counts):,}. Compare models "
+            f"{most!r} has {counts.max():,} examples and {least!r} {counts.min():,}. Compare models "
             "by macro_f1, and try class_weight=balanced."
         )
 

@@ -121,7 +121,7 @@ def tune(
         callbacks.append(GradualUnfreezing(config.frozen_layers))
     _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
     if is_chief():
-        _save_and_score(tuned, run, config, task, dev, more_dev)
+        _save_and_score(tuned, run, config, task, train, dev, more_dev, verbose)
     return TunedRun(run.path, tuned, dev, is_new=True)
 
 
@@ -288,7 +288,7 @@ def _compile(model, settings, steps, phase):
     )
 
 
-def _save_and_score(tuned, run, settings, task, dev, more_dev):
+def _save_and_score(tuned, run, settings, task, train, dev, more_dev, verbose):
     if settings.is_small:
         save_tuned(tuned, run.model, settings.model)
     else:
@@ -299,4 +299,9 @@ def _save_and_score(tuned, run, settings, task, dev, more_dev):
     for name in task.decision_settings:
         setattr(tuned, name, getattr(saved, name))
     warn_of_nan(scores, run.path)
+    comparison = task.compare(train, dev, run.path)
+    if comparison:
+        scores |= comparison.scores()
+        run.note({"verdict": comparison.verdict()})
+        _show(verbose, *(f"verdict: {line}" for line in comparison.verdict()))
     run.write_scores(scores)

@@ -16,14 +16,14 @@ from keras_bert_impl.reports.run_files import (
     read_predictions,
 )
 from keras_bert_impl.reports.sections.scores import Score, score_of, scores_section
-from keras_bert_impl.reports.statistics import (
+from keras_bert_impl.tasks.scores.metrics import METRICS, MULTI_LABEL_METRICS
+from keras_bert_impl.tasks.scores.statistics import (
     by_threshold,
     calibration,
     class_scores,
     confusion,
     ratios,
 )
-from keras_bert_impl.tasks.scores.metrics import METRICS, MULTI_LABEL_METRICS
 
 _MOST_CELLS = 20  # classes of a confusion matrix
 _MOST_ERRORS = 20

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
-from keras_bert_impl.reports.statistics import SAMPLES, Interval, bootstrap, wilson
+from keras_bert_impl.tasks.scores.statistics import SAMPLES, Interval, bootstrap, wilson
 
 _PROPORTIONS = {"accuracy", "subset_accuracy"}
 _HOW = {

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import without_folders
-from keras_bert_impl.io.reading import read_text
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Html, Section, escape
 from keras_bert_impl.reports.run_files import (
@@ -19,7 +18,8 @@ from keras_bert_impl.reports.run_files import (
 )
 from keras_bert_impl.reports.sections.classification import confusion_section
 from keras_bert_impl.reports.sections.scores import resampled, scores_section
-from keras_bert_impl.reports.statistics import class_scores, confusion, ratios
+from keras_bert_impl.tasks.scores.statistics import class_scores, confusion, ratios
+from keras_bert_impl.tasks.tagging.baseline import read_tag_predictions
 from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
 
 _MOST_ERRORS = 20
@@ -60,8 +60,7 @@ def _predictions(subject):
     """Returns the predicted labels of each sentence, of the run's file or of its model."""
     path = subject.run.path / "predictions.tsv"
     if path.exists():
-        blocks = read_text(path).rstrip("\n").split("\n\n")
-        rows = [[line.split("\t")[-1] for line in block.split("\n")] for block in blocks]
+        rows = read_tag_predictions(path)
         check_count(subject, len(rows))
         return rows
     return None if subject.model is None else subject.model.tag(subject.examples.texts)

@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_bert_impl.tasks.base.kept_settings import argument_of
 from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
+from keras_bert_impl.tasks.scores.comparison import Comparison
 
 LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector per text
 
@@ -113,6 +114,15 @@ class Task:
                 are saved; None to write nothing.
         """
         return self.score(model, dev, directory)
+
+    def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
+        """Compares the predictions that `finish` wrote with simple methods; None without any.
+
+        Args:
+            train, dev: labeled examples.
+            directory: run directory with the predictions of the model on `dev`.
+        """
+        return None
 
     @classmethod
     def recognize(cls, source: Any) -> type | None:

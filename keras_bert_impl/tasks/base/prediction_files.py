@@ -1,11 +1,14 @@
 """Prediction files: tables of tab-separated values."""
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.io.reading import read_text
 
 
 def write_predictions_table(
@@ -16,6 +19,22 @@ def write_predictions_table(
         write_cells(file, ["index", *columns], "\t")
         for index, row in enumerate(rows):
             write_cells(file, [index, *row], "\t")
+
+
+def read_predictions_table(path: str | Path) -> tuple[list[str], list[list[str]]]:
+    """Returns (headings, rows) of a file that `write_predictions_table` wrote, without the index.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    try:
+        lines = list(csv.reader(io.StringIO(read_text(path), newline=""), delimiter="\t"))
+    except csv.Error as error:
+        raise InputError(f"{path}: {error}") from error
+    headings, *rows = lines or [[]]
+    if headings[:1] != ["index"] or any(len(row) != len(headings) for row in rows):
+        raise InputError(f"{path} is not a table of predictions.")
+    return headings[1:], [row[1:] for row in rows]
 
 
 def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> None:

@@ -12,8 +12,10 @@ from keras_bert_impl.tasks.data.labels import check_several
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.words import as_words
+from keras_bert_impl.tasks.scores.comparison import Comparison
 from keras_bert_impl.tasks.scores.decisions import undefined
 from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME
+from keras_bert_impl.tasks.tagging.baseline import compared, read_tag_predictions, word_tags
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
     score_tags,
@@ -60,6 +62,10 @@ class Tagging(Task):
         if directory is not None:
             write_tag_predictions(directory / "predictions.tsv", examples, predictions)
         return score_tags(examples, predictions)
+
+    def compare(self, train: TaggedExamples, dev: TaggedExamples, directory: Path) -> Comparison:
+        predicted = read_tag_predictions(directory / "predictions.tsv")
+        return compared(dev.labels, predicted, word_tags(train.texts, train.labels, dev.texts))
 
     def model_class(self, settings: dict[str, Any]) -> type:
         return FeatureTagger if "features" in settings else TokenClassifier

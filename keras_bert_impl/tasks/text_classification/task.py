@@ -11,17 +11,33 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
+from keras_bert_impl.tasks.base.prediction_files import (
+    cells,
+    read_predictions_table,
+    write_predictions_table,
+)
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.label_checks import class_weights
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several, join_names
 from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.scores.comparison import (
+    Comparison,
+    Outcome,
+    is_uneven,
+    never_predicted,
+)
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
 from keras_bert_impl.tasks.text_classification import SETTINGS
+from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 _LOG = logging.getLogger(__name__)
+_METRICS = {
+    SINGLE: ("accuracy", "macro_f1"),
+    MULTI: ("f1",),
+    REGRESSION: ("pearson", "spearman", "mean_squared_error"),
+}
 
 
 class TextClassification(Task):
@@ -114,15 +130,24 @@ class TextClassification(Task):
         scores = model.predict(examples.texts, verbose=0)
         if directory is not None:
             write_predictions(directory / "predictions.tsv", model, scores)
+        predictions = _predicted(scores, received)
         if received == MULTI:
-            return multi_label_scores(targets, at_least_half(scores))
-        if received == REGRESSION:
-            predictions = scores[:, 0]
-            metrics = examples.metrics or ("pearson", "spearman", "mean_squared_error")
-        else:
-            predictions = likeliest(scores)
-            metrics = examples.metrics or ("accuracy", "macro_f1")
-        return {name: METRICS[name](targets, predictions) for name in metrics}
+            return multi_label_scores(targets, predictions)
+        return {name: METRICS[name](targets, predictions) for name in _metrics(examples, received)}
+
+    def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
+        headings, rows = read_predictions_table(directory / "predictions.tsv")
+        first = headings[:1] == ["label"]  # a column that numbers do not have
+        scores = np.array([row[first:] for row in rows], "float32")
+        kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
+        simple = baselines(train.texts, targets, dev.texts, kind)
+        labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
+        names = _metrics(dev, kind)
+        if kind == SINGLE and is_uneven(np.bincount(targets)):
+            names = ("macro_f1", *(name for name in names if name != "macro_f1"))
+        metrics = {name: METRICS[name] for name in names}
+        remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
+        return Comparison(Outcome(labels, predictions, metrics), simple, remarks)
 
     @classmethod
     def read(cls, source: ExampleSource, split: str) -> Examples:
@@ -162,6 +187,18 @@ def _problem_type(examples):
     if examples.is_numeric:
         return REGRESSION
     return MULTI if examples.is_multi_label else SINGLE
+
+
+def _metrics(examples, problem_type):
+    """Returns the names of the metrics of examples; models are compared by the first."""
+    return examples.metrics or _METRICS[problem_type]
+
+
+def _predicted(scores, problem_type):
+    """Returns the predictions of scores `[texts, classes]`, in the form of `_targets`."""
+    if problem_type == REGRESSION:
+        return scores[:, 0]
+    return at_least_half(scores) if problem_type == MULTI else likeliest(scores)
 
 
 def _targets(examples, problem_type, names):

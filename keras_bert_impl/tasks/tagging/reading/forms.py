@@ -13,9 +13,7 @@ from keras_bert_impl.tasks.tagging.reading.names import is_header
 COLUMNS, CONLLU, TABLE, JSON_ROWS, ARROW_ROWS = "columns", "conllu", "table", "json", "arrow"
 _SAMPLE = 40  # lines
 _HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
-_WORDS_OR_COLUMNS = (
-    "Expected a word and its label on each line, a table, or JSON; see docs/named-entity-recognition.md."
-)
+_WORDS_OR_COLUMNS = "Expected a word and its label on each line, a table, or JSON; see docs/named-entity-recognition.md."
 _DOCBIN = (
     "is a DocBin of spaCy. Write it as JSON lines: for doc in DocBin().from_disk(path).get_docs("
     "spacy.blank('en').vocab): print(json.dumps({'tokens': [t.text for t in doc], 'tags': "

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from sklearn import metrics as sklearn
 
-from keras_bert_impl.reports import statistics
+from keras_bert_impl.tasks.scores import statistics
 
 RANDOM = np.random.default_rng(0)
 LABELS = RANDOM.integers(0, 4, 300)

@@ -1,0 +1,110 @@
+"""Compares a model's predictions with predictions of simple methods, in numbers and in words."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.io.errors import listed
+from keras_bert_impl.tasks.scores.metrics import comparable
+from keras_bert_impl.tasks.scores.statistics import SAMPLES, Difference, paired_difference
+
+UNEVEN = 10  # ratio of the largest class to the smallest, from which accuracy says little
+_DRAWN = 10_000_000  # examples in all resamples
+
+
+class Outcome(NamedTuple):
+    """True and predicted labels of examples, with the metrics of the task.
+
+    Attributes:
+        labels, predictions: class numbers, numbers, bool `[examples, labels]`, or what else the
+            metrics take, `[examples, ...]`.
+        metrics: name -> function of labels and predictions. Models are compared by the first.
+    """
+
+    labels: np.ndarray
+    predictions: np.ndarray
+    metrics: dict[str, Callable[..., float]]
+
+
+class Comparison(NamedTuple):
+    """A model and simple methods that learned from the same training set, on the same examples.
+
+    Attributes:
+        outcome: of the model.
+        baselines: name of a method -> its predictions, in the form of `outcome.predictions`.
+        remarks: what the predictions show that no metric says, a sentence each.
+    """
+
+    outcome: Outcome
+    baselines: dict[str, np.ndarray]
+    remarks: tuple[str, ...] = ()
+
+    def scores(self) -> dict[str, float]:
+        """Returns the scores of the baselines, named `BASELINE/METRIC`."""
+        labels, _, metrics = self.outcome
+        return {
+            f"{name}/{metric}": float(function(labels, predictions))
+            for name, predictions in self.baselines.items()
+            for metric, function in metrics.items()
+        }
+
+    def verdict(self) -> list[str]:
+        """Says in sentences whether the model is better than the baselines, and what stands out."""
+        labels, predictions, metrics = self.outcome
+        metric, function = next(iter(metrics.items()))
+        lines = list(self.remarks)
+        value = function(labels, predictions)
+        if self.baselines and not np.isnan(value):
+            found = {name: function(labels, of) for name, of in self.baselines.items()}
+            best = max(found, key=lambda name: np.nan_to_num(comparable(metric, found[name]), -1))
+            samples = min(SAMPLES, max(100, _DRAWN // len(labels)))
+            difference = paired_difference(
+                function, labels, self.baselines[best], predictions, samples
+            )
+            lines.append(_compared(metric, value, best, found[best], difference, len(labels)))
+        return lines
+
+
+def _compared(metric, value, name, of_baseline, difference: Difference, count):
+    """Returns the sentence about a model and its best baseline."""
+    gain, low, high = (comparable(metric, bound) for bound in difference.interval)
+    low, high = min(low, high), max(low, high)
+    both = f"{metric} {value:.3f}, baseline {name} {of_baseline:.3f}"
+    interval = f"95% interval of the difference [{low:+.3f}, {high:+.3f}], n = {count:,}"
+    if high < 0:
+        return f"{both}: the model is worse than the baseline ({interval}). Do not use it."
+    if low > 0:
+        return f"{both}: the model is better ({interval})."
+    if gain <= 0:
+        advice = "Train longer, change the learning rate, or use the baseline."
+        return f"{both}: the model does not beat the baseline ({interval}). {advice}"
+    return f"{both}: the difference may be chance ({interval}). Score on more examples."
+
+
+def is_uneven(counts: np.ndarray) -> bool:
+    """Returns whether the largest class has at least `UNEVEN` times the examples of the smallest.
+
+    Args:
+        counts: examples of each class; classes without any are left out.
+    """
+    counts = counts[counts > 0]
+    return len(counts) > 1 and bool(counts.max() >= UNEVEN * counts.min())
+
+
+def never_predicted(
+    names: list[str], labels: np.ndarray, predictions: np.ndarray
+) -> tuple[str, ...]:
+    """Returns a sentence about the classes that occur and are never predicted, if there are any.
+
+    Args:
+        labels, predictions: class numbers `[examples]`; NaN for no prediction.
+    """
+    missing = [n for n in np.unique(labels) if n not in predictions]
+    if not missing or np.isnan(predictions).any():
+        return ()
+    verb, count = "is" if len(missing) == 1 else "are", int(np.isin(labels, missing).sum())
+    return (
+        f"{listed([names[n] for n in missing])} {verb} never predicted, but {count:,} of "
+        f"{len(labels):,} examples have it. Try class_weight=balanced, or more epochs.",
+    )

@@ -1,0 +1,77 @@
+"""Tagging without a model: each word gets its most frequent label of the training set."""
+
+import collections
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.io.reading import read_text
+from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
+from keras_bert_impl.tasks.scores.statistics import ratios
+from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
+
+
+def word_tags(
+    texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
+) -> list[list[str]]:
+    """Labels each word with its most frequent label; new words get the most frequent of all.
+
+    Args:
+        texts, labels: words of each training sentence, and their labels.
+        of_dev: words of each sentence to label.
+    """
+    counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    for words, row in zip(texts, labels):
+        for word, label in zip(words, row):
+            counts[word][label] += 1
+    everything = sum(counts.values(), collections.Counter())
+    best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
+    other = everything.most_common(1)[0][0]
+    return [[best.get(word, other) for word in words] for words in of_dev]
+
+
+def read_tag_predictions(path: Path) -> list[list[str]]:
+    """Returns the predicted labels of each sentence of a file of `write_tag_predictions`."""
+    blocks = read_text(path).rstrip("\n").split("\n\n")
+    return [[line.split("\t")[-1] for line in block.split("\n")] for block in blocks]
+
+
+def compared(
+    gold: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
+) -> Comparison:
+    """Compares the labels of a tagger with `word_tags`, by entity F1, or else by word accuracy."""
+    names = {label for rows in (gold, predicted, simple) for row in rows for label in row}
+    has_entities = read_labels(names) is not None
+    count = _entities if has_entities else _words
+    metric = {"f1" if has_entities else "accuracy": _f1 if has_entities else _share}
+    of_model, of_simple = (count(gold, rows) for rows in (predicted, simple))
+    outcome = Outcome(np.zeros(len(gold)), of_model, metric)
+    remarks = _no_entity(of_model) if has_entities else ()
+    return Comparison(outcome, {"most_frequent_tag": of_simple}, remarks)
+
+
+def _no_entity(counts):
+    _, wanted, found = counts.sum(axis=0)
+    if found or not wanted:
+        return ()
+    return (f"No entity is found, but the examples have {wanted:,}. Train longer.",)
+
+
+def _entities(gold, predicted):
+    """Returns int [sentences, 3]: right, true and predicted entities."""
+    pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(gold, predicted))
+    return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
+
+
+def _words(gold, predicted):
+    """Returns int [sentences, 2]: words with the right label, and all words."""
+    return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(gold, predicted)])
+
+
+def _f1(_, counts):
+    return ratios(*counts.sum(axis=0))[2]
+
+
+def _share(_, counts):
+    right, words = counts.sum(axis=0)
+    return right / max(words, 1)

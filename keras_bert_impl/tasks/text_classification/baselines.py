@@ -1,0 +1,72 @@
+"""Simple methods for texts with labels: the most frequent label, and TF-IDF with a linear model."""
+
+import collections
+import contextlib
+import importlib.util
+from typing import Any
+
+import numpy as np
+
+from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+
+MOST_TEXTS = 20_000  # that TF-IDF learns from, spread over the training set
+MOST_FEATURES = 50_000
+
+
+def baselines(
+    texts: list, targets: np.ndarray, of_dev: list, problem_type: str
+) -> dict[str, np.ndarray]:
+    """Predicts texts by the most frequent label and, if scikit-learn is installed, by TF-IDF.
+
+    Args:
+        texts: training texts, or tuples of texts.
+        targets: class numbers `[texts]`, floats `[texts]` or multi-hot `[texts, labels]`.
+        of_dev: texts to predict.
+        problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
+
+    Returns:
+        Predictions in the form of `targets` by name: `majority` (not for regression), `tfidf`.
+    """
+    found = {}
+    if problem_type != REGRESSION:
+        rows = [tuple(np.atleast_1d(row).tolist()) for row in targets]
+        most = collections.Counter(rows).most_common(1)[0][0]
+        row = np.array(most, targets.dtype) if problem_type == MULTI else targets.dtype.type(*most)
+        found["majority"] = np.array([row] * len(of_dev))
+    if importlib.util.find_spec("sklearn"):
+        model = tfidf_model(texts, problem_type)
+        chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
+        if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
+            with contextlib.suppress(ValueError):  # no word has two letters
+                model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
+                found["tfidf"] = np.asarray(model.predict(list(map(_joined, of_dev))))
+    return found
+
+
+def tfidf_model(texts: list, problem_type: str) -> Any:
+    """Returns a scikit-learn pipeline of TF-IDF and a linear model.
+
+    Features are words and pairs of words, or characters where texts have no spaces.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.pipeline import make_pipeline
+
+    sample = "".join(map(_joined, texts[:1000]))
+    has_words = sample.count(" ") > 0.02 * len(sample)
+    features = TfidfVectorizer(
+        analyzer="word" if has_words else "char",
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        max_features=MOST_FEATURES,
+    )
+    if problem_type == SINGLE:
+        return make_pipeline(features, LogisticRegression(max_iter=1000))
+    if problem_type == MULTI:
+        return make_pipeline(features, OneVsRestClassifier(LogisticRegression(max_iter=1000)))
+    return make_pipeline(features, Ridge())
+
+
+def _joined(text):
+    return text if isinstance(text, str) else " ".join(text)

@@ -1,0 +1,33 @@
+"""The most frequent label of each word, as a baseline of taggers."""
+
+from keras_bert_impl.tasks.tagging.baseline import compared, word_tags
+
+TEXTS = [["Ada", "saw", "May"], ["May", "is", "here"], ["in", "May"]]
+LABELS = [["B-PER", "O", "B-PER"], ["O", "O", "O"], ["O", "O"]]
+
+
+def test_each_word_gets_its_most_frequent_label_and_new_words_that_of_all():
+    assert word_tags(TEXTS, LABELS, [["Ada", "met", "May"]]) == [["B-PER", "O", "O"]]
+
+
+def test_entities_are_compared_by_f1():
+    gold = [["B-PER", "O", "B-PER"]] * 30
+    found = compared(gold, gold, [["B-PER", "O", "O"]] * 30)
+    assert found.scores() == {"most_frequent_tag/f1": 2 / 3}
+    assert found.verdict() == [
+        "f1 1.000, baseline most_frequent_tag 0.667: the model is better (95% interval of the "
+        "difference [+0.333, +0.333], n = 30)."
+    ]
+
+
+def test_a_tagger_that_finds_nothing_is_told():
+    gold = [["B-PER", "O", "B-PER"]] * 3
+    said = compared(gold, [["O"] * 3] * 3, [["O"] * 3] * 3).verdict()
+    assert said[0] == "No entity is found, but the examples have 6. Train longer."
+    assert "does not beat the baseline" in said[1]
+
+
+def test_parts_of_speech_are_compared_by_words():
+    gold = [["NOUN", "VERB"]] * 4
+    found = compared(gold, gold, [["NOUN", "NOUN"]] * 4)
+    assert found.scores() == {"most_frequent_tag/accuracy": 0.5}
