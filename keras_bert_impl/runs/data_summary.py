@@ -174,8 +174,8 @@ def _of_classes(summary, has_one_each):
     if has_one_each and is_uneven(counts):
         most, least = max(train, key=train.get), min(filter(train.get, train), key=train.get)
         yield (
-            f"{most!r} has {counts.max():,} examples and {least!r} {counts.min():,}. Compare models "
-            "by macro_f1, and try class_weight=balanced."
+            f"{most!r} has {counts.max():,} examples and {least!r} {counts.min():,}. Models are "
+            "compared by macro_f1. Try class_weight=balanced."
         )
 
 

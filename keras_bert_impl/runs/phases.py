@@ -51,21 +51,43 @@ def phases_of(
     ]
 
 
+def metric_of(
+    settings: FinetuneSettings, task: Task, train: LabeledExamples, dev: LabeledExamples
+) -> str | None:
+    """Returns the score by which a run is compared; None for the first of the task's scores."""
+    if settings.metric is None:
+        return task.default_metric(train)
+    names = task.score_names(dev)
+    if settings.metric not in names:
+        raise InputError(f"metric must be {' or '.join(names)}. Received: {settings.metric}")
+    return settings.metric
+
+
+def metric_first(scores: dict[str, float], metric: str | None) -> dict[str, float]:
+    """Returns scores with that of a metric first."""
+    return scores if metric is None else {metric: scores[metric], **scores}
+
+
 def best_epoch(
-    settings: FinetuneSettings, task: Task, model: TaskModel, dev: LabeledExamples, start: int
+    settings: FinetuneSettings,
+    task: Task,
+    model: TaskModel,
+    dev: LabeledExamples,
+    start: int,
+    metric: str | None = None,
 ) -> BestEpoch | None:
-    """Returns the `BestEpoch` of a run by the first of the scores on `dev`; None without `keep_best`."""
+    """Returns the `BestEpoch` of a run by a score on `dev`; None without `keep_best`."""
     if not settings.keep_best:
         return None
 
     def score(scored):
-        return comparable(*next(iter(task.finish(scored, dev).items())))
+        return comparable(*next(iter(metric_first(task.finish(scored, dev), metric).items())))
 
     if num_workers() < 2:
         first_score = functools.partial(score, model)
     else:
         first_score = _score_of_chief(score, model)
-    return BestEpoch(first_score, settings.patience, start=start)
+    return BestEpoch(first_score, settings.patience, start=start, metric=metric)
 
 
 def _score_of_chief(score, model):

@@ -21,7 +21,13 @@ from keras_bert_impl.runs.inputs import (
     read_options,
     with_named_classes,
 )
-from keras_bert_impl.runs.phases import best_epoch, phases_of, read_scores
+from keras_bert_impl.runs.phases import (
+    best_epoch,
+    metric_first,
+    metric_of,
+    phases_of,
+    read_scores,
+)
 from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
@@ -83,6 +89,9 @@ def tune(
     task, own = task_with(config, train, dev)
     for more in more_dev.values():
         task_of(train, more)  # checks their labels before the training, not after it
+    metric = metric_of(config, task, train, dev)
+    if metric is not None:
+        dev = task.with_metric(dev, metric)
     of_fit: dict[str, Any] = {}
     if "class_weight" in own:
         # Only tasks with this setting have the method.
@@ -100,7 +109,7 @@ def tune(
         if config.teacher is not None:
             teacher = load_tuned(config.teacher, config.dtype)
         phases = phases_of(config, tuned, teacher)
-    best = best_epoch(config, task, tuned, dev, phases[-1].start)
+    best = best_epoch(config, task, tuned, dev, phases[-1].start, metric)
     data = task.inputs(train), task.inputs(dev)
     # Created after all checks, so that a refused run leaves nothing.
     read = made_of(config, train, dev) if is_chief() else None
@@ -121,7 +130,7 @@ def tune(
         callbacks.append(GradualUnfreezing(config.frozen_layers))
     _train(tuned, run, config, strategy, phases, best, *data, callbacks, verbose, **of_fit)
     if is_chief():
-        _save_and_score(tuned, run, config, task, train, dev, more_dev, verbose)
+        _save_and_score(tuned, run, config, task, train, dev, more_dev, metric, verbose)
     return TunedRun(run.path, tuned, dev, is_new=True)
 
 
@@ -252,7 +261,10 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             log[0].examples_per_step = settings.batch_size
         # The score runs first: the log writes it, and the checkpoint keeps the best epoch.
         of_score = [best] if best_here else []
-        with TrainingProgress(end, step_of, finished, "epoch", verbose) as shown:
+        progress = TrainingProgress(
+            end, step_of, finished, "epoch", verbose, best_here and best.metric
+        )
+        with progress as shown:
             model.fit(
                 *train,
                 batch_size=settings.batch_size,
@@ -288,14 +300,15 @@ def _compile(model, settings, steps, phase):
     )
 
 
-def _save_and_score(tuned, run, settings, task, train, dev, more_dev, verbose):
+def _save_and_score(tuned, run, settings, task, train, dev, more_dev, metric, verbose):
     if settings.is_small:
         save_tuned(tuned, run.model, settings.model)
     else:
         tuned.save_pretrained(run.model)
     # Reloaded, so that users who load the saved model get the same scores.
     saved = load_tuned(run.path, settings.dtype)
-    scores = task.finish(saved, dev, run.path) | score_more(saved, more_dev, run.path)
+    scores = metric_first(task.finish(saved, dev, run.path), metric)
+    scores |= score_more(saved, more_dev, run.path)
     for name in task.decision_settings:
         setattr(tuned, name, getattr(saved, name))
     warn_of_nan(scores, run.path)

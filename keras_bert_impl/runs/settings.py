@@ -112,10 +112,12 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         dropout: Dropout rate. Default: that of the model.
         accumulation_steps: Micro-batches per replica and step.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
-        keep_best: Keep the epoch with the best score on --dev, not the last. The score is the first
-            of the task's metrics.
+        keep_best: Keep the epoch with the best `metric` on --dev, not the last.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
             learning rate falls as in a run of all `epochs`.
+        metric: Score by which epochs and runs are compared, such as macro_f1, f1 or f1/CLASS; it is
+            named first in the scores. Default: macro_f1 where the largest class has ten times the
+            examples of the smallest, else the first of the task's scores.
         seed: Seed of the new head, the order of the texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
@@ -133,6 +135,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
     dtype: DType = "float32"
     keep_best: bool = False
     patience: PositiveInt | None = None
+    metric: str | None = None
     seed: Seed = 1
 
     def __post_init__(self):

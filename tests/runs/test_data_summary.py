@@ -61,7 +61,7 @@ def test_lengths_of_a_sample(model, monkeypatch):
         (
             Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2),
             DEV,
-            "'a' has 40 examples and 'b' 2. Compare models by macro_f1, and try class_weight",
+            "'a' has 40 examples and 'b' 2. Models are compared by macro_f1. Try class_weight",
         ),
     ],
 )

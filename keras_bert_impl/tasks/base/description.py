@@ -34,6 +34,7 @@ class Task:
         decision_settings: names of the model's settings that `finish` selects.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are refused.
+        metrics: names of scores by which models can be compared; the first is the default.
         highest_score: highest value of the first score; 100 for percentages.
         report: name of the module whose `sections(subject)` are the task's in `report.html`.
         arguments: dict of arguments for `from_pretrained` of the model class.
@@ -46,6 +47,7 @@ class Task:
     settings: tuple[str, ...] = ()
     decision_settings: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     needs_labels: bool = True
     highest_score: float = 1.0
     report: str | None = None
@@ -114,6 +116,18 @@ class Task:
                 are saved; None to write nothing.
         """
         return self.score(model, dev, directory)
+
+    def score_names(self, dev: Any) -> list[str]:
+        """Returns the names of scores by which models can be compared on these examples."""
+        return list(self.metrics)
+
+    def default_metric(self, train: Any) -> str | None:
+        """Returns the score that suits the training examples; None for the first of the scores."""
+        return None
+
+    def with_metric(self, examples: Any, metric: str) -> Any:
+        """Returns examples on which `score` computes `metric`, too."""
+        return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
         """Compares the predictions that `finish` wrote with simple methods; None without any.

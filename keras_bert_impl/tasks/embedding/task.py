@@ -60,6 +60,7 @@ class Similarity(_Embedding):
     """Text similarity on `SimilarityExamples`."""
 
     example_class = SimilarityExamples
+    metrics = ("pearson", "spearman")
     losses = SCORED
 
     def __init__(self, train: SimilarityExamples, dev: SimilarityExamples) -> None:
@@ -82,6 +83,7 @@ class Anchors(_Embedding):
     """Retrieval of positives, on `AnchorExamples`."""
 
     example_class = AnchorExamples
+    metrics = ("mrr", "recall_at_1")
     needs_labels = False
     losses: tuple[str, ...] = ("multiple_negatives", "triplet")
 

@@ -26,6 +26,7 @@ class Choice(Task):
     example_class = ChoiceExamples
     architectures = ("ForMultipleChoice",)
     settings = setting_names(SETTINGS)
+    metrics = ("accuracy",)
 
     @staticmethod
     def score(

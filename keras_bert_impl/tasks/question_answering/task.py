@@ -33,6 +33,7 @@ class QuestionAnswering(Task):
     settings = setting_names(SETTINGS)
     decision_settings = ("null_threshold",)
     highest_score = 100.0  # as in the official script
+    metrics = ("exact_match", "f1")
 
     def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
         if (train.is_impossible is None) is not (dev.is_impossible is None):
@@ -42,6 +43,9 @@ class QuestionAnswering(Task):
             )
         self._has_nulls = train.is_impossible is not None
         self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}
+
+    def score_names(self, dev: QuestionExamples) -> list[str]:
+        return ["exact", "f1"] if self._has_nulls else list(self.metrics)
 
     def inputs(self, examples: QuestionExamples) -> tuple:
         return examples.pairs, examples.answers

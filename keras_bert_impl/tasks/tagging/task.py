@@ -63,6 +63,9 @@ class Tagging(Task):
             write_tag_predictions(directory / "predictions.tsv", examples, predictions)
         return score_tags(examples, predictions)
 
+    def score_names(self, dev: TaggedExamples) -> list[str]:
+        return list(score_tags(dev, dev.labels))
+
     def compare(self, train: TaggedExamples, dev: TaggedExamples, directory: Path) -> Comparison:
         predicted = read_tag_predictions(directory / "predictions.tsv")
         return compared(dev.labels, predicted, word_tags(train.texts, train.labels, dev.texts))

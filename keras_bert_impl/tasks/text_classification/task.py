@@ -33,9 +33,10 @@ from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 _LOG = logging.getLogger(__name__)
+_OF_CLASS = "f1/"  # before the name of a class
 _METRICS = {
     SINGLE: ("accuracy", "macro_f1"),
-    MULTI: ("f1",),
+    MULTI: ("micro_f1",),
     REGRESSION: ("pearson", "spearman", "mean_squared_error"),
 }
 
@@ -111,6 +112,25 @@ class TextClassification(Task):
             raise InputError("class_weight is for texts with one label each.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
 
+    def score_names(self, dev: Examples) -> list[str]:
+        if self._problem_type == MULTI:
+            return ["micro_f1", "macro_f1", "accuracy"]
+        names = list(dev.metrics or _METRICS[self._problem_type])
+        if self._problem_type == SINGLE:
+            names += ["matthews", *(f"{_OF_CLASS}{name}" for name in self._names)]
+        return names
+
+    def default_metric(self, train: Examples) -> str | None:
+        if self._problem_type != SINGLE or train.metrics:
+            return None
+        return "macro_f1" if is_uneven(np.bincount(train.class_numbers(self._names))) else None
+
+    def with_metric(self, examples: Examples, metric: str) -> Examples:
+        if self._problem_type == MULTI:
+            return examples
+        names = _metrics(examples, self._problem_type)
+        return dataclasses.replace(examples, metrics=tuple(dict.fromkeys((metric, *names))))
+
     @staticmethod
     def score(
         model: TextClassifier, examples: Examples, directory: Path | None = None
@@ -133,7 +153,10 @@ class TextClassification(Task):
         predictions = _predicted(scores, received)
         if received == MULTI:
             return multi_label_scores(targets, predictions)
-        return {name: METRICS[name](targets, predictions) for name in _metrics(examples, received)}
+        return {
+            name: _metric(name, model.labels)(targets, predictions)
+            for name in _metrics(examples, received)
+        }
 
     def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
         headings, rows = read_predictions_table(directory / "predictions.tsv")
@@ -142,10 +165,7 @@ class TextClassification(Task):
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind)
         labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
-        names = _metrics(dev, kind)
-        if kind == SINGLE and is_uneven(np.bincount(targets)):
-            names = ("macro_f1", *(name for name in names if name != "macro_f1"))
-        metrics = {name: METRICS[name] for name in names}
+        metrics = {name: _metric(name, self._names) for name in _metrics(dev, kind)}
         remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
         return Comparison(Outcome(labels, predictions, metrics), simple, remarks)
 
@@ -187,6 +207,14 @@ def _problem_type(examples):
     if examples.is_numeric:
         return REGRESSION
     return MULTI if examples.is_multi_label else SINGLE
+
+
+def _metric(name, classes):
+    """Returns the function of a metric's name."""
+    if not name.startswith(_OF_CLASS):
+        return METRICS["f1" if name == "micro_f1" else name]
+    number = list(classes).index(name.removeprefix(_OF_CLASS))
+    return lambda labels, predictions: METRICS["f1"](labels == number, predictions == number)
 
 
 def _metrics(examples, problem_type):

@@ -33,9 +33,10 @@ class BestEpoch(keras.callbacks.Callback):
         patience: int | None = None,
         scores: Iterable[float] = (),
         start: int = 0,
+        metric: str | None = None,
     ) -> None:
         super().__init__()
-        self._score = score
+        self._score, self.metric = score, metric
         self._patience = patience
         self._start = start
         self.scores = list(scores)

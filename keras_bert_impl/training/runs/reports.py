@@ -159,9 +159,10 @@ class TrainingProgress(keras.callbacks.Callback):
         done: int = 0,
         unit: str = "report",
         verbose: int | str = "auto",
+        metric: str | None = None,
     ) -> None:
         super().__init__()
-        self._total, self._unit = total, unit
+        self._total, self._unit, self._metric = total, unit, metric
         self._is_shown = verbose != 0
         self._step_of = step_of
         self._progress = Progress(unit, step_of(total), "steps", done=step_of(done))
@@ -186,18 +187,21 @@ class TrainingProgress(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self._is_shown:
-            self._progress.say(f"{self._name(epoch)}: {', '.join(numbers(logs or {}))}")
+            self._progress.say(
+                f"{self._name(epoch)}: {', '.join(numbers(logs or {}, self._metric))}"
+            )
 
     def _name(self, epoch):
         return f"{self._unit} {epoch + 1} of {self._total}"
 
 
-def numbers(logs: dict[str, Any]) -> list[str]:
-    """Returns at most six numbers of a report, each with its name."""
+def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
+    """Returns at most six numbers of a report, each with its name; `metric` names `KEY`."""
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
-        shown.append(f"{score} {logs[score]:.4f}")
+        name = metric if metric and score == KEY else score
+        shown.append(f"{name} {logs[score]:.4f}")
     if "learning_rate" in logs:
         shown.append(f"learning rate {logs['learning_rate']:.2g}")
     shown += [f"{logs[name]:,.0f} {unit}" for name, unit in _RATES.items() if name in logs][:1]

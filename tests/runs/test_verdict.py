@@ -1,0 +1,47 @@
+"""What a run compares by, its baselines, and what it says about itself."""
+
+import json
+
+import pytest
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune
+
+TEXTS = ["a good film", "a bad film"] * 20
+UNEVEN = Examples(TEXTS[:22] + TEXTS[:20:2], ["good"] * 11 * 2 + ["good"] * 9 + ["bad"])
+
+
+def run(base, folder, train, **settings):
+    finetune(base, train, train, folder, epochs=1, max_length=16, verbose=2, **settings)
+    return json.loads((folder / "scores.json").read_text())
+
+
+def test_a_run_of_uneven_classes_is_compared_by_macro_f1_and_judged(base, tmp_path, capsys):
+    scores = run(base, tmp_path / "run", UNEVEN, keep_best=True)
+    assert list(scores)[:4] == ["macro_f1", "accuracy", "majority/macro_f1", "majority/accuracy"]
+    assert scores["majority/accuracy"] == 31 / 32
+    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]
+    assert "bad' is never predicted, but 1 of 32 examples have it" in said[0]
+    assert "does not beat the baseline" in said[1] or "worse than the baseline" in said[1]
+    printed = capsys.readouterr().err
+    assert "Models are compared by macro_f1" in printed and f"verdict: {said[0]}" in printed
+    assert "macro_f1 0." in next(line for line in printed.splitlines() if line[:5] == "epoch")
+
+
+def test_a_metric_is_chosen_by_its_name(base, tmp_path):
+    train = Examples(TEXTS, ["good", "bad"] * 20)
+    scores = run(base, tmp_path / "run", train, metric="f1/bad")
+    assert list(scores)[:3] == ["f1/bad", "accuracy", "macro_f1"]
+    own = evaluate(tmp_path / "run", train)
+    assert own["accuracy"] == scores["accuracy"]
+    with pytest.raises(InputError, match="metric must be accuracy or macro_f1 .* Received: f1"):
+        finetune(base, train, train, tmp_path / "other", metric="f1")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_tagger_is_compared_with_the_most_frequent_tag_of_a_word(base, tmp_path):
+    words, labels = [["good", "film"], ["bad", "film"]] * 8, [["B-X", "O"], ["O", "O"]] * 8
+    scores = run(base, tmp_path / "run", TaggedExamples(words, labels, ["B-X", "O"]))
+    assert scores["most_frequent_tag/f1"] == 1.0
+    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]
+    assert any("baseline most_frequent_tag 1.000" in line for line in said)
