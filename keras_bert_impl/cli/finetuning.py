@@ -55,6 +55,8 @@ def _settings_class(kind: type = _Settings) -> type:
 class Finetune(Command):
     """`keras-bert finetune`: fine-tunes one model, or several to choose from, on labeled examples."""
 
+    kept = "Finished epochs are in {out}."
+
     example = (
         "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
         "      --text body --label tag --out run\n"

@@ -111,8 +111,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     except SystemExit as stop:  # argparse after --help
         return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
-    except KeyboardInterrupt:
-        print("keras-bert: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        kept = f". {stop} Run the same command again to go on." if str(stop) else ""
+        print(f"keras-bert: interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the output, such as `head`, has exited. Python flushes again at exit.
@@ -146,7 +147,10 @@ def _run(arguments):
         os.environ["KERAS_BACKEND"] = "tensorflow"
     if chosen.uses_tensorflow and not parsed.debug:
         import_tensorflow_quietly(alone=chosen.tensorflow_alone)
-    chosen.run(parsed)
+    try:
+        chosen.run(parsed)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(chosen.kept.format(**vars(parsed))) from stop
 
 
 def load(command: str) -> tuple[Command, CommandParser]:

@@ -105,12 +105,14 @@ class Command:
         uses_tensorflow: whether TensorFlow is imported before `run`.
         tensorflow_alone: whether it is imported without Keras.
         needs_tensorflow_backend: whether Keras must use TensorFlow.
+        kept: what an interrupted command has kept, with `{out}` for its output; empty for nothing.
     """
 
     example = ""
     uses_tensorflow = True
     tensorflow_alone = False
     needs_tensorflow_backend = False
+    kept = ""
 
     @property
     def settings_class(self) -> type | None:

@@ -114,6 +114,7 @@ def _texts(documents):
 class Prepare(Command):
     """`keras-bert prepare`: turns text into records for pre-training."""
 
+    kept = "Finished blocks are in {out}."
     example = "  keras-bert prepare corpus.txt --tokenizer vocabulary --out records"
     tensorflow_alone = True
 

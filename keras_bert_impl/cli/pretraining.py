@@ -39,6 +39,8 @@ _PRETRAIN_MAIN = (
 class Pretrain(Command):
     """`keras-bert pretrain`: pre-trains a model on records."""
 
+    kept = "The last checkpoint is in {out}."
+
     example = (
         "  keras-bert pretrain records --out run --model bert_uncased_L-4_H-256_A-4\n"
         "  keras-bert pretrain records --out run --recipe electra_small --batch-size 256"
@@ -139,6 +141,8 @@ class _Settings(AdaptationSettings):
 
 class Adapt(Command):
     """`keras-bert adapt`: continues masked LM pre-training on text of a domain."""
+
+    kept = "The last checkpoint is in {out}."
 
     example = (
         "  keras-bert adapt --model DIR corpus.txt --out adapted --adapt-steps 5000\n"

@@ -259,6 +259,11 @@ class Tokenizer(abc.ABC):
                 del settings[name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
+    def __repr__(self) -> str:
+        short = ((name, repr(value)) for name, value in self.get_config().items())
+        settings = ", ".join(f"{name}={text}" for name, text in short if len(text) < 40)
+        return f"<{type(self).__name__} of {len(self.vocabulary):,} tokens: {settings}>"
+
     def save_pretrained(self, directory: str | Path, config: Any = None) -> None:
         """Writes the files from which `transformers.AutoTokenizer` and `from_pretrained` load it.
 

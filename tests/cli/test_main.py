@@ -185,6 +185,22 @@ def test_errors_become_a_line_and_a_status(failing_command, capsys, error, statu
     assert err.count("\n") == 1 and err.startswith(f"keras-bert: {message}")
 
 
+def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on(monkeypatch, capsys):
+    from keras_bert_impl.cli.finetuning import Finetune
+
+    def interrupt(command, arguments):
+        raise KeyboardInterrupt
+
+    for name in ("check", "check_files"):
+        monkeypatch.setattr(Finetune, name, lambda command, arguments: None)
+    monkeypatch.setattr(Finetune, "run", interrupt)
+    monkeypatch.setattr(Finetune, "uses_tensorflow", False)
+    assert cli.main(["finetune", "--out", "run"]) == 130
+    assert capsys.readouterr().err == (
+        "keras-bert: interrupted. Finished epochs are in run. Run the same command again to go on.\n"
+    )
+
+
 def test_debug_shows_the_traceback(failing_command):
     failing_command.append(InputError("bad"))
     with pytest.raises(InputError, match="bad"):

@@ -166,7 +166,9 @@ class TrainingProgress(keras.callbacks.Callback):
         self._is_shown = verbose != 0
         self._step_of = step_of
         self._progress = Progress(unit, step_of(total), "steps", done=step_of(done))
-        self._has_bar = verbose in (1, "auto") and sys.stderr.isatty()
+        is_terminal = sys.stderr.isatty()
+        self._has_bar = verbose in (1, "auto") and is_terminal
+        self._has_lines = self._is_shown and not is_terminal
 
     def __enter__(self) -> "TrainingProgress":
         if self._has_bar:
@@ -182,7 +184,7 @@ class TrainingProgress(keras.callbacks.Callback):
         self._progress.label = self._name(epoch)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        if self._has_bar:
+        if self._has_bar or self._has_lines:
             self._progress.update(self._step + batch + 1)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -70,6 +70,19 @@ def test_a_line_for_each_report_in_a_pipe(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_long_epoch_prints_the_time_left_in_a_pipe(monkeypatch, capsys):
+    seconds = iter(range(0, 1000, 4))
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    shown = TrainingProgress(2, lambda epoch: 20 * epoch, unit="epoch", metric="macro_f1")
+    shown.on_epoch_begin(0)
+    for batch in range(20):
+        shown.on_train_batch_end(batch)
+    shown.on_epoch_end(0, {"loss": 0.5, "dev_score": 0.25})
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"epoch 1 of 2: \d+ of 40 steps, .*, 0:\d\d:\d\d left", first)
+    assert last == "epoch 1 of 2: loss 0.5000, macro_f1 0.2500"
+
+
 def test_a_bar_on_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
