@@ -73,6 +73,7 @@ def report_sections(subject: Subject) -> list[Section]:
     if not any(section.title == "Scores" for section in middle) and run.scores:
         middle = [_plain_scores(run), *middle]
     found = [
+        overview.verdict_section(run),
         *middle[:1],
         overview.curves_section([run]),
         *middle[1:],
@@ -123,6 +124,7 @@ def _plain_scores(run):
 
 def _tiles(run: Run):
     scores = {k: v for k, v in run.scores.items() if isinstance(v, (int, float))}
+    scores = {k: v for k, v in scores.items() if not overview.is_of_baseline(k)}
     tiles = [(score_name(k), page.score(v)) for k, v in list(scores.items())[:_MOST_TILES]]
     counts = {"validation examples": overview.count_of(run, "dev")}
     counts["steps"] = max((int(line["step"]) for line in run.metrics), default=None)

@@ -90,8 +90,7 @@ def tune(
     for more in more_dev.values():
         task_of(train, more)  # checks their labels before the training, not after it
     metric = metric_of(config, task, train, dev)
-    if metric is not None:
-        dev = task.with_metric(dev, metric)
+    dev = task.with_metric(dev, metric)
     of_fit: dict[str, Any] = {}
     if "class_weight" in own:
         # Only tasks with this setting have the method.
@@ -315,6 +314,6 @@ def _save_and_score(tuned, run, settings, task, train, dev, more_dev, metric, ve
     comparison = task.compare(train, dev, run.path)
     if comparison:
         scores |= comparison.scores()
-        run.note({"verdict": comparison.verdict()})
+        run.note({"verdict": {"sentences": comparison.verdict()}})
         _show(verbose, *(f"verdict: {line}" for line in comparison.verdict()))
     run.write_scores(scores)

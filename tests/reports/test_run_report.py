@@ -16,6 +16,7 @@ from keras_bert_impl.reports.sections.scores import score_name
 from keras_bert_impl.tasks.scores.metrics import METRICS
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
+from tests.runs.scores import without_baselines
 from tests.reports.conftest import LABELS
 
 
@@ -39,13 +40,13 @@ def predicted(run):
 
 
 def test_sections_and_their_order(page):
-    titles = "Scores, Learning curves, Classes, Confusion, Reliability, Thresholds, Worst errors, "
+    titles = "Verdict, Scores, Learning curves, Classes, Confusion, Reliability, Thresholds, Worst errors, "
     assert [title for title in page.sections if title] == [*titles.split(", ")[:-1], "Data",
                                                           "Settings", "Use it"]  # fmt: skip
 
 
 def test_scores_are_those_of_the_run(page, run):
-    found = json.loads((run / "scores.json").read_text())
+    found = without_baselines(json.loads((run / "scores.json").read_text()))
     rows = {name: (float(value), bounds) for name, value, bounds in page.tables["Scores"][1:]}
     assert list(rows) == ["accuracy", "macro F1"] == [score_name(name) for name in found]
     for name, value in found.items():
@@ -53,6 +54,14 @@ def test_scores_are_those_of_the_run(page, run):
         low, high = map(float, bounds.split(" to "))
         assert shown == pytest.approx(value, abs=5e-5)
         assert low <= shown <= high and high - low > 0.01
+
+
+def test_the_verdict_names_the_baselines_and_their_scores(page, run):
+    found = json.loads((run / "scores.json").read_text())
+    rows = {f"{name}/{metric.replace(' ', '_')}": float(v) for name, metric, v in
+            page.tables["Verdict"][1:]}  # fmt: skip
+    assert rows == {n: pytest.approx(v, abs=5e-5) for n, v in found.items() if "/" in n}
+    assert "95% interval of the difference" in page.sections["Verdict"]
 
 
 def test_scores_of_100_percent_do_not_look_certain():
@@ -146,7 +155,9 @@ def test_pictures_are_written_as_svg_and_png(run, dev, tmp_path):
 
 def test_without_examples_the_files_are_enough(copy):
     page = pages.read(write_report(copy))
-    assert list(page.sections)[1:] == ["Scores", "Learning curves", "Data", "Settings"]
+    assert list(page.sections)[1:] == [
+        "Verdict", "Scores", "Learning curves", "Data", "Settings"
+    ]  # fmt: skip
     assert (copy / "report.html").exists()
 
 

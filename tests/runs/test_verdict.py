@@ -20,7 +20,7 @@ def test_a_run_of_uneven_classes_is_compared_by_macro_f1_and_judged(base, tmp_pa
     scores = run(base, tmp_path / "run", UNEVEN, keep_best=True)
     assert list(scores)[:4] == ["macro_f1", "accuracy", "majority/macro_f1", "majority/accuracy"]
     assert scores["majority/accuracy"] == 31 / 32
-    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]
+    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
     assert "bad' is never predicted, but 1 of 32 examples have it" in said[0]
     assert "does not beat the baseline" in said[1] or "worse than the baseline" in said[1]
     printed = capsys.readouterr().err
@@ -43,5 +43,5 @@ def test_a_tagger_is_compared_with_the_most_frequent_tag_of_a_word(base, tmp_pat
     words, labels = [["good", "film"], ["bad", "film"]] * 8, [["B-X", "O"], ["O", "O"]] * 8
     scores = run(base, tmp_path / "run", TaggedExamples(words, labels, ["B-X", "O"]))
     assert scores["most_frequent_tag/f1"] == 1.0
-    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]
+    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
     assert any("baseline most_frequent_tag 1.000" in line for line in said)

@@ -1,7 +1,6 @@
 """Sections of a classifier: scores, classes, confusion, calibration, thresholds and errors."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,13 @@ from keras_bert_impl.reports.run_files import (
     read_predictions,
 )
 from keras_bert_impl.reports.sections.scores import Score, score_of, scores_section
-from keras_bert_impl.tasks.scores.metrics import METRICS, MULTI_LABEL_METRICS
+from keras_bert_impl.tasks.scores.comparison import Outcome
+from keras_bert_impl.tasks.scores.metrics import (
+    METRICS,
+    MULTI_LABEL_METRICS,
+    OF_CLASS,
+    metric_named,
+)
 from keras_bert_impl.tasks.scores.statistics import (
     by_threshold,
     calibration,
@@ -44,19 +49,6 @@ def predicted_scores(subject: Subject) -> tuple[list[str], np.ndarray] | None:
     return headings[first:], np.array(cells, "float64").reshape(len(rows), -1)
 
 
-class Outcome(NamedTuple):
-    """True and predicted labels of examples, with the metrics of the task.
-
-    Attributes:
-        labels, predictions: class numbers, numbers, or bool `[examples, labels]`.
-        metrics: name -> function of labels and predictions.
-    """
-
-    labels: np.ndarray
-    predictions: np.ndarray
-    metrics: dict[str, Callable[..., float]]
-
-
 def outcome(subject: Subject) -> Outcome | None:
     """Returns labels and predictions of `Examples`; None without predictions."""
     found = predicted_scores(subject)
@@ -73,9 +65,10 @@ def _outcome(subject, names, scores):
         labels, predictions = np.array(examples.labels, "float64"), scores[:, 0]
     else:
         labels, predictions = examples.class_numbers(names), scores.argmax(axis=1)
-    in_run = [name for name in subject.run.scores if name in METRICS]
+    of_classes = {f"{OF_CLASS}{name}" for name in names}
+    in_run = [name for name in subject.run.scores if name in METRICS or name in of_classes]
     chosen = in_run or examples.metrics or default
-    return Outcome(labels, predictions, {name: METRICS[name] for name in chosen})
+    return Outcome(labels, predictions, {name: metric_named(name, names) for name in chosen})
 
 
 def sections(subject: Subject) -> list[Section]:

@@ -10,6 +10,7 @@ from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.scores.comparison import BASELINES
 
 # Of a report line: not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
@@ -55,6 +56,22 @@ def count_of(run: Run, name: str) -> int | None:
 def is_regression(run: Run) -> bool:
     """Returns whether the labels of the run are numbers."""
     return _mapping(run.data, "summary").get("labels") == "numbers"
+
+
+def is_of_baseline(name: str) -> bool:
+    """Returns whether a score in `scores.json` is one of a baseline."""
+    return name.partition("/")[0] in BASELINES
+
+
+def verdict_section(run: Run) -> Section | None:
+    """Returns whether the run was worth it, and the scores of its baselines; None if unknown."""
+    verdict = run.data.get("verdict")
+    if not isinstance(verdict, dict):
+        return None
+    scores = {name: value for name, value in run.scores.items() if is_of_baseline(name)}
+    rows = [[*name.split("/", 1), page.score(value)] for name, value in scores.items()]
+    html = "".join(page.paragraph(str(line)) for line in verdict.get("sentences", ()))
+    return Section("Verdict", html + page.table(["baseline", "score", "value"], rows))
 
 
 def data_section(run: Run) -> Section | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_bert_impl.tasks.base.kept_settings import argument_of
 from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
+from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.comparison import Comparison
 
 LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector per text
@@ -125,8 +126,8 @@ class Task:
         """Returns the score that suits the training examples; None for the first of the scores."""
         return None
 
-    def with_metric(self, examples: Any, metric: str) -> Any:
-        """Returns examples on which `score` computes `metric`, too."""
+    def with_metric(self, examples: Any, metric: str | None) -> LabeledExamples:
+        """Returns examples on which `score` also computes `metric`."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:

@@ -28,7 +28,7 @@ def read_predictions_table(path: str | Path) -> tuple[list[str], list[list[str]]
         InputError: the file is missing or damaged.
     """
     try:
-        lines = list(csv.reader(io.StringIO(read_text(path), newline=""), delimiter="\t"))
+        lines = list(csv.reader(io.StringIO(read_text(Path(path)), newline=""), delimiter="\t"))
     except csv.Error as error:
         raise InputError(f"{path}: {error}") from error
     headings, *rows = lines or [[]]

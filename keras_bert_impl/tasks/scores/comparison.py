@@ -10,6 +10,7 @@ from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.tasks.scores.statistics import SAMPLES, Difference, paired_difference
 
 UNEVEN = 10  # ratio of the largest class to the smallest, from which accuracy says little
+BASELINES = ("majority", "tfidf", "most_frequent_tag")
 _DRAWN = 10_000_000  # examples in all resamples
 
 
@@ -57,7 +58,8 @@ class Comparison(NamedTuple):
         value = function(labels, predictions)
         if self.baselines and not np.isnan(value):
             found = {name: function(labels, of) for name, of in self.baselines.items()}
-            best = max(found, key=lambda name: np.nan_to_num(comparable(metric, found[name]), -1))
+            ranks = {name: comparable(metric, score) for name, score in found.items()}
+            best = max(ranks, key=lambda name: -np.inf if np.isnan(ranks[name]) else ranks[name])
             samples = min(SAMPLES, max(100, _DRAWN // len(labels)))
             difference = paired_difference(
                 function, labels, self.baselines[best], predictions, samples

@@ -4,7 +4,7 @@ Each is NaN if a label or a prediction is NaN.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,6 +118,17 @@ MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "macro_f1": macro_f1_of_labels,
     "subset_accuracy": subset_accuracy,
 }
+
+
+def metric_named(name: str, classes: Sequence[str] = ()) -> Callable[..., float]:
+    """Returns the function of one of `METRICS`, or of `f1/CLASS` for one of the class names."""
+    if not name.startswith(OF_CLASS):
+        return METRICS[name]
+    number = list(classes).index(name.removeprefix(OF_CLASS))
+    return lambda labels, predictions: f1(labels == number, predictions == number)
+
+
+OF_CLASS = "f1/"  # before the name of a class
 
 
 def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:

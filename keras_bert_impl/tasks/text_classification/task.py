@@ -27,16 +27,20 @@ from keras_bert_impl.tasks.scores.comparison import (
     never_predicted,
 )
 from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
-from keras_bert_impl.tasks.scores.metrics import METRICS, multi_label_scores
+from keras_bert_impl.tasks.scores.metrics import (
+    MULTI_LABEL_METRICS,
+    OF_CLASS,
+    metric_named,
+    multi_label_scores,
+)
 from keras_bert_impl.tasks.text_classification import SETTINGS
 from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
 _LOG = logging.getLogger(__name__)
-_OF_CLASS = "f1/"  # before the name of a class
 _METRICS = {
     SINGLE: ("accuracy", "macro_f1"),
-    MULTI: ("micro_f1",),
+    MULTI: tuple(MULTI_LABEL_METRICS),
     REGRESSION: ("pearson", "spearman", "mean_squared_error"),
 }
 
@@ -114,10 +118,10 @@ class TextClassification(Task):
 
     def score_names(self, dev: Examples) -> list[str]:
         if self._problem_type == MULTI:
-            return ["micro_f1", "macro_f1", "accuracy"]
+            return list(MULTI_LABEL_METRICS)
         names = list(dev.metrics or _METRICS[self._problem_type])
         if self._problem_type == SINGLE:
-            names += ["matthews", *(f"{_OF_CLASS}{name}" for name in self._names)]
+            names += ["matthews", *(f"{OF_CLASS}{name}" for name in self._names)]
         return names
 
     def default_metric(self, train: Examples) -> str | None:
@@ -125,8 +129,8 @@ class TextClassification(Task):
             return None
         return "macro_f1" if is_uneven(np.bincount(train.class_numbers(self._names))) else None
 
-    def with_metric(self, examples: Examples, metric: str) -> Examples:
-        if self._problem_type == MULTI:
+    def with_metric(self, examples: Examples, metric: str | None) -> Examples:
+        if metric is None or self._problem_type == MULTI:
             return examples
         names = _metrics(examples, self._problem_type)
         return dataclasses.replace(examples, metrics=tuple(dict.fromkeys((metric, *names))))
@@ -154,7 +158,7 @@ class TextClassification(Task):
         if received == MULTI:
             return multi_label_scores(targets, predictions)
         return {
-            name: _metric(name, model.labels)(targets, predictions)
+            name: metric_named(name, model.labels)(targets, predictions)
             for name in _metrics(examples, received)
         }
 
@@ -165,7 +169,9 @@ class TextClassification(Task):
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind)
         labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
-        metrics = {name: _metric(name, self._names) for name in _metrics(dev, kind)}
+        metrics = MULTI_LABEL_METRICS
+        if kind != MULTI:
+            metrics = {name: metric_named(name, self._names) for name in _metrics(dev, kind)}
         remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
         return Comparison(Outcome(labels, predictions, metrics), simple, remarks)
 
@@ -207,14 +213,6 @@ def _problem_type(examples):
     if examples.is_numeric:
         return REGRESSION
     return MULTI if examples.is_multi_label else SINGLE
-
-
-def _metric(name, classes):
-    """Returns the function of a metric's name."""
-    if not name.startswith(_OF_CLASS):
-        return METRICS["f1" if name == "micro_f1" else name]
-    number = list(classes).index(name.removeprefix(_OF_CLASS))
-    return lambda labels, predictions: METRICS["f1"](labels == number, predictions == number)
 
 
 def _metrics(examples, problem_type):
