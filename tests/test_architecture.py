@@ -165,6 +165,13 @@ SATELLITES = {
         "tasks.question_answering.metrics": {"squad_v2_scores"},
         "tasks.registry": {"model_class_named", "task_of_examples", "task_of_model"},
         "tasks.scores.decisions": {"unit_length"},
+        "tasks.base.prediction_files": {"read_predictions_table"},
+        "tasks.scores.comparison": {"BASELINES", "Outcome"},
+        "tasks.scores.statistics": {
+            *("Interval", "SAMPLES", "bootstrap", "by_threshold", "calibration", "class_scores"),
+            *("confusion", "paired_difference", "ratios", "wilson"),
+        },
+        "tasks.tagging.baseline": {"read_tag_predictions"},
         "tasks.scores.metrics": {
             "METRICS",
             "MULTI_LABEL_METRICS",

@@ -16,8 +16,8 @@ from keras_bert_impl.reports.sections.scores import score_name
 from keras_bert_impl.tasks.scores.metrics import METRICS
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
-from tests.runs.scores import without_baselines
 from tests.reports.conftest import LABELS
+from tests.runs.scores import without_baselines
 
 
 @pytest.fixture(scope="module")
