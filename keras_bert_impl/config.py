@@ -40,7 +40,7 @@ class Adapter:
         kind: `"lora"`: a low-rank product added to some weight matrices of the blocks. `"houlsby"`:
             a residual bottleneck network after the attention and after the feed-forward layer of
             each block, before the block's own residual. `"pfeiffer"`: only the one after the
-            feed-forward layer. `"prefix"`: trained keys and values prepended to those of each
+            feed-forward layer. `"prefix"`: trained keys and values prepended to the ones of each
             attention. `"prompt"`: trained vectors prepended to the embeddings; when a task model is
             loaded, they are initialized to embeddings of common words.
         size: LoRA rank (default 4), bottleneck width (default 64) or number of vectors (default

@@ -84,7 +84,7 @@ def finetune(
         The fine-tuned model.
 
     Raises:
-        InputError: settings, texts, labels or a model are not valid; the message says which.
+        InputError: settings, texts, labels or a model are not valid; the message names them.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -128,8 +128,8 @@ def finetune_set(
 
     The directory contains `runs/NAME`, one run directory each, named after its settings of the
     grid; `scores.json`, the return value of this function; and `model/`, `recipe.yaml` and
-    `data.json`, copies of those of the best run, so that the directory can be used like that of a
-    single run. An interrupted set resumes: finished runs are kept, even if the grid has grown.
+    `data.json`, copied from the best run, so that the directory can be used like the directory of
+    a single run. An interrupted set resumes: finished runs are kept, even if the grid has grown.
 
     Settings are selected on `dev`, and the best of many runs is partly the best by chance. Use
     examples that were not used for selection to measure it.

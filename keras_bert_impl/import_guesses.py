@@ -1,4 +1,4 @@
-"""Messages for names that do not exist in a package: those of other libraries, and of its rooms."""
+"""Messages for names that do not exist in a package: names of other libraries, and of its rooms."""
 
 import ast
 import difflib

@@ -34,7 +34,7 @@ def call(model: keras.Model, x: Any, training: bool) -> Any:
 
 
 def compiled_loss(model: keras.Model, y: Any, y_pred: Any, sample_weight: Any) -> Any:
-    """Returns the loss of `compile` alone; Keras's `compute_loss` adds those of the layers."""
+    """Returns only the loss of `compile`; Keras's `compute_loss` adds the losses of the layers."""
     if model._compile_loss is None:
         return 0.0 if model.losses else keras.Model.compute_loss(model)  # Keras's error
     return model._compile_loss(y, y_pred, sample_weight)

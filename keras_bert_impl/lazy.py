@@ -122,7 +122,7 @@ def import_tensorflow_alone() -> None:
 
 
 def keep_accelerators_for_jax() -> None:
-    """Hides GPUs and TPUs from TensorFlow if it is imported beside Keras's JAX backend."""
+    """Hides GPUs and TPUs from TensorFlow if it is imported with Keras's JAX backend."""
     keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
     if keras is None or tf is None or keras.backend.backend() != "jax":
         return

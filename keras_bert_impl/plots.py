@@ -196,7 +196,7 @@ def attention_map(
         names: Title of each head; None for `head 0`, `head 1`, ...
 
     Returns:
-        The figure, with one axes per head, then that of the color bar.
+        The figure, with one axes per head, then the axes of the color bar.
 
     Raises:
         InputError: matplotlib is not installed, or the shapes do not match.

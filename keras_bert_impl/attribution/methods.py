@@ -35,7 +35,7 @@ def attribute(
     the sum of the start and end logits of an answer. The model is not changed.
 
     - `"integrated_gradients"`: the integral of the gradient along the line from the embeddings of
-      the baseline to those of the text, times their difference. Scores add up to
+      the baseline to the embeddings of the text, times their difference. Scores add up to
       `output - baseline`, up to the error of the integral, `Attribution.gap`.
     - `"occlusion"`: the output for the text minus the output with this one word masked.
 

@@ -21,7 +21,7 @@ class Cluster:
 
     addresses: dict[str, list[str]]  # `"host:port"` by task type, `"chief"` or `"worker"`
     kind: str  # task type of this process
-    index: int  # of this process among those of its type
+    index: int  # of this process among the processes of its type
 
     @property
     def num_workers(self) -> int:

@@ -8,7 +8,7 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxlong, _REPR.maxother = 3, 60, 60, 60
 
 
 class InputError(ValueError):
-    """Invalid user input. The message says what is wrong, where, and what to do.
+    """Invalid user input. The message names what is wrong, where, and what to do.
 
     The command line prints it on one line and exits with status 2. In Python it is a `ValueError`.
     """

@@ -111,7 +111,7 @@ def write_json(path: str | os.PathLike, value: Any) -> None:
 def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty directory to write to, which becomes `path` if the block succeeds.
 
-    If `path` already exists, the new entries together replace those of the same names, and all
+    If `path` already exists, the new entries together replace entries of the same names, and all
     other entries are kept: naming the wrong directory by mistake loses nothing else. A link is
     followed: the directory that it names is replaced.
 
@@ -316,7 +316,7 @@ def clear_errors(
 
 
 class _CannotWriteError(InputError):
-    """A file cannot be written: `code` is the `errno` code, `hint` says what to do."""
+    """A file cannot be written: `code` is the `errno` code, `hint` is what to do."""
 
     def __init__(self, path: str | os.PathLike, code: int, hint: str) -> None:
         super().__init__(f"cannot write {path}: {os.strerror(code)}. {hint}")

@@ -53,7 +53,7 @@ class LoRADense(Dense):
 
     B is initialized to 0, so the layer starts as a plain dense layer.
 
-    Keras's own LoRA (`lora_rank`) has no dropout, computes the gradient of all of W to get those of
+    Keras's own LoRA (`lora_rank`) has no dropout, computes the gradient of all of W to get the gradients of
     A and B, and does not save A and B to files but merges their product into W.
 
     Args:
@@ -183,7 +183,7 @@ class _Bottleneck(keras.layers.Layer):
 
 
 class _AddedTokens(keras.layers.Layer):
-    """Base class of layers that prepend `num_tokens` trainable vectors to those of the tokens."""
+    """Base class of layers that prepend `num_tokens` trainable vectors to the vectors of the tokens."""
 
     def __init__(self, num_tokens: int, initializer_range: float = 0.02, **kwargs) -> None:
         super().__init__(**kwargs)
@@ -204,7 +204,7 @@ class _AddedTokens(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Prefix(_AddedTokens):
-    """Trainable keys and values prepended to those of the tokens, visible to every token.
+    """Trainable keys and values prepended to the tokens' keys and values, visible to every token.
 
     Args:
         key, value: `[batch, heads, length, d]`; with a window, a blocks axis follows heads.

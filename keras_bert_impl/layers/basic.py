@@ -114,7 +114,7 @@ class Dense(keras.layers.Dense):
     all tokens, is accumulated in the inputs' precision: in bfloat16 everything after the first few
     hundred tokens is lost, which is a third of the gradient or more.
 
-    In training the activation is that of `in_training`. Outside of it the graph has no custom
+    In training the activation is `in_training`. Outside of it the graph has no custom
     gradient, so that it can be exported. With `training=False`, in float32 or inside
     `without_gradients`, TensorFlow's graph optimizer joins product, bias and activation into one
     operation of oneDNN: these stand next to each other, on the rows of a matrix.
@@ -136,7 +136,7 @@ class Dense(keras.layers.Dense):
             return super().call(inputs, training=training)
         outputs = ops.matmul(inputs, self.kernel)
         if self.bias is not None:
-            # In half precision, the other operand order avoids `BiasAdd`.
+            # In bfloat16 and float16, the other operand order avoids `BiasAdd`.
             outputs = ops.add(*((outputs, self.bias) if is_float32 else (self.bias, outputs)))
         return outputs if activation is None else activation(outputs)
 
@@ -364,5 +364,5 @@ def recomputed(function: Callable, inputs: Any) -> Any:
             return function(inputs)
 
     # `keras.remat` alone would draw other dropout units the second time, and the gradient would be
-    # that of another function.
+    # the gradient of another function.
     return keras.remat(repeated(outputs))(inputs)

@@ -44,7 +44,7 @@ class TransformerBlock(keras.layers.Layer):
         has_global_tokens: whether the attention is a `LongformerAttention`.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
-    Call arguments and results are those of `SelfAttention`, with the outputs in the variable dtype.
+    Call arguments and results are the same as of `SelfAttention`, with the outputs in the variable dtype.
 
     Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
     gate: Shazeer 2020 (arXiv:2002.05202), section 2.

@@ -5,7 +5,7 @@ only to tokens in its own block and the two neighboring ones: linear, not quadra
 
 `SelfAttention` asks `fused_attention` first, and computes the plain formula where it declines. In
 packed rows cuDNN, on Hopper and later GPUs, goes by the offsets of their examples: it computes no
-scores between examples, and reads no mask. docs/decisions/attention.md says which kernel is used
+scores between examples, and reads no mask. docs/decisions/attention.md lists which kernel is used
 where, and why, and has the measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
@@ -133,7 +133,7 @@ def _by_cudnn(query, key, value, bias, window, kernel):
         return None
     if bias.ndim == 2:
         return _in_packed_rows(query, key, value, bias, kernel)
-    # With a window, a block is an example of its own, whose keys are three blocks.
+    # With a window, a block is a separate example, whose keys are three blocks.
     query, key, value = (_to_rows(part) for part in (query, key, value))
     mask = _to_rows(bias == 0).swapaxes(1, 2)  # [rows, 1, 1 or queries, keys]
     mask = _jax().numpy.broadcast_to(mask, (len(query), 1, query.shape[1], key.shape[1]))

@@ -195,7 +195,7 @@ class ClassificationHead(keras.layers.Layer):
         dropout: rate before each dense layer.
         transform: activation of the transform, a key of `HEAD_ACTIVATIONS`. None means no
             transform.
-        transform_dim: width of the transform. None means that of the inputs.
+        transform_dim: width of the transform. None means the width of the inputs.
         initializer_range: standard deviation of the initial weights.
         layer_norm_epsilon: if set, a normalization with this epsilon follows the transform, neither
             of the two has a bias, and there is no dropout before them. None means no normalization.
@@ -208,7 +208,7 @@ class ClassificationHead(keras.layers.Layer):
         float32 `[..., num_classes]`.
 
     Source: Devlin et al., "BERT", section 4.1; the transform: the code of RoBERTa and ELECTRA;
-    with a normalization: that of ModernBERT.
+    with a normalization, as in ModernBERT.
     """
 
     def __init__(

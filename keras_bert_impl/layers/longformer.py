@@ -175,7 +175,7 @@ class SegmentMask(keras.layers.Layer):
 class LongformerAttention(SelfAttention):
     """Attention of each token to its window and to the global tokens, and of those to all tokens.
 
-    Global tokens attend with projections of their own. The cost is linear in the length.
+    Global tokens attend with separate projections. The cost is linear in the length.
 
     Args:
         num_heads, dropout, initializer_range, use_bias, window, adapter: see `SelfAttention`.

@@ -25,7 +25,7 @@ from keras_bert_impl.layers.basic import ThreadValue
 
 
 def no_hdf5(cls: type) -> type:
-    """Makes `save` refuse HDF5 files: Keras writes the model, but cannot load it again."""
+    """Makes `save` reject HDF5 files: Keras writes the model, but cannot load it again."""
 
     def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
         if str(filepath).endswith((".h5", ".hdf5")):
@@ -205,7 +205,7 @@ def assign(variable: keras.Variable, array: np.ndarray) -> None:
 
 
 class _FirstValue:
-    """An array as an initializer; Keras compiles that of a large variable on several JAX devices."""
+    """An array as an initializer; Keras compiles it for a large variable on several JAX devices."""
 
     def __init__(self, array):
         self._array = array

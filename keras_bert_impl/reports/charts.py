@@ -17,7 +17,7 @@ from keras_bert_impl.version import install_command
 
 Point = tuple[float, float]
 
-# Colors of a light page; `assets/page.css` has those of a dark one. Series: Okabe and Ito's
+# Colors of a light page; `assets/page.css` has the dark ones. Series: Okabe and Ito's
 # palette, darkened where a line on white would have less contrast than 3:1.
 COLORS = {
     "paper": "#ffffff",
@@ -202,7 +202,7 @@ class Series(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis: its label, and its range or None for that of the data."""
+    """An axis: its label, and its range, or None for the range of the data."""
 
     label: str
     limits: tuple[float, float] | None = None

@@ -253,7 +253,7 @@ def _encoder_features(model, example):
 
 
 def _num_tokens(tokenizer, segments):
-    """Returns the number of tokens of a row that holds the whole segments."""
+    """Returns the sequence length that holds the whole segments."""
     texts = [text.text if isinstance(text, Words) else text for text in segments]
     special = 2 + (len(texts) > 1) * tokenizer.num_separators
     return special + int(tokenizer.tokenize(texts).row_lengths().numpy().sum())

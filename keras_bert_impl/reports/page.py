@@ -39,7 +39,7 @@ def clean(value: Any) -> str:
 
 
 def user_text(value: Any, most: int = _MOST_CHARACTERS) -> Html:
-    """Returns the HTML of a text of the data, with its own direction; says if it is cut."""
+    """Returns the HTML of a user's text, with its own direction and a note if it is cut."""
     text = str(value)
     cut = f'<small class="cut"> … {len(text):,} characters</small>' if len(text) > most else ""
     return Html(f'<bdi class="text">{escape(text[:most])}</bdi>{cut}')

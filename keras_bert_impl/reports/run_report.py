@@ -1,4 +1,4 @@
-"""`write_report`, the page of one run, and `write_comparison`, that of several."""
+"""`write_report` for one run, and `write_comparison` for several."""
 
 import contextlib
 import importlib

@@ -26,7 +26,7 @@ class DataSummary:
             `"questions"` or `"endings"`, or `"numbers"`, which have `min`, `mean` and `max`; None
             without labels.
         train_labels, dev_labels: name -> count.
-        lengths: tokens of a row of the training examples: percentiles `"50"`, `"90"` and `"99"`,
+        lengths: sequence lengths of the training examples: percentiles `"50"`, `"90"` and `"99"`,
             and `"max"`, in a sample of 10,000 rows.
         max_length: longest row of the model, in tokens.
         truncated: share of the rows that are truncated; None if they are split into windows.

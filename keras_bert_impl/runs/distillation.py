@@ -73,7 +73,7 @@ class SoftTargets(_WithLabelLoss):
         teacher_weight: from 0 to 1.
 
     Raises:
-        InputError: student and teacher do not match; the message says in what. Also for a
+        InputError: student and teacher do not match; the message names the difference. Also for a
             temperature or a weight out of range.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531); with a weight of 1 and a temperature of 1, the
@@ -122,7 +122,7 @@ class IntermediateLayers:
         student, teacher: see `SoftTargets`; with the same number of attention heads.
 
     Raises:
-        InputError: student and teacher do not match; the message says in what.
+        InputError: student and teacher do not match; the message names the difference.
 
     Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
 

@@ -29,7 +29,7 @@ def evaluate(
 
     Args:
         model: a model, or a run or model directory; see `load_tuned`.
-        examples: labeled examples; see `finetune`. Their labels are matched by name to those of
+        examples: labeled examples; see `finetune`. Their labels are matched by name to the labels of
             the model.
         output_directory: directory for `scores.json` and the predictions; None to write nothing.
         more: name -> further examples; see `more_dev` of `finetune`.

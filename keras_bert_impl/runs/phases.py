@@ -64,7 +64,7 @@ def metric_of(
 
 
 def metric_first(scores: dict[str, float], metric: str | None) -> dict[str, float]:
-    """Returns scores with that of a metric first."""
+    """Returns scores with the score of a metric first."""
     return scores if metric is None else {metric: scores[metric], **scores}
 
 

@@ -110,7 +110,7 @@ def tune(
         phases = phases_of(config, tuned, teacher)
     best = best_epoch(config, task, tuned, dev, phases[-1].start, metric)
     data = task.inputs(train), task.inputs(dev)
-    # Created after all checks, so that a refused run leaves nothing.
+    # Created after all checks, so that a rejected run leaves nothing.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, made_of=read)
     verbose = verbose if is_chief() else 0
@@ -143,7 +143,7 @@ def load_tuned(
 
     Args:
         path: run or model directory.
-        dtype: Keras dtype policy. Default: that of the run, with which its scores were computed;
+        dtype: Keras dtype policy. Default: the run's dtype, with which its scores were computed;
             float32 for a model directory.
         base: if only a small part of the weights was saved: the model that was fine-tuned. Default:
             its original location.
@@ -168,8 +168,8 @@ def load_embedder(
 
     Args:
         name_or_path: directory or name.
-        dtype: Keras dtype policy. Default: that of the run, else float32.
-        **settings: arguments of `TextEmbedder`, which replace those of the run.
+        dtype: Keras dtype policy. Default: the run's dtype, else float32.
+        **settings: arguments of `TextEmbedder`, which replace the saved ones.
 
     Raises:
         InputError: there is no model, or the run is of another task.

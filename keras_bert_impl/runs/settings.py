@@ -106,11 +106,12 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         warmup: Share of the steps in which the learning rate rises. Then it falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Limit of the global gradient norm. None for no limit.
-        max_length: Row length in tokens. Longer texts are truncated, or split into windows of this
+        max_length: Maximum sequence length in tokens. Longer texts are truncated, or split into windows of this
             length for tagging, questions and depending on `long_texts`. Default: 384 for questions,
             else 128.
-        dropout: Dropout rate. Default: that of the model.
-        accumulation_steps: Micro-batches per replica and step.
+        dropout: Dropout rate. Default: the model's rate.
+        accumulation_steps: Gradient accumulation: batches whose gradients are added up for one
+            update.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
         keep_best: Keep the epoch with the best `metric` on --dev, not the last.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The

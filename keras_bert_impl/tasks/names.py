@@ -36,7 +36,7 @@ def registered_tasks() -> list[type]:
 
 
 def reader_options() -> dict[str | None, set[str]]:
-    """Returns the fields of `ExampleSource` that the reader of each task takes, beside the files."""
+    """Returns the fields of `ExampleSource` that the reader of each task takes, without the files."""
     return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _folders()}
 
 

@@ -1,1 +1,1 @@
-"""The sections of a report: those of every run, and those of each task."""
+"""The sections of a report: common sections, and sections for each task."""

@@ -75,7 +75,7 @@ def verdict_section(run: Run) -> Section | None:
 
 
 def data_section(run: Run) -> Section | None:
-    """Returns what the run was trained and scored on; None if `data.json` says nothing."""
+    """Returns what the run was trained and scored on; None if `data.json` has neither."""
     summary = _mapping(run.data, "summary")
     sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
     if not (summary or sets):

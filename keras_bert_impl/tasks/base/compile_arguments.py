@@ -110,12 +110,12 @@ def _class_of(module, function):
 
 
 def valid_name(name: str) -> str:
-    """Returns the name of a loss without characters that TensorFlow refuses, as in `<lambda>`."""
+    """Returns the name of a loss without characters that TensorFlow rejects, as in `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "loss"
 
 
 def snake_case(name: str) -> str:
-    """Converts the name of a class, such as `"BinaryIoU"`, to that of its function."""
+    """Converts the name of a class, such as `"BinaryIoU"`, to the name of its function."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

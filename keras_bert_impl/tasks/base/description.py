@@ -34,7 +34,7 @@ class Task:
             `FinetuneSettings`, or arguments of the model classes.
         decision_settings: names of the model's settings that `finish` selects.
         losses: allowed values of the setting `loss`.
-        needs_labels: whether examples without labels are refused.
+        needs_labels: whether examples without labels are rejected.
         metrics: names of scores by which models can be compared; the first is the default.
         highest_score: highest value of the first score; 100 for percentages.
         report: name of the module whose `sections(subject)` are the task's in `report.html`.
@@ -103,7 +103,7 @@ class Task:
             Scores by name. Models are compared by the first one.
 
         Raises:
-            InputError: a label is unknown to the model; the message says where.
+            InputError: a label is unknown to the model; the message names the place.
         """
         raise NotImplementedError
 

@@ -24,7 +24,7 @@ def kept_settings(config: Document, model_class: type, names: Iterable[str]) -> 
 
 
 def _annotations(model_class):
-    """Returns the annotations of the constructor's arguments, those of base classes included."""
+    """Returns the annotations of the constructor's arguments, base classes included."""
     found: dict[str, Any] = {}
     for kind in reversed(model_class.__mro__):
         if "__init__" in vars(kind):

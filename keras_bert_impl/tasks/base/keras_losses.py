@@ -214,7 +214,7 @@ class TaskMetric(keras.metrics.Metric):
 
 
 def as_list(metrics: Any) -> list:
-    """Converts the metrics passed to `compile` to a list; a dict is an error."""
+    """Converts the metrics passed to `compile` to a list; a dict raises an error."""
     if metrics is None:
         return []
     if isinstance(metrics, dict):

@@ -47,7 +47,7 @@ class LongTexts:
 
     Args:
         way: see above.
-        head_tokens: for `"head_tail"`: number of tokens kept from the beginning of a long text; the
+        head_tokens: for `"head_tail"`: number of tokens kept from the start of a long text; the
             others are from its end. Default: 128 of 510, or the same share.
         doc_stride: for windows, in tokens. Default: half of `max_length`.
         max_windows: maximum number of windows per text, which limits memory; the rest of the text
@@ -88,8 +88,8 @@ class LongTexts:
         """Returns the value for what a user gave.
 
         Args:
-            given: `LongTexts`; or a `way`, or a dict of fields, whose other fields are those of
-                this value if the way has them; or None for this value.
+            given: `LongTexts`; or a `way`, or a dict of fields, whose missing fields are taken
+                from this value if the way has them; or None for this value.
         """
         if given is None or isinstance(given, LongTexts):
             return given or self

@@ -52,7 +52,7 @@ class VectorSettings(LongTextSettings):
     Args:
         pooling: Vector of a text. For similarity: see `TextEmbedder`; mean is the default of models
             without one. For texts with classes or numbers: mean, max or attention over all tokens,
-            instead of the vector that the encoder was published with. Default: that of the model.
+            instead of the vector that the encoder was published with. Default: the model's pooling.
     """
 
     pooling: str | None = None

@@ -39,7 +39,7 @@ def read_predictions_table(path: str | Path) -> tuple[list[str], list[list[str]]
 
 def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> None:
     """Writes a line of a CSV file, with quotes where they are needed."""
-    # Python 3.12 and earlier leaves "\r" without quotes, and then refuses to read it.
+    # Python 3.12 and earlier leaves "\r" without quotes, and then cannot read it.
     has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
     csv.writer(
         file,

@@ -193,7 +193,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
-                `precision="int8"`; for a SavedModel those of `signatures`.
+                `precision="int8"`; for a SavedModel, see `signatures`.
 
         Raises:
             InputError: the format is unknown or does not have these settings.
@@ -206,7 +206,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.
 
         The quantized model can predict and be exported, but not trained or saved. The arguments are
-        those of Keras; the mode is `"int8"` or `"int4"`.
+        as in Keras; the mode is `"int8"` or `"int4"`.
 
         Raises:
             InputError: the mode is unknown, or the model has an adapter or computes in float16.

@@ -10,7 +10,7 @@ from keras_bert_impl.internals import track_loss
 from keras_bert_impl.tasks.base.keras_losses import as_list
 from keras_bert_impl.tasks.scores.counting import TokenAccuracy, token_weights
 
-_Mixin: Any = object  # the methods call those of the `TaskModel` that follows in the bases
+_Mixin: Any = object  # the methods call methods of the `TaskModel` that follows in the bases
 
 
 class TokenLabels(_Mixin):

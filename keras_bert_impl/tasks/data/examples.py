@@ -137,7 +137,7 @@ class Examples(LabeledExamples):
         """Converts the labels to int32 indices into `names`.
 
         Raises:
-            InputError: a label is not in `names`; the message says where.
+            InputError: a label is not in `names`; the message names the place.
         """
         places = self._places(names, self.labels)
         labels = [self._index(places, *numbered) for numbered in enumerate(self.labels)]
@@ -152,7 +152,7 @@ class Examples(LabeledExamples):
         return rows
 
     def _places(self, names, labels):
-        """Maps each label to its index; numbers are those of classes without names."""
+        """Maps each label to its index; numbers are unnamed classes."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(
             isinstance(label, str) and label in numbers for label in labels
@@ -246,7 +246,7 @@ def _held(strata, share, draw):
     held, seen, taken = [], 0, 0
     for units in strata:
         seen += len(units)
-        # The rounded share of all strata so far; each stratum is within one of its own share.
+        # The rounded share of all strata so far; each stratum is within one example of its share.
         count = min(round(share * seen) - taken, len(units) - 1)
         taken += count
         for unit in draw.permutation(len(units))[:count]:

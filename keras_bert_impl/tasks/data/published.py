@@ -118,8 +118,8 @@ def read_glue(
         `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
 
     Raises:
-        InputError: the task is unknown, a file is missing, or a row is invalid; the message says
-            where.
+        InputError: the task is unknown, a file is missing, or a row is invalid; the message names
+            the place.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -204,7 +204,7 @@ def read_xnli(
         `Examples` with class indices.
 
     Raises:
-        InputError: a file or language is missing, or a row is invalid; the message says where.
+        InputError: a file or language is missing, or a row is invalid; the message names the place.
 
     Source: Conneau et al. 2018, "XNLI", and the published files.
 
@@ -309,7 +309,7 @@ def read_tfds(
         text, pair: the features of the text and of the second segment.
         label: the feature of the label: a `ClassLabel`, or a number for regression. None for texts
             without labels.
-        data_dir: location of prepared datasets. Default: that of the library.
+        data_dir: location of prepared datasets. Default: the library's location.
         skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
             in `skipped`.
 
@@ -318,7 +318,7 @@ def read_tfds(
 
     Raises:
         InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,
-            or a label is missing, and the message says which example.
+            or a label is missing, and the message names the example.
 
     Example:
         from keras_bert_impl.tasks import read_tfds

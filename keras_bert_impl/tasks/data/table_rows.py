@@ -259,7 +259,7 @@ def _arrow(path):
 
 
 def _check_is_no_other(path):
-    """Raises an `InputError` if a file is one of those that `open_bytes` knows, such as HTML."""
+    """Raises an `InputError` if a file has a form that `open_bytes` recognizes, such as HTML."""
     with open(path, "rb") as file:
         beginning = file.read(4)
     if beginning not in (b"PAR1", b"ARRO"):

@@ -57,7 +57,7 @@ def read_table(
 
     The suffix determines the format:
 
-    - `.csv`: with quoting. The delimiter is that of a first line such as `sep=;`, or the first of
+    - `.csv`: with quoting. The delimiter is the one of a first line such as `sep=;`, or the first of
       comma, semicolon, tab and `|` for which the first line has the requested columns;
     - `.tsv`: tabs without any quoting;
     - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;

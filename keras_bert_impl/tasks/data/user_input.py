@@ -167,7 +167,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns the columns of texts: those of these names, else all if no other is in the table."""
+    """Returns the columns of texts: the columns of these names, else all if no other is in the table."""
     if names and set(names) <= set(columns):
         return list(names)
     others = [

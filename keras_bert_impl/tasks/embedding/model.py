@@ -57,7 +57,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     | `"triplet"` | anchor, positive, negative | none |
     | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
 
-    `"cosent"` and `"multiple_negatives"` compare all examples of the global batch with each other,
+    `"cosent"` and `"multiple_negatives"` compare all examples of the batch, over all replicas,
     across devices and `accumulation_steps`; if the batch is split, each step takes an extra forward
     pass. With `"multiple_negatives"`, the positives of other examples count as negatives, so
     duplicate texts in a batch are false negatives.
@@ -76,7 +76,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         layer_weights: list of `num_layers` floats, the weights of the mean of the layers. None: the
             layers are concatenated.
         learn_layer_weights: whether to train these weights; they start at 1 if not given.
-        projections: list of dicts, layers after the pooling, including that of windows:
+        projections: list of dicts, layers after the pooling, also of windows:
             `{"kind": "dense", "dim": 256, "activation": "tanh", "use_bias": True}`, with the
             activation `"tanh"`, `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`.
             Default: none.

@@ -52,12 +52,12 @@ def search(
             values.
 
     Example:
-        rows, scores = search(embedder, ["how to mend a bicycle"], embedder.encode(texts))
+        rows, scores = search(embedder, ["how to repair a bicycle"], embedder.encode(texts))
     """
     if isinstance(vectors, (list, tuple)):
         if not len(vectors) or any(isinstance(vector, str) for vector in vectors):
             raise InputError(
-                "vectors must be those of texts: write search(embedder, queries, "
+                "vectors must be vectors of texts: write search(embedder, queries, "
                 "embedder.encode(texts))."
             )
         vectors = np.asarray(vectors, "float32")

@@ -1,4 +1,4 @@
-"""Processes texts in blocks, so that memory beside the result does not grow with their number."""
+"""Processes texts in blocks, so that memory, without the result, does not grow with their number."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

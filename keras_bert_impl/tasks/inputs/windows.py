@@ -1,7 +1,7 @@
 """Examples of several rows each: choices, texts to compare, windows of a long text.
 
 Shape legend: group = rows of an example, including padding rows; windows = rows of one text;
-length = tokens of a row.
+length = sequence length.
 """
 
 import dataclasses

@@ -36,9 +36,9 @@ def augment(
     A word that is a single token is replaced by one of the `top_k` words that the model predicts
     when it is masked; a word of several subwords by one of the `top_k` words whose input embeddings
     have the highest cosine with the mean of the subword embeddings. (The source uses GloVe
-    neighbors; the model's own embeddings need no other file and cover any language that the model
-    knows.) A replacement is always another single-token word with a letter; words without letters,
-    such as numbers and punctuation, are kept. The two texts of a pair are augmented separately.
+    neighbors; the model's own embeddings need no other file and cover every language of the model.)
+    A replacement is always another single-token word with a letter; words without letters, such as
+    numbers and punctuation, are kept. The two texts of a pair are augmented separately.
 
     The random draws depend only on the seed and the row.
 

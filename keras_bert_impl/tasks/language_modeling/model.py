@@ -77,7 +77,7 @@ class MaskedLM(TokenLabels, TaskModel):
     """An encoder with a masked language modeling head.
 
     See `RawTextTrainer` for the inputs of `fit` and `evaluate`, which take no labels: tokens of
-    each text are masked and predicted. Masks differ in each epoch; those of `evaluate` are fixed.
+    each text are masked and predicted. Masks differ in each epoch; `evaluate` uses fixed masks.
     The loss is the mean over the masked tokens. To pre-train on a corpus see `pretrain`.
 
     The network returns float32 logits `[batch, predictions, vocabulary]`. It takes `FEATURES` and
@@ -315,7 +315,7 @@ class MaskedLM(TokenLabels, TaskModel):
     def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> PseudoPerplexity:
         """Computes the pseudo-perplexity of a corpus.
 
-        Each token of a text is masked in turn; the log probabilities of the original tokens add up
+        The tokens of a text are masked one after the other; the log probabilities of the original tokens add up
         to the pseudo-log-likelihood of the text. The special tokens at the ends of a row are not
         masked.
 

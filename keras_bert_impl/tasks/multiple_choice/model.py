@@ -123,7 +123,7 @@ class MultipleChoice(TaskModel):
     choice with an all-zero `padding_mask` is padding. With windows, set by `long_texts`, they are
     `[batch, choices, windows, length]`: windows slide over the prompt, and each has the ending.
 
-    The loss is the mean cross-entropy over the examples of the global batch. An example is never
+    The loss is the mean cross-entropy over the examples of the batch on all replicas. An example is never
     split across replicas or micro-batches.
 
     The network returns logits, float32 `[batch, choices]`, -1e9 for padding.

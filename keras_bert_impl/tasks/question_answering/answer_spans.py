@@ -1,6 +1,6 @@
 """Search for answers among the logits of windows, in any graph.
 
-Shape legend: rows = windows of all questions; length = tokens of a row, padding included; best =
+Shape legend: rows = windows of all questions; length = sequence length, padding included; best =
 starts, or ends, tried in a window; spans = candidate answers of all rows.
 """
 

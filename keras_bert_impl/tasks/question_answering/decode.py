@@ -1,6 +1,6 @@
 """Decodes the logits of windows into answers, for `predict`.
 
-Shape legend: rows = windows of all questions; length = tokens of a row, padding included.
+Shape legend: rows = windows of all questions; length = sequence length, padding included.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Answer:
         text: str; "" for no answer.
         start, end: the answer is `context[start:end]`.
         score: probability among the n-best answers.
-        start_logit, end_logit: of its first and last token; for no answer those of `[CLS]`, in the
+        start_logit, end_logit: of its first and last token; for no answer the logits of `[CLS]`, in the
             window where their sum is lowest.
     """
 

@@ -69,7 +69,7 @@ class QuestionAnswerer(TaskModel):
         max_question_length: questions are truncated to this many tokens.
         max_answer_length: maximum answer length in tokens.
         num_best: maximum number of answers that `predict` returns per question.
-        null_threshold: predicts no answer if its score exceeds that of the best answer by more than
+        null_threshold: predicts no answer if its score exceeds the score of the best answer by more than
             this. None: questions always have an answer, as in SQuAD 1.1.
         head_dropout: dropout rate before the linear layer. Default: as published, 0.1 for
             DistilBERT and 0 for others.

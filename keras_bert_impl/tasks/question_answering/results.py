@@ -72,7 +72,7 @@ def write_answer_files(
     """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
 
     They map the question id to a text; to a list of texts with `probability`, `start_logit` and
-    `end_logit`; and, if "" is among the answers, to its score minus that of the best text. The
+    `end_logit`; and, if "" is among the answers, to its score minus the score of the best text. The
     official scripts read the first and the third.
 
     Args:

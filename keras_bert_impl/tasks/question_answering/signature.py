@@ -103,7 +103,7 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """Returns the outputs of the signature: those of `answer_table`, and the chosen answer.
+    """Returns the outputs of the signature: the table of `answer_table`, and the chosen answer.
 
     Args:
         nulls: float64 [batch, 2], from `lowest_nulls`; None if there always is an answer.

@@ -9,7 +9,7 @@ from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.tasks.scores.statistics import SAMPLES, Difference, paired_difference
 
-UNEVEN = 10  # ratio of the largest class to the smallest, from which accuracy says little
+UNEVEN = 10  # ratio of the largest class to the smallest, from which accuracy is misleading
 BASELINES = ("majority", "tfidf", "most_frequent_tag")
 _DRAWN = 10_000_000  # examples in all resamples
 
@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
     Attributes:
         outcome: of the model.
         baselines: name of a method -> its predictions, in the form of `outcome.predictions`.
-        remarks: what the predictions show that no metric says, a sentence each.
+        remarks: what the predictions show and no metric measures, a sentence each.
     """
 
     outcome: Outcome
@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Says in sentences whether the model is better than the baselines, and what stands out."""
+        """Returns sentences: is the model better than the baselines, and what stands out?"""
         labels, predictions, metrics = self.outcome
         metric, function = next(iter(metrics.items()))
         lines = list(self.remarks)

@@ -54,7 +54,7 @@ def undefined(scores: Iterable[str]) -> dict[str, float]:
 
 
 def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
-    """Logs a warning that lists the scores that are NaN; `where` says what was scored."""
+    """Logs a warning that lists the scores that are NaN; `where` names what was scored."""
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(

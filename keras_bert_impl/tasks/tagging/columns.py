@@ -90,7 +90,7 @@ def _check_words(path, word, texts):
     ):
         raise InputError(
             f"{path}: column {word} has no words, but {listed(first[0][:3])}. Give the numbers of "
-            "the columns: word=1, label=2 (--text 1 --label 2), or those of your file."
+            "the columns: word=1, label=2 (--text 1 --label 2), or other columns."
         )
 
 

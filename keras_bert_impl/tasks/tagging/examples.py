@@ -131,7 +131,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
 def write_tag_predictions(
     path: str | Path, examples: TaggedExamples, predictions: list[list[str]]
 ) -> None:
-    """Writes one line per word: word, gold label if available, predicted label.
+    """Writes one line per word: word, true label if available, predicted label.
 
     Columns are separated by tabs, and a blank line ends each sentence. `conlleval` (with
     `-d '\\t'`) and `read_columns` read this format.

@@ -225,7 +225,7 @@ def entity_scores(
     labels: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Computes precision, recall and F1 of entities, matched by words and type."""
-    counts: list[Counter] = [Counter(), Counter(), Counter()]  # found, predicted, gold, by type
+    counts: list[Counter] = [Counter(), Counter(), Counter()]  # found, predicted, true, by type
     every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)
     parts = None if found is None else found.parts

@@ -67,8 +67,8 @@ class TokenClassifier(WordTagger):
         doc_stride: tokens between the starts of consecutive windows. Default: half of `max_length`.
         label_all_tokens: whether to train all subwords of a word with its label. Default: False.
         aggregation: how the scores of a word's subwords are combined: `"first"` (the default),
-            those of the first subword; `"mean"`, the mean of the probabilities; `"max"`, those of
-            the subword with the highest probability.
+            the scores of the first subword; `"mean"`, the mean of the probabilities; `"max"`, the
+            scores of the subword with the highest probability.
         crf: whether to add a conditional random field. Default: False.
 
     Source: Devlin et al., "BERT", section 5.3.

@@ -1,4 +1,4 @@
-"""Scores of words from those of tokens, and metrics of `compile` for words."""
+"""Scores of words from scores of tokens, and metrics of `compile` for words."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -178,7 +178,7 @@ class EntityF1(ScoreMetric):
         types = sorted({span.type for span in alone if span})
         self._is_outside = np.array([span is None for span in alone])
         self._types = np.array([types.index(span.type) if span else -1 for span in alone])
-        # Whether a word starts an entity depends on its label and that of the previous word.
+        # Whether a word starts an entity depends on its label and the previous word's label.
         self._begins = np.array(
             [[_begins_second(before, label, parts) for label in labels] for before in labels]
         )

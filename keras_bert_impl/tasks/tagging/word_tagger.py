@@ -289,7 +289,7 @@ class WordTagger(TokenLabels, TaskModel):
 
         Args:
             loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`, whose
-                default accuracy is that of the logits.
+                default accuracy is computed from the logits.
         """
         if self.crf and loss is not None:
             raise InputError(
@@ -333,7 +333,7 @@ class WordTagger(TokenLabels, TaskModel):
         raise NotImplementedError
 
     def classifier_names(self) -> list[TensorName]:
-        """Returns the tensors of the head without the CRF, those of the last layer at the end."""
+        """Returns the tensors of the head without the CRF, the last layer's at the end."""
         raise NotImplementedError
 
     @classmethod

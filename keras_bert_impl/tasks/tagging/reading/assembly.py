@@ -97,7 +97,7 @@ def _stand_ins(source, counts, outside):
         )
         return set(candidates)
     if not candidates and not counts.keys() & set(OUTSIDE):
-        candidates = list(filter(means_none, counts))  # beside types such as "PER"
+        candidates = list(filter(means_none, counts))  # with types such as "PER"
     candidates = [label for label in candidates if 2 * counts[label] > counts.total()]
     if candidates and len(counts) > 1:
         _LOG.warning(

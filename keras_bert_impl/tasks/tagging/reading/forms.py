@@ -77,7 +77,7 @@ def _is_json(first):
 
 
 def _numbers_words(rows):
-    """Returns whether rows are those of CoNLL-U: ten columns, of which the first counts words."""
+    """Returns whether rows are CoNLL-U: ten columns, of which the first counts words."""
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (
@@ -88,7 +88,7 @@ def _numbers_words(rows):
 
 
 def _check_has_no_commas(path, rows):
-    """Raises an `InputError` if rows without tabs look like those of a comma-separated table."""
+    """Raises an `InputError` if rows without tabs look like a comma-separated table."""
     for mark in (",", ";"):
         counts = {row.count(mark) for row in rows}
         if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:

@@ -60,7 +60,7 @@ def read_tags(
         labels: allowed labels; None for any. If labels are numbers without names, their names, in
             order.
         outside: the label of words outside of entities, if it is not `"O"`. Default: common
-            spellings such as `"0"`, `"_"` and an empty cell are recognized beside labels such as
+            spellings such as `"0"`, `"_"` and an empty cell are recognized with labels such as
             `"B-PER"`, with a warning.
         word_prefix: see `read_columns`.
         delimiter: character between the cells of a table with quoting.

@@ -101,7 +101,7 @@ class RowReader:
     # === A word in each row ===
 
     def _is_word(self, row):
-        """Returns whether a row has a word and its label, rather than those of a sentence."""
+        """Returns whether a row has one word and its label, rather than a whole sentence."""
         if self.sentence is not None:
             return True
         text = row.get(self.text or find_name(row, WORDS))
@@ -187,7 +187,7 @@ class RowReader:
         return words, self._names(label, tags)
 
     def _names(self, column, tags):
-        """Returns the labels of words as names; numbers are those of classes."""
+        """Returns the labels of words as names; numbers are class numbers."""
         names = self.table.classes.get(column) or self.labels
         if names is not None:
             tags = [_number_of(tag) if tag not in names else tag for tag in tags]
