@@ -57,7 +57,7 @@ def test_report_of_a_set_of_runs(run, tmp_path, monkeypatch, capsys):
     assert main(["report", "set", str(run / "run"), "--out", "all.html"]) == 0
     page = pages.read(tmp_path / "all.html")
     assert page.tables["Scores"][0] == ["score", "seed=2", "seed=1", "seed=3", "run"]
-    assert page.tables["Scores"][1] == ["accuracy", "0.75", "0.5", "0.25", "0.5"]
+    assert page.tables["Scores"][1] == ["accuracy", "0.7500", "0.5000", "0.2500", "0.5000"]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_rejects_other_families(albert, name):
     write(albert / "tokenizer_config.json", {"tokenizer_class": f"{name}TokenizerFast"})
     with pytest.raises(
         InputError,
-        match=f"'{name}Tokenizer' is not supported. The files beside it are SentencePiece",
+        match=f"'{name}Tokenizer' is not supported. The files next to it are SentencePiece",
     ):
         Tokenizer.from_pretrained(albert)
     write(albert / "tokenizer_config.json", {})
@@ -172,7 +172,7 @@ def test_rejects_unsupported_settings(albert, settings, message):
 
 def test_rejects_more_tokens_than_embeddings(albert):
     write(albert / "config.json", {"model_type": "albert", "vocab_size": 50})
-    with pytest.raises(InputError, match="tokens, but config.json says vocab_size=50"):
+    with pytest.raises(InputError, match="tokens, but config.json has vocab_size=50"):
         Tokenizer.from_pretrained(albert)
 
 

@@ -158,7 +158,7 @@ def test_rejects_bad_vocabulary_lists(vocabulary, message):
         ({"do_lower_case": "yes"}, "do_lower_case='yes'"),
         (
             {"tokenizer_class": "RobertaTokenizerFast"},
-            'files beside it are WordPiece.*"BertTokenizer"',
+            'files next to it are WordPiece.*"BertTokenizer"',
         ),
         ({"tokenizer_class": "BertJapaneseTokenizer"}, 'It needs MeCab.*"strip_accents": false'),
         ({"tokenizer_class": "PhobertTokenizer"}, "bpe.codes.*Take a model with another tokenizer"),
