@@ -4,6 +4,7 @@ import ast
 import contextlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -57,7 +58,14 @@ def test_shared_cells_are_those_of_the_tool(path):
     ids = [cell.id for cell in notebook.cells if cell.id in ("install", "device", "settings")]
     assert ids == ["install", "device", "settings"]
     assert not any(cell.get("outputs") for cell in notebook.cells)
-    assert "## What next" in notebook.cells[-1].source
+    assert "## Next steps" in notebook.cells[-1].source
+
+
+@pytest.mark.parametrize("path", PATHS, ids=NAMES)
+def test_links_are_to_pages_that_exist(path):
+    cells = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+    linked = re.findall(r"\]\(\.\./(docs/[^)#]+)", "\n".join(cells))
+    assert linked and not [page for page in linked if not (ROOT / page).exists()]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=NAMES)
@@ -104,7 +112,7 @@ def test_an_address_gives_a_badge_links_and_an_install_line():
     assert f"({opened})\n\n# " in notebook.cells[0].source
     (install,) = (cell.source for cell in notebook.cells if cell.id == "install")
     assert f'PACKAGE = "keras-bert-impl[plots] @ git+{ADDRESS}"' in install
-    assert f"]({ADDRESS}/blob/main/docs/pretraining.md)" in notebook.cells[-1].source
+    assert f"]({ADDRESS}/blob/main/docs/objectives.md)" in notebook.cells[-1].source
     notebooks.share(notebook, "01_a", None)
     notebooks.share(kept, "01_a", None)
     assert notebook == kept

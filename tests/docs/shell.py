@@ -39,10 +39,11 @@ def run_page(page: Path, folder: Path, environment: dict[str, str]) -> None:
             if "keras-bert serve" in commands:
                 servers.enter_context(_server(commands, folder, environment))
             else:
-                compare(shown, *_run(commands, folder, environment))
+                compare(shown, *run(commands, folder, environment))
 
 
-def _run(commands, folder, environment):
+def run(commands: str, folder: Path, environment: dict[str, str]) -> tuple[str, str]:
+    """Runs the commands of a block in a folder, and returns (stdout, stderr)."""
     done = subprocess.run(
         ["bash", "-e", "-c", commands],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=600,

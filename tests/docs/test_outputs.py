@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 # A Python block, and the output below it, if any.
 _STEP = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
+_ANY_STEP = re.compile(r"```(python|bash)\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
 
 
 @pytest.fixture
@@ -32,8 +33,9 @@ def cache(tmp_path):
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with the file that pages start from."""
-    (tmp_path / "work" / "docs").mkdir(parents=True)
+    """A folder with the files that pages start from."""
+    shutil.copytree(ROOT / "examples" / "data", tmp_path / "work" / "examples" / "data")
+    (tmp_path / "work" / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "tickets.csv", tmp_path / "work" / "docs")
     return tmp_path / "work"
 
@@ -45,7 +47,6 @@ def place(tmp_path):
         "../README.md",
         "index.md",
         "quickstart.md",
-        "hyperparameters.md",
         "models.md",
         "tokenizers.md",
     ],
@@ -63,6 +64,39 @@ def test_blocks_print_what_the_page_shows(page, cache, place, monkeypatch):
             exec(source, names)
         if shown:
             assert printed.getvalue() == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        "text-classification.md",
+        "named-entity-recognition.md",
+        "question-answering.md",
+        "multiple-choice.md",
+        "embeddings.md",
+        "training-data.md",
+        "training.md",
+        "long-documents.md",
+        "hyperparameters.md",
+        "reports.md",
+    ],
+)
+def test_python_and_commands_print_what_the_page_shows(page, cache, place, tmp_path, monkeypatch):
+    """Blocks of both languages, in the order of the page: one uses the files of another."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", cache["HF_HUB_CACHE"])
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(place)
+    environment = shell.environment(tmp_path, cache)
+    names = {}
+    for language, source, shown in _ANY_STEP.findall((ROOT / "docs" / page).read_text("utf-8")):
+        if language == "bash":
+            shell.compare(shown, *shell.run(source, place, environment))
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(source, names)
+        shell.compare(shown, printed.getvalue(), "")
 
 
 @pytest.mark.slow

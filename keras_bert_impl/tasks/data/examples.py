@@ -198,7 +198,15 @@ _PARTS = 10  # parts of the label range; the same share of each is held out
 
 
 def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
-    """Splits labeled examples into a training set and a development set.
+    """Splits labeled examples into a training and a validation set.
+
+    The split is stratified by label, and by score for regression. Questions about one context stay
+    in one part.
+
+    Args:
+        examples: what a reader such as `read_table` returned.
+        share: fraction of the examples in the validation set.
+        seed: determines the split.
 
     Returns:
         (train, dev), each in the order of the file.
