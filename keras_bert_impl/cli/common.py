@@ -240,7 +240,12 @@ def _delimiter(text):
 
 
 def add_table_form(parser: ArgumentsContainer) -> None:
-    """Adds the delimiter of a table, and whether it has a header."""
+    """Adds the encoding and the delimiter of a table, and whether it has a header."""
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="encoding of text, such as cp1252 of Windows and Excel; default: UTF-8",
+    )
     parser.add_argument(
         "--no-header",
         action="store_true",

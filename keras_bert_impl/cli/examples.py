@@ -10,6 +10,7 @@ from typing import Any
 from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_form, say
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import reader_help, reader_options, task_names
 
@@ -210,7 +211,8 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
         return source.published(arguments.task, split)
     from keras_bert_impl.tasks.registry import task_named
 
-    return task_named(arguments.task).read(source, split)
+    with encoded_as(source.encoding):
+        return task_named(arguments.task).read(source, split)
 
 
 def _source(arguments):

@@ -9,6 +9,7 @@ import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.version import __version__
 
 # Group of commands -> command -> its class in `keras_bert_impl.cli`, and a description. Only the
@@ -142,13 +143,15 @@ def _run(arguments):
     parsed = parse(parser, rest)
     chosen.check(parsed)
     check_values(parser, parsed)
-    chosen.check_files(parsed)
+    with encoded_as(vars(parsed).get("encoding")):
+        chosen.check_files(parsed)
     if chosen.needs_tensorflow_backend:
         os.environ["KERAS_BACKEND"] = "tensorflow"
     if chosen.uses_tensorflow and not parsed.debug:
         import_tensorflow_quietly(alone=chosen.tensorflow_alone)
     try:
-        chosen.run(parsed)
+        with encoded_as(vars(parsed).get("encoding")):
+            chosen.run(parsed)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(chosen.kept.format(**vars(parsed))) from stop
 

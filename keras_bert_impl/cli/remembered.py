@@ -18,7 +18,7 @@ _COLUMNS = (
     *("text", "pair", "negative", "label", "label_separator", "single_label"),
     *("word_prefix", "outside", "regression"),
 )
-_OF_FORM = ("delimiter", "no_header", "sentence")  # of a kind of file
+_OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # of a kind of file
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import contextlib
+import contextvars
 import gzip
 import io
 import lzma
@@ -114,7 +115,9 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeError as error:
         name = "standard input" if str(path) == STANDARD_INPUT else path
-        raise InputError(f"{name} does not match its byte order mark: {error}.") from error
+        given = _ENCODING.get()
+        what = f"is not in {given}" if given else "does not match its byte order mark"
+        raise InputError(f"{name} {what}: {error}.") from error
 
 
 def _opened(path, stack):
@@ -176,12 +179,37 @@ def _converted(file, stack):
     beginning = file.peek(4)[:4]
     if beginning.startswith(codecs.BOM_UTF8):
         file.read(len(codecs.BOM_UTF8))
-    for mark, encoding in _WIDE.items():
-        if beginning.startswith(mark):
-            text = io.TextIOWrapper(file, encoding, newline="\n")
-            stack.callback(text.detach)
-            return io.BufferedReader(_AsUtf8(text))
-    return file
+    marked = (encoding for mark, encoding in _WIDE.items() if beginning.startswith(mark))
+    encoding = next(marked, None if beginning.startswith(codecs.BOM_UTF8) else _ENCODING.get())
+    if encoding is None:
+        return file
+    text = io.TextIOWrapper(file, encoding, newline="\n")
+    stack.callback(text.detach)
+    return io.BufferedReader(_AsUtf8(text))
+
+
+_ENCODING: contextvars.ContextVar[str | None] = contextvars.ContextVar("encoding", default=None)
+
+
+@contextlib.contextmanager
+def encoded_as(encoding: str | None) -> Iterator[None]:
+    """Reads files of text without a byte order mark in this encoding; None for UTF-8.
+
+    Raises:
+        InputError: Python has no such encoding of text.
+    """
+    if encoding is not None:
+        try:
+            "".encode(encoding)
+        except LookupError as error:
+            raise InputError(
+                f"there is no encoding {encoding!r}. Windows and Excel write cp1252."
+            ) from error
+    before = _ENCODING.set(encoding)
+    try:
+        yield
+    finally:
+        _ENCODING.reset(before)
 
 
 class _AsUtf8(io.RawIOBase):
@@ -243,5 +271,5 @@ _NUL = "a NUL byte; the file is not text, or is UTF-16 without a byte order mark
 def _not_utf8(byte):
     return InputError(
         f"not UTF-8 (byte {byte}). Convert a file from Windows or Excel with "
-        "`iconv -f cp1252 -t utf-8 OLD > NEW`."
+        '`iconv -f cp1252 -t utf-8 OLD > NEW`, or pass --encoding cp1252 (encoding="cp1252").'
     )

@@ -9,7 +9,14 @@ import tracemalloc
 import pytest
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import LONGEST_LINE, raw_lines, read_document, read_lines, text_of
+from keras_bert_impl.io.lines import (
+    LONGEST_LINE,
+    encoded_as,
+    raw_lines,
+    read_document,
+    read_lines,
+    text_of,
+)
 from keras_bert_impl.tasks import read_table
 
 LINES = b"".join(b"text %d, and more\n" % number for number in range(500))
@@ -101,3 +108,25 @@ def test_the_message_names_a_command_that_keeps_the_euro_sign(tmp_path):
     path = write(tmp_path, "a.csv", "text\n5 €\n".encode("cp1252"))
     with pytest.raises(InputError, match="line 2: .*`iconv -f cp1252 -t utf-8 OLD > NEW`"):
         read_table(path, "text")
+
+
+def test_an_encoding_holds_for_files_without_a_mark(tmp_path):
+    text = "5 \u20ac for caf\u00e9\u2019s\n"
+    for encoding in ("cp1252", "utf-8-sig", "utf-16"):
+        path = write(tmp_path, encoding, text.encode(encoding))
+        with encoded_as("cp1252"):
+            assert list(read_lines(path)) == [(1, text[:-1])]
+    with pytest.raises(InputError, match="line 1: not UTF-8"):
+        list(read_lines(tmp_path / "cp1252"))  # no longer
+    with pytest.raises(InputError, match="no encoding 'cp12'. Windows and Excel write cp1252"):
+        with encoded_as("cp12"):
+            raise AssertionError
+    (tmp_path / "bad").write_bytes(b"a\x81b\n")  # not a character of cp1252
+    with encoded_as("cp1252"), pytest.raises(InputError, match="bad is not in cp1252"):
+        list(read_lines(tmp_path / "bad"))
+
+
+def test_a_table_is_read_in_its_encoding(tmp_path):
+    path = write(tmp_path, "a.csv", 'text,label\n5 \u20ac,pos\n"a;\u201c",neg\n'.encode("cp1252"))
+    found = read_table(path, "text", label="label", encoding="cp1252")
+    assert found.texts == ["5 \u20ac", "a;\u201c"] and found.read_with["encoding"] == "cp1252"

@@ -65,6 +65,25 @@ def test_finetune_writes_a_run(folder):
     assert load_tuned(folder / "run").labels == ["negative", "positive"]
 
 
+def test_tables_in_another_encoding_are_read_and_read_again(folder, tmp_path, capsys):
+    text = (folder / "train.csv").read_text().replace("positive", "naïve €")
+    (tmp_path / "train.csv").write_bytes(text.encode("cp1252"))
+    options = {"model": folder / "base", "train": tmp_path / "train.csv", "encoding": "cp1252"}
+    more = ["--text=review", "--label=sentiment", "--dev-split=0.5", "--epochs=1", "--json"]
+    given = [f"--{name}={value}" for name, value in options.items()]
+    run = f"--out={tmp_path / 'run'}"
+    assert main(["finetune", *given[:2], *more, run]) == 2
+    assert "pass --encoding cp1252" in capsys.readouterr().err
+    assert main(["finetune", *given, *more, run]) == 0
+    scores = without_baselines(json.loads(capsys.readouterr().out))
+    assert load_tuned(tmp_path / "run").labels == ["naïve €", "negative"]
+    assert main(["evaluate", "--model", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == scores
+    command = ["predict", "--model", str(tmp_path / "run"), f"--input={tmp_path / 'train.csv'}"]
+    assert main(command) == 2
+    assert main([*command, "--encoding=cp1252"]) == 0
+
+
 def test_a_run_directory_is_a_model_everywhere(folder, tmp_path):
     run = folder / "run"
     assert TextClassifier.from_pretrained(run).labels == ["negative", "positive"]

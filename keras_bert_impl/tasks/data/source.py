@@ -27,6 +27,7 @@ class ExampleSource:
         label_separator: separates the names of several labels.
         single_label: whether lists of labels have one label each, which becomes the class.
         delimiter: separates the cells of a table.
+        encoding: of files of text; None for UTF-8.
         no_header: whether a table has no header, so that columns are named by numbers.
         skip_bad_rows: whether to leave out invalid rows, which are counted and listed.
         regression: whether labels are numbers.
@@ -50,6 +51,7 @@ class ExampleSource:
     label_separator: str | None = None
     single_label: bool = False
     delimiter: str | None = None
+    encoding: str | None = None
     no_header: bool = False
     skip_bad_rows: bool = False
     regression: bool = False
@@ -135,6 +137,7 @@ class ExampleSource:
             delimiter=self.delimiter,
             header=not self.no_header,
             single_label=self.single_label,
+            encoding=self.encoding,
         )
 
     def published(self, name: str, split: str) -> Any:

@@ -12,6 +12,7 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.lines import (
     STANDARD_INPUT,
     decoded,
+    encoded_as,
     open_bytes,
     raw_lines,
     read_lines,
@@ -52,6 +53,7 @@ def read_table(
     delimiter: str | None = None,
     header: bool = True,
     single_label: bool = False,
+    encoding: str | None = None,
 ) -> Examples:
     """Reads texts and labels from a file with columns.
 
@@ -88,6 +90,7 @@ def read_table(
         header: whether the first line of a CSV or TSV file has the names of the columns. If not,
             they are named by their numbers, from 0.
         single_label: whether lists of labels have one label each, which becomes the class.
+        encoding: of a file of text without a byte order mark, such as `"cp1252"`. Default: UTF-8.
 
     Returns:
         `Examples`. The labels are names, lists of names where a text may have several, or floats
@@ -117,12 +120,13 @@ def read_table(
         single_label,
     )
     layout.check_labels()
-    table = open_table(path, layout, delimiter)
-    examples = examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
+    with encoded_as(encoding):
+        table = open_table(path, layout, delimiter)
+        examples = examples_of(path, table.rows, layout, skip_bad_rows, table.unit)
     read_with = {name: getattr(layout, name) for name in _COLUMNS}
     read_with["label"] = join_names(label) if isinstance(label, list) else layout.label
     read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
-    read_with |= {"skip_bad_rows": skip_bad_rows, "regression": numeric, "no_header": not header}
+    read_with |= {"encoding": encoding, "skip_bad_rows": skip_bad_rows, "regression": numeric, "no_header": not header}
     return dataclasses.replace(examples, read_with=read_with)
 
 
