@@ -1,4 +1,4 @@
-"""`look`: an interactive page about what a model does with one text."""
+"""`look`: an interactive HTML page with attention and attributions for one text."""
 
 import base64
 from pathlib import Path
@@ -22,8 +22,8 @@ MOST_TOKENS = 64
 _LONGEST_ROW = 512  # tokens; the attention of all layers and heads grows with its square
 _ROWS = 16  # of a batch
 _CONTROLS = """
-<p class="note">Choose a word: the others are shaded by the attention between them. Arrow keys move
-from word to word.</p>
+<p class="note">Choose a word. The other words are shaded by the attention between them. Arrow keys
+move from word to word.</p>
 <div class="controls">
 <label>Show <select id="view"><option value="weights">attention of a head</option>
 <option value="mean">mean of a layer's heads</option>
@@ -37,10 +37,10 @@ from word to word.</p>
 <p id="said" role="status"></p>
 <div class="scroll" tabindex="0" role="region" aria-label="Map of all words">
 <canvas id="map" role="img" aria-label="Attention of all words: rows attend to columns"></canvas></div>
-<h3>All heads</h3><p class="note">A row for each layer, a column for each head; choose one to see it
-above. Square-root scale: many weights are tiny, and a few are large.</p>
+<h3>All heads</h3><p class="note">Rows: layers. Columns: attention heads. Choose one to show it
+above. The scale is the square root of the weights.</p>
 <div class="scroll" tabindex="0" role="region" aria-label="All heads"><div id="heads"></div></div>
-<noscript><p>The attention is drawn by a script, and this browser runs none.</p></noscript>
+<noscript><p>The attention is drawn by a script, which this browser does not run.</p></noscript>
 """
 _STYLE = """<style>
 .controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem;margin:.6rem 0}
@@ -77,18 +77,18 @@ class TextAttention(NamedTuple):
 
 
 def look(model: Any, text: Any, path: str | Path) -> Path:
-    """Writes a page about what a model does with a text; it needs no network.
+    """Visualizes attention and attributions for a text, as one HTML file that needs no network.
 
-    It shows attention by layer and head and its rollout; for the models that `attribute` takes, the
-    words that speak for the prediction; for a `MaskedLM`, the loss of each token if it is masked.
-    The model reads the text as in `predict` or `encode`; attention and losses are shown for the
-    first 64 tokens.
+    The page shows the attention of each layer and head, its rollout, and the words that support
+    the prediction (see `attribute`). For a `MaskedLM` it shows the loss of each masked token. The
+    model reads the text as in `predict` or `encode`; attention and losses are shown for the first
+    64 tokens.
 
     Args:
         model: a task model.
         text: a text, a (first, second) pair, or (prompt, endings) for choices; an embedder reads
-            each text of a pair in a row by itself.
-        path: the page to write.
+            each text of a pair separately.
+        path: file to write.
 
     Returns:
         The path.
@@ -100,7 +100,7 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
         look(classifier, "a good film", "look.html")
     """
     if not "".join(_texts(text)).strip():
-        raise InputError("the text is empty: give a text to look at.")
+        raise InputError("the text is empty.")
     found = text_attention(model, text)
     sections = []
     if model.has_attribution:
@@ -110,7 +110,7 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
         sections.append(_losses(model, found))
     lead = f"{escape(type(model).__name__)} · {user_text(' | '.join(_texts(text)), 300)}"
     script = page.script_of("look.js")
-    html = page.page("A look into the model", lead, sections, script=script, data=_data(found))
+    html = page.page("Attention and attributions", lead, sections, script=script, data=_data(found))
     page.save_page(path, html)
     return local_path(path)
 
@@ -153,11 +153,11 @@ def _saliency(model, text):
         rows = [[word.text[:80], round(word.score, 4)] for word in found.words]
         table = page.details("as a table", page.table(["word", "share"], rows))
         html += f"<h3>{name}</h3>{page.shaded_words(found.words)}{table}"
-    cut = " The text is longer than a row of the model: its end is not seen." * found.is_cut
+    cut = " The end of the text is cut off, because it exceeds max_length." * found.is_cut
     first = page.paragraph(
-        f"Target: {found.target}, log-odds or value {found.output:.3f}, and {found.baseline:.3f} if "
-        "every word is masked. Words marked solid blue speak for the target, words marked dashed "
-        f"orange against it.{cut}"
+        f"Target: {found.target}. Log-odds or value {found.output:.3f} (baseline with all words "
+        f"masked: {found.baseline:.3f}). Blue (solid) words support the target, orange (dashed) "
+        f"words oppose it.{cut}"
     )
     return Section("Attribution", first + html)
 
@@ -166,7 +166,7 @@ def _saliency(model, text):
 
 
 def token_losses(model: Any, features: dict[str, np.ndarray], count: int) -> np.ndarray:
-    """Computes the loss of each token if it alone is masked.
+    """Computes the loss of each token if only this token is masked.
 
     Args:
         features: int32 `[1, length]` each, a row of the model.
@@ -202,7 +202,7 @@ def _losses(model, found):
     )
     rows = [[t, float(loss)] for t, loss in zip(found.tokens, losses) if np.isfinite(loss)]
     first = page.paragraph(
-        f"The loss of each token if it alone is masked: {known.mean():.3f} nats on average, "
+        f"The loss of each token if only this token is masked: {known.mean():.3f} nats on average, "
         f"perplexity {np.exp(known.mean()):.1f}. Darker: harder to predict."
     )
     table = page.details("as a table", page.table(["token", "loss (nats)"], rows))

@@ -73,7 +73,7 @@ def test_a_report_of_hostile_texts(run, dev, dom, tmp_path):
 def test_a_look_is_interactive(run, dom, tmp_path):
     page = look(load_tuned(run), " ".join(PAYLOADS[:3]), tmp_path / "look.html")
     found = dom(page)
-    assert title(found) == "A look into the model" and 'id="broken"' not in found
+    assert title(found) == "Attention and attributions" and 'id="broken"' not in found
     assert re.search(r'id="said"[^>]*>\[CLS\] attends to: \S+ 0\.\d\d', found)
     assert found.count("layer 1, head 2") == 2  # a label and a hint
     keys = """

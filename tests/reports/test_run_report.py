@@ -58,7 +58,7 @@ def test_scores_are_those_of_the_run(page, run):
 
 def test_the_verdict_names_the_baselines_and_their_scores(page, run):
     found = json.loads((run / "scores.json").read_text())
-    rows = {f"{name}/{metric.replace(' ', '_')}": float(v) for name, metric, v in
+    rows = {f"{name}/{metric.lower().replace(' ', '_')}": float(v) for name, metric, v in
             page.tables["Verdict"][1:]}  # fmt: skip
     assert rows == {n: pytest.approx(v, abs=5e-5) for n, v in found.items() if "/" in n}
     assert "95% interval of the difference" in page.sections["Verdict"]

@@ -9,6 +9,7 @@ from keras_bert_impl.io.paths import without_folders
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
+from keras_bert_impl.reports.sections.scores import score_name
 from keras_bert_impl.tasks.data.labels import join_names
 from keras_bert_impl.tasks.scores.comparison import BASELINES
 
@@ -69,7 +70,10 @@ def verdict_section(run: Run) -> Section | None:
     if not isinstance(verdict, dict):
         return None
     scores = {name: value for name, value in run.scores.items() if is_of_baseline(name)}
-    rows = [[*name.split("/", 1), page.score(value)] for name, value in scores.items()]
+    rows = []
+    for key, value in scores.items():
+        baseline, name = key.split("/", 1)
+        rows.append([baseline, score_name(name), page.score(value)])
     html = "".join(page.paragraph(str(line)) for line in verdict.get("sentences", ()))
     return Section("Verdict", html + page.table(["baseline", "score", "value"], rows))
 
