@@ -79,6 +79,11 @@ def _equal(one, other):
     return type(one) is type(other) and one == other  # 1 is not True
 
 
+def is_preset(settings: dict[str, Any]) -> bool:
+    """Returns whether the object of a `tokenizer.json` is KerasHub's and not Hugging Face's."""
+    return "registered_name" in settings
+
+
 def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the `model` of a tokenizer.json; if it has no type, with the one that fits its fields."""
     model = whole.get("model")

@@ -33,11 +33,6 @@ NOTES: dict[str, dict[str, Any]] = {
 }
 
 
-def is_preset(settings: dict[str, Any]) -> bool:
-    """Returns whether the object of a `tokenizer.json` is KerasHub's and not Hugging Face's."""
-    return "registered_name" in settings
-
-
 def kind_of(path: Path) -> str:
     """Returns the kind, a key of `NOTES`, of the tokenizer in KerasHub's `tokenizer.json`."""
     name = read_json(path).get("registered_name")

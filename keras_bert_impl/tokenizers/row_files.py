@@ -12,6 +12,7 @@ from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
 from keras_bert_impl.tokenizers.added_files import read_if_there
 from keras_bert_impl.tokenizers.files import (
     KIND_OF_FILE,
+    is_preset,
     last_ids,
     model_of,
     no_tokenizer,
@@ -54,7 +55,7 @@ def kind_of(directory: str | Path) -> str:
     whole = directory / "tokenizer.json"
     if whole.exists():
         settings = read_json(whole)
-        if keras_hub.is_preset(settings):
+        if is_preset(settings):
             return keras_hub.kind_of(whole)
         found = model_of(settings)["type"]
         if found not in list(_KINDS):

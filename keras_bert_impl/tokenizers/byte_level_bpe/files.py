@@ -13,6 +13,7 @@ from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tok
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     ids_by_token,
+    is_preset,
     last_ids,
     model_of,
     no_tokenizer,
@@ -56,7 +57,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     """Reads the arguments of `ByteLevelBPETokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
-    if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
+    if whole.exists() and is_preset(read_json(whole)):
         *files, arguments = keras_hub_files.read_byte_pairs(directory)
         return _read_parts(*files) | arguments
     added = added_files.read_if_there(whole).get("added_tokens") or []

@@ -10,6 +10,7 @@ from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import (
+    is_preset,
     last_ids,
     no_tokenizer,
     to_json,
@@ -39,7 +40,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from a model directory."""
     directory = tokenizer_directory(directory)
     whole = directory / "tokenizer.json"
-    if whole.exists() and keras_hub_files.is_preset(read_json(whole)):
+    if whole.exists() and is_preset(read_json(whole)):
         return _read_preset(directory, whole)
     settings = added_files.read_if_there(directory / "tokenizer_config.json")
     model = added_files.read_if_there(directory / "config.json")

@@ -13,6 +13,7 @@ from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
     check_settings,
     ids_by_token,
+    is_preset,
     last_ids,
     model_of,
     no_tokenizer,
@@ -66,7 +67,7 @@ def read(directory: str | Path) -> dict[str, Any]:
     vocabulary = None
     whole = directory / "tokenizer.json"
     if whole.exists():
-        if keras_hub_files.is_preset(read_json(whole)):
+        if is_preset(read_json(whole)):
             path, settings = keras_hub_files.read_wordpiece(directory)
             return {"vocabulary": read_vocabulary(path), **settings}
         vocabulary, settings = _read_whole(whole)
