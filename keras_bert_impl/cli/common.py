@@ -255,7 +255,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
         "--delimiter",
         type=_delimiter,
         metavar="CHAR",
-        help="character between the cells of a table, such as ; or tab; default: from the suffix",
+        help="character between cells, such as ; or tab; default: from the suffix",
     )
 
 
