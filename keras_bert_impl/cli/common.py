@@ -244,7 +244,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
     parser.add_argument(
         "--encoding",
         metavar="NAME",
-        help="encoding of text, such as cp1252 of Windows and Excel; default: UTF-8",
+        help="encoding of text, such as cp1252; default: UTF-8",
     )
     parser.add_argument(
         "--no-header",

@@ -119,7 +119,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         metric: Score by which epochs and runs are compared, such as macro_f1, f1 or f1/CLASS; it is
             named first in the scores. Default: macro_f1 where the largest class has ten times the
             examples of the smallest, else the first of the task's scores.
-        seed: Seed of the new head, the order of the texts and dropout.
+        seed: Seed of the head, the order of texts and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
