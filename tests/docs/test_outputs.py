@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,24 @@ def test_commands_print_what_the_page_shows(page, cache, place, tmp_path):
     path = ROOT / "docs" / page
     assert len(shell.steps(path)) >= 2
     shell.run_page(path, place, shell.environment(tmp_path, cache))
+
+
+@pytest.mark.slow
+def test_pages_of_deployment_print_what_they_show(cache, place, tmp_path):
+    """Export, other runtimes and monitoring, with the run that docs/export.md trains."""
+    pytest.importorskip("onnxruntime")
+    environment = shell.environment(tmp_path, cache)
+    pages = [ROOT / "docs" / name for name in ("export.md", "runtimes.md", "monitoring.md")]
+    for page in pages:
+        shell.run_page(page, place, environment)
+    blocks = _STEP.findall(pages[0].read_text(encoding="utf-8"))
+    blocks += _STEP.findall(pages[1].read_text(encoding="utf-8"))[:1]  # of ONNX Runtime
+    for source, shown in blocks:
+        command = [sys.executable, "-c", source]
+        done = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert (done.returncode, done.stdout) == (0, shown), done.stderr
 
 
 @pytest.mark.slow
