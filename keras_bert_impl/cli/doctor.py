@@ -1,4 +1,4 @@
-"""`keras-bert doctor`: checks this installation, and says what to do about its problems."""
+"""`keras-bert doctor`: checks this installation, and prints fixes for its problems."""
 
 import json
 import os
@@ -79,10 +79,10 @@ class Section:
 
 
 class Doctor(Command):
-    """`keras-bert doctor`: checks this installation, and says what to do about its problems."""
+    """`keras-bert doctor`: checks this installation, and prints fixes for its problems."""
 
     example = "  keras-bert doctor\n  keras-bert doctor --online --json"
-    uses_tensorflow = False  # it is imported in a process of its own, where it may fail
+    uses_tensorflow = False  # it is imported in a separate process, where it may fail
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -108,7 +108,7 @@ class Doctor(Command):
 
 
 def _sections_of(check):
-    """Returns the sections of a check; if it fails, one that says so."""
+    """Returns the sections of a check; if it fails, one with the error."""
     try:
         found = check()
     except Exception as error:
@@ -214,8 +214,8 @@ def _clashes():
         )
     if version_of("keras-bert") is not None:
         yield Problem(
-            "keras-bert is installed, another project, with the package keras_bert. Its name is "
-            "that of our command, but it does not disturb it.",
+            "keras-bert is installed, another project, with the package keras_bert. It has "
+            "the name of our command, but does not disturb it.",
             "pip uninstall keras-bert, if it is not meant",
             is_failure=False,
         )

@@ -10,7 +10,7 @@ from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score
 _MAX_CHARACTERS = 128  # per piece; published ones have 16
-# Longer segments are searched in parts of this size in parallel. Their sums differ from those of
+# Longer segments are searched in parts of this size in parallel. Their sums differ from
 # `tokenizers` by rounding errors.
 _PART = 2048
 
