@@ -119,7 +119,8 @@ _TRAINING = [
 LIBRARY = Library(
     "transformers (TensorFlow)",
     "transformers 5 has no TensorFlow classes, so these tables are for transformers 4. "
-    "Each library reads the model directories of the other one.",
+    "Each library reads the model directories of the other one. `from_pretrained` also reads "
+    "`tf_model.h5` and `flax_model.msgpack`.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
         Table("Arguments of `from_pretrained`", "`TFBertForSequenceClassification`", _ARGUMENTS),
