@@ -116,10 +116,10 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         keep_best: Keep the epoch with the best `metric` on --dev, not the last.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
             learning rate falls as in a run of all `epochs`.
-        metric: Score by which epochs and runs are compared, such as macro_f1, f1 or f1/CLASS; it is
-            named first in the scores. Default: macro_f1 where the largest class has ten times the
-            examples of the smallest, else the first of the task's scores.
-        seed: Seed of the head, the order of texts and dropout.
+        metric: Score by which epochs and runs are compared, such as macro_f1, f1 or f1/CLASS. It is
+            the first of the scores. Default: macro_f1 where the largest class has ten times the
+            examples of the smallest, else the task's.
+        seed: Seed of the head, text order and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
