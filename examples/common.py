@@ -33,7 +33,7 @@ def parse_arguments(
     """Parses `--quick` and, if the example begins with a model, `--model`; sets the random seed.
 
     Args:
-        argv: arguments; None for those of the process.
+        argv: arguments; None for the arguments of the process.
         description: docstring of the example.
     """
     parser = argparse.ArgumentParser(

@@ -1,4 +1,4 @@
-"""A head of your own: Keras's functional API on an `Encoder`.
+"""A custom head: Keras's functional API on an `Encoder`.
 
 The encoder is an ordinary Keras model of token ids. Here one network answers two questions about
 a ticket: which team it belongs to (three classes) and how urgent it is (a number from 0 to 1).

@@ -1,6 +1,6 @@
-"""A pre-training objective of your own: predict the first letter of each masked token.
+"""A custom pre-training objective: predict the first letter of each masked token.
 
-An objective adds a head to the encoder and says what the labels are: here 27 classes instead of a
+An objective adds a head to the encoder and defines the labels: here 27 classes instead of a
 vocabulary (First Char, Yamaguchi et al., EMNLP 2021). The corpus is the documentation.
 
     python examples/custom_objective.py

@@ -1,7 +1,7 @@
 """Entities of a domain: machine parts and their faults in maintenance notes.
 
 The notes are made from templates. Half of the parts and faults appear only in the notes to score
-on, so the model has to recognize them by what is around them and by what it knows of English.
+on, so the model has to recognize them by their context and by its knowledge of English.
 
     python examples/domain_ner.py --model bert-base-cased
 """

@@ -1,7 +1,7 @@
 """Questions about a folder of text files.
 
 An embedder finds the paragraph that is closest to the question; a reader marks the answer in it.
-It is trained on made questions about other offices than those of `examples/data/handbook`. For
+It is trained on made questions about other offices than the ones in `examples/data/handbook`. For
 questions of any kind, train it on SQuAD, or load one that was.
 
     python examples/qa_over_a_folder.py --model bert-base-uncased

@@ -1,1 +1,1 @@
-"""What exported models are made of: serving signatures, networks written as graphs, formats."""
+"""Parts of exported models: serving signatures, networks written as graphs, formats."""

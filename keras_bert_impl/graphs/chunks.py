@@ -97,7 +97,7 @@ def in_chunks(
 
     Args:
         rows: tensors `[rows, ...]`.
-        tokens: int32, tokens per row. Default: that of `rows["token_ids"]`, which is
+        tokens: int32, tokens per row. Default: the lengths of `rows["token_ids"]`, which is
             `[rows, ..., length]`.
         buckets: shapes that chunks of `token_ids` `[rows, length]` should fill; see
             `encoders_traced_once`.
@@ -126,7 +126,7 @@ def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -
     rows_of_one, full = tf.reduce_prod(shape[1:-1]), shape[-1]
 
     def chunk(start):
-        length = tf.reduce_max(lengths[start : start + 1])  # that of the longest row
+        length = tf.reduce_max(lengths[start : start + 1])  # of the longest row
         length = tf.minimum(tf.maximum(length, least_length), full)
         padding = rows_of_one * tf.cumsum(tf.maximum(length - lengths[start:], 0))
         size = tf.reduce_sum(tf.cast(padding <= _TOKENS_OF_A_RUN, tf.int32))

@@ -1,7 +1,7 @@
 """ONNX operators for the layers of an encoder and its heads; each function mirrors a Keras layer.
 
-Functions take the `Graph`, tensor names and the path of the layer's weights. Shapes are those of
-the layer.
+Functions take the `Graph`, tensor names and the path of the layer's weights. Shapes are the same as
+in the layer.
 """
 
 from typing import Any
@@ -117,7 +117,7 @@ def _embeddings(graph, config, features):
             length = graph.add("Shape", ids, start=1, end=2)
             rows = graph.add("Slice", table, [0], length, [0])
         total = graph.add("Add", total, rows)
-    # ONNX Runtime only fuses additions if it knows that the shapes match.
+    # ONNX Runtime only fuses additions if the shapes are known to match.
     graph.declare(total, ["batch", "length", config.embedding_dim or config.hidden_dim])
     return layer_norm(graph, total, "embeddings/layer_norm", config.layer_norm_epsilon)
 
@@ -331,7 +331,7 @@ def weighted_mean_pooling(graph: Graph, states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _weighted_sum(graph, states, weights):
-    """Returns the weighted sum of the states, [batch, hidden], and that of the weights."""
+    """Returns the weighted sum of the states, [batch, hidden], and the sum of the weights."""
     weights = graph.add("Unsqueeze", weights, [2])  # [batch, length, 1]
     total = graph.add("Mul", graph.as_float32(states), weights)
     total = graph.add("ReduceSum", total, [1], keepdims=0)

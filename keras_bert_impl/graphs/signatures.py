@@ -194,7 +194,7 @@ class Signatures:
 
         Returns:
             (results in the order of the rows that the function got, int32 `[rows]`: the index in
-            `rows` of each). With buckets, which ask for chunks of their own, and with
+            `rows` of each). With buckets, which ask for separate chunks, and with
             `whole_batches`, rows stay in order.
         """
         if self.buckets or self.whole_batches:

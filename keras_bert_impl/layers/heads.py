@@ -44,7 +44,7 @@ class VocabularyLogits:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyScores:
-    """What a loss and its metrics read of `VocabularyLogits`.
+    """Cross-entropies and hits of `VocabularyLogits`, for a loss and its metrics.
 
     Attributes:
         losses: float32 `[...]`, the cross-entropy at each position, in nats.

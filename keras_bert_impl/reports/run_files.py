@@ -1,4 +1,4 @@
-"""What a report is made of: the files of a run, its model and examples."""
+"""Contents of a report: the files of a run, its model and examples."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ _NO_LIMIT = 1 << 60
 
 
 class Run(NamedTuple):
-    """What a run directory contains; empty where a file is missing or damaged.
+    """Contents of a run directory; empty where a file is missing or damaged.
 
     Attributes:
         name: of the directory.

@@ -1,4 +1,4 @@
-"""What a run is about to train on: counts, lengths and warnings, before the first step."""
+"""Summary of the training data: counts, lengths and warnings, before the first step."""
 
 import dataclasses
 

@@ -98,7 +98,7 @@ def _chi_square(counts):
 
 @dataclasses.dataclass
 class Sample:
-    """What is compared of texts and of the answers to them.
+    """Quantities of texts and predictions that are compared.
 
     Attributes:
         numbers: lists by name: `tokens` and `unknown tokens` of each text, and the numbers of its

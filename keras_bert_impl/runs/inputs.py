@@ -1,4 +1,4 @@
-"""What a fine-tuning run is made of: models, and examples from readers or memory."""
+"""Inputs of a fine-tuning run: models, and examples from readers or memory."""
 
 import hashlib
 import json

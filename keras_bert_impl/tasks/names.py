@@ -1,4 +1,4 @@
-"""What the folders of the tasks declare for the command line; imports nothing heavy."""
+"""Declarations of the tasks for the command line; imports nothing heavy."""
 
 import functools
 import importlib

@@ -1,4 +1,4 @@
-"""What attribution, summaries of data, pages about a text and cards ask of a task model."""
+"""Interface of a task model for attribution, data summaries, HTML pages and model cards."""
 
 from collections.abc import Callable
 from typing import Any

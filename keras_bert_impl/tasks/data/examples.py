@@ -61,7 +61,7 @@ class LabeledExamples:
 
     @property
     def inputs(self) -> list:
-        """What the model of the task takes for each example."""
+        """Inputs of the task's model, one for each example."""
         return self.texts
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:

@@ -44,7 +44,7 @@ class Marked(NamedTuple):
 
 @dataclasses.dataclass
 class Alignment:
-    """What happened to the entities of a file when they were aligned with words."""
+    """Counts of entities of a file that were aligned with words, or not."""
 
     source: str
     total: int = 0
