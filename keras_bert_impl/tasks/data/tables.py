@@ -126,7 +126,12 @@ def read_table(
     read_with = {name: getattr(layout, name) for name in _COLUMNS}
     read_with["label"] = join_names(label) if isinstance(label, list) else layout.label
     read_with |= {"dev": str(path), "labels": labels, "delimiter": delimiter}
-    read_with |= {"encoding": encoding, "skip_bad_rows": skip_bad_rows, "regression": numeric, "no_header": not header}
+    read_with |= {
+        "encoding": encoding,
+        "skip_bad_rows": skip_bad_rows,
+        "regression": numeric,
+        "no_header": not header,
+    }
     return dataclasses.replace(examples, read_with=read_with)
 
 
