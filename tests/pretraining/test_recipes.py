@@ -166,7 +166,8 @@ def test_recipe_steps_compile_for_tpus(name, steps):
         assert stage["is_static"] and stage["dynamic"] == 0
         on_tpu = stage["on_tpu"]
         assert on_tpu["TPUReplicateMetadata"] == 1
-        # One for each gradient, one for the loss, and one for the denominator of each of its means.
+        # One for each gradient, the loss, the denominator of each of its means, and the number of
+        # examples, by which losses that layers add are divided.
         assert on_tpu["CrossReplicaSum"] == stage["sums"]
         assert on_tpu.get("While", 0) == (recipe.get("accumulation_steps", 1) > 1)
         assert not {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "Assert", "Print"} & set(on_tpu)

@@ -138,7 +138,7 @@ def trace(settings, records, strategy):
     return {
         "length": batch[0]["token_ids"].shape[1],
         "is_static": all(spec.shape.is_fully_defined() for spec in specs),
-        "sums": len(model.trainable_variables) + totals + 1,
+        "sums": len(model.trainable_variables) + totals + 2,
         "on_tpu": on_tpu,
         "hlo": compiled.experimental_get_compiler_ir(batch)(stage="hlo"),
         "loss": float(loss),
