@@ -11,6 +11,7 @@ import gzip
 import json
 import lzma
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -317,6 +318,23 @@ def tensorflow_file(folder):
     return [path.name], lambda f: _read_all(Hdf5File(f / path.name))
 
 
+def keras_file(folder):
+    from keras_bert_impl.interop.hdf5 import Hdf5File, model_config
+
+    weights, _ = tensorflow_file(folder)
+    path, config = folder / "model.keras", json.dumps({"config": {"model_type": "bert"}})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("config.json", config)
+        archive.write(folder / weights[0], "model.weights.h5")
+
+    def read(folder):
+        model_config(folder / path.name)
+        _read_all(Hdf5File(folder / path.name))
+
+    (folder / weights[0]).unlink()
+    return [path.name], read
+
+
 def flax_file(folder):
     from keras_bert_impl.interop.flax_file import FlaxFile
     from tests.interop.test_flax_file import array, mapping
@@ -418,6 +436,7 @@ KINDS = {
     "weights.h5": keras_weights,
     "tf_model.h5": tensorflow_file,
     "flax_model.msgpack": flax_file,
+    "model.keras": keras_file,
     "vectors.npy": vectors,
     "records": records,
 }

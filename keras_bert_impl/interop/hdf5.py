@@ -8,8 +8,11 @@ numbers are then read directly from the file.
 import contextlib
 import dataclasses
 import math
+import struct
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import ml_dtypes
@@ -20,6 +23,8 @@ from keras_bert_impl.io.mapping import DTYPES, mapped
 
 _MAX_DEPTH = 32  # groups inside each other; a group may contain itself
 _MAX_MEMBERS = 100_000
+_WEIGHTS = "model.weights.h5"  # in a `.keras` file
+_MAX_CONFIG = 16 << 20  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,15 +44,58 @@ class StoredArray:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Opens an `h5py.File` for reading; converts errors of damaged files to `InputError`."""
+    """Opens an `h5py.File` for reading, also of the weights in a `.keras` file.
+
+    Errors of damaged files become an `InputError`.
+    """
     try:
-        with h5py.File(path, "r") as file:
-            yield file
+        with contextlib.ExitStack() as stack:
+            content: Any = path
+            if path.suffix == ".keras":
+                archive = stack.enter_context(zipfile.ZipFile(path))
+                content = stack.enter_context(archive.open(_stored(archive, path)))
+            yield stack.enter_context(h5py.File(content, "r"))
     except InputError:
         raise
     # Everything that h5py raises for damaged files.
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
-        raise InputError(f"{path} is damaged: {error}.".replace("\n", " ")) from error
+    except (
+        *(OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError),
+        *(zipfile.BadZipFile, NotImplementedError, EOFError, struct.error),
+    ) as error:
+        what = str(error).replace("\n", " ")
+        raise InputError(f"{path} is damaged: {what:.300}.") from error
+
+
+def _stored(archive, path):
+    """Returns the `ZipInfo` of the weights in a `.keras` file."""
+    found = archive.getinfo(_WEIGHTS)
+    if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1:
+        raise InputError(f"{path}: {_WEIGHTS} is compressed or encrypted, which Keras never does.")
+    return found
+
+
+def _start(path):
+    """Returns the byte at which the HDF5 file begins."""
+    if path.suffix != ".keras":
+        return 0
+    with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+        file.seek(_stored(archive, path).header_offset + 26)
+        name, extra = struct.unpack("<HH", file.read(4))
+        return file.tell() + name + extra
+
+
+def model_config(path: Path) -> str | None:
+    """Returns the configuration of a whole model in a `.keras` or HDF5 file as JSON, or None."""
+    with opened(path) as file:
+        if path.suffix != ".keras":
+            text = file.attrs.get("model_config")
+            text = text.decode() if isinstance(text, bytes) else text
+            return text if isinstance(text, str) else None
+        with zipfile.ZipFile(path) as archive:
+            entry = archive.getinfo("config.json")
+            if entry.file_size > _MAX_CONFIG:
+                raise InputError(f"{path}: config.json is larger than {_MAX_CONFIG >> 20} MiB.")
+            return archive.read(entry).decode()
 
 
 def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Dataset | None:
@@ -83,6 +131,7 @@ def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
     offset = dataset.id.get_offset()
     if dataset.chunks is not None or offset is None or file.userblock_size:
         raise InputError(f"{path}: {name} must be stored contiguously, as Keras writes it.")
+    offset += _start(path)
     if offset + math.prod(map(int, dataset.shape)) * dtype.itemsize > path.stat().st_size:
         raise InputError(f"{path}: {name} is longer than the file.")
     return StoredArray(path, name, dtype, dataset.shape, offset)

@@ -28,6 +28,12 @@ from keras_bert_impl.interop.huggingface import (
     encoder_tensors,
     tensor_prefix,
 )
+from keras_bert_impl.interop.keras_files import (
+    find_keras_file,
+    is_of_library,
+    keras_config,
+    open_keras_file,
+)
 from keras_bert_impl.interop.keras_hub.models import open_keras_hub
 from keras_bert_impl.interop.keras_hub.preset import open_preset
 from keras_bert_impl.interop.sentence_transformers import transformer_directory
@@ -35,6 +41,7 @@ from keras_bert_impl.interop.source import (
     ModelSource,
     SafetensorsFile,
     Tensors,
+    has_tensors,
     open_tensors,
     write_json,
     write_tensors,
@@ -82,15 +89,19 @@ def open_model(
         raise InputError(f"{path} holds a whole model; base is only for fine-tuned weights.")
     encoder = transformer_directory(path)
     file = file_within(encoder, "config.json")
-    if not file.exists():
-        if is_google_checkpoint(path):
-            return ModelSource(path, *open_google_checkpoint(path, generator))
-        raise InputError(f"{encoder} has no config.json.{_hint(encoder)}")
-    config = read_json(file)
-    if is_preset(config):
+    config = read_json(file) if file.exists() else None
+    if config is not None and is_preset(config):
         return ModelSource(path, *open_preset(path))
+    keras_file = None if config and has_tensors(encoder) else find_keras_file(encoder)
+    if config is None:
+        if is_google_checkpoint(path) and not (keras_file and is_of_library(keras_file)):
+            return ModelSource(path, *open_google_checkpoint(path, generator))
+        if keras_file is None:
+            raise InputError(f"{encoder} has no config.json.{_hint(encoder)}")
+        config = keras_config(keras_file)
     check_family(config)
-    source = ModelSource(encoder, *renamed(config, open_tensors(encoder)))
+    tensors = open_keras_file(keras_file) if keras_file else open_tensors(encoder)
+    source = ModelSource(encoder, *renamed(config, tensors))
     source.task_path = path
     return source
 

@@ -178,6 +178,11 @@ class Shards:
         raise InputError(f"{self.path}: tensor {tensor:.200} is not in {name}.")
 
 
+def has_tensors(directory: Path) -> bool:
+    """Returns whether `open_tensors` finds weights or an index in a directory."""
+    return any((directory / (name + end)).exists() for name in WEIGHTS for end in ("", INDEX))
+
+
 def open_tensors(directory: Path) -> TensorFile:
     """Opens the tensors of a Hugging Face directory, from the first of `WEIGHTS` that it has."""
     for name in WEIGHTS:

@@ -10,20 +10,29 @@ What comes first depends on the model that was saved: its name, names of models 
 nothing. A tensor is therefore recognized by the end of its name.
 """
 
+import math
 import re
 
 import numpy as np
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.interop.huggingface import all_tensors, encoder_config, tied_tensors
+from keras_bert_impl.interop.keras_names import Library, library_of, with_ranks
 from keras_bert_impl.interop.layouts import layout_of
 from keras_bert_impl.interop.source import TensorFile
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import Document
 
+_OTHERS = re.compile(r".*[/.](kernel|embeddings?|scale|vars/0)(:0)?")
 _LAST = {"kernel": "weight", "embedding": "weight", "embeddings": "weight"}
-_LAST |= {"gamma": "weight", "scale": "weight", "beta": "bias"}
-_OTHERS = re.compile(r".*[/.](kernel|embeddings?|scale)(:0)?")
+_LAST |= {"gamma": "weight", "scale": "weight", "beta": "bias", "vars/0": "weight"}
+_LAST |= {"vars/1": "bias"}
+# A `.weights.h5` names attributes and classes where other files name layers.
+_ATTRIBUTES = {"self_attention": "self", "dense_output": "output", "bert_output": "output"}
+_IN_A_LIST = re.compile(r"tf_?\w+_(?:layer|layer_group|block)(?:_(\d+))?")
+_MATRIX = re.compile(r".*(kernel|_W[qkvo12]|(?<!/embeddings)/vars/0)")
+_SEGMENTS = "embeddings.token_type_embeddings.weight"
+_OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 
 
 def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
@@ -34,13 +43,19 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     """
     if not any(_OTHERS.fullmatch(name) for name in file.header):
         return config, file
-    encoder = encoder_config(config, config.source)
+    library = library_of(file.header)
+    stated = dict(config)
+    for key, value in library.settings.items() if library else ():
+        if key != "hidden_act" or config.get(key, "gelu") == "gelu":
+            stated[key] = value
+    encoder = encoder_config(stated, config.source)
     places = {place for stored in file.header for place in stored.split("/")[:2]}
     words = {re.sub(r"_\d+$", "", place).replace("_", "") for place in places}
     classes = layout_of(encoder).classes.values()
-    found = {name for name in classes if f"tf{name.lower()}" in words}
-    stated = {"architectures": [*found]} if len(found) == 1 else {}
-    return {**config, **stated}, RenamedTensors(file, encoder)
+    found = [name for name in classes if f"tf{name.lower()}" in words]
+    if len(set(found)) == 1:
+        stated["architectures"] = found[:1]
+    return stated, RenamedTensors(file, encoder, library)
 
 
 class RenamedTensors:
@@ -49,23 +64,26 @@ class RenamedTensors:
     Tensors that belong neither to the encoder nor to a head keep the name they have in the file.
     """
 
-    def __init__(self, file: TensorFile, config: EncoderConfig) -> None:
+    def __init__(self, file: TensorFile, config: EncoderConfig, library: Library | None) -> None:
         self.path = file.path
         self._file = file
         self._stored: dict[str, str] = {}
-        encoder, heads = all_tensors(config)
-        copies = tied_tensors(config)
-        known = {_parts(name): name for name in (*(n.tensor for n in (*encoder, *heads)), *copies)}
-        for stored in file.header:
-            self._add(_name(stored, known), stored)
-        if not any(name.tensor in self._stored for name in encoder):
+        known = _known(config, library)
+        for stored, name in with_ranks(file.header).items():
+            # Scalars are counts and sums of metrics.
+            if file.header[stored][1] and not _OF_THE_RUN.match(stored):
+                self._add(_found(name, known) or stored, stored)
+        if not set(known.values()) & set(self._stored):
             some = ", ".join(map(shown, [*file.header][:5]))
             raise InputError(f"{file.path} has no {config.architecture} encoder, but {some}.")
-        for copy, name in copies.items():
+        for copy, name in tied_tensors(config).items():
             # TensorFlow's ALBERT adds this bias to the logits, and never uses the other.
             if copy in self._stored and copy.endswith("bias"):
                 self._stored[name] = self._stored.pop(copy)
         self.header = {name: self._entry(stored) for name, stored in self._stored.items()}
+        if library and config.num_segments and _SEGMENTS not in self.header:
+            # bert-for-tf2 has no such table if a model was called without segments.
+            self.header[_SEGMENTS] = "F32", (config.num_segments, config.hidden_dim)
 
     def _add(self, name, stored):
         other = self._stored.setdefault(name, stored)
@@ -78,27 +96,65 @@ class RenamedTensors:
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as an array."""
+        if name not in self._stored:
+            return np.zeros(self.header[name][1], "float32")
         stored = self._stored[name]
-        array = self._file.read(stored)
-        return array.T if _is_transposed(stored) else array
+        array = self._file.read(stored).reshape(_flat(stored, self._file.header[stored][1]))
+        return array.T if _is_matrix(stored) else array
 
     def _entry(self, stored):
         dtype, shape = self._file.header[stored]
-        return dtype, shape[::-1] if _is_transposed(stored) else shape
+        shape = _flat(stored, shape)
+        return dtype, shape[::-1] if _is_matrix(stored) else shape
 
 
-def _name(stored, known):
+def _known(config, library):
+    """Returns PyTorch's names by what `_parts` returns for the names in the file."""
+    encoder, heads = all_tensors(config)
+    names = [*encoder, *heads]
+    known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
+    # The embeddings' own variables in a `.weights.h5`: those of tokens, segments, positions.
+    tables = {n.variable: n.tensor for n in encoder if n.variable.startswith("embeddings/")}
+    kinds = [f"embeddings/{kind}_embeddings" for kind in ("token", "segment", "position")]
+    for number, kind in enumerate(kind for kind in kinds if kind in tables):
+        known.setdefault(_parts(f"embeddings/vars/{number}"), tables[kind])
+    for name in names if library else ():
+        spelling = library.spelling(name.variable)
+        if spelling is not None:
+            known[_parts(spelling)] = name.tensor
+    return known
+
+
+def _found(stored, known):
     parts = _parts(stored)
-    return next((known[end] for n in range(len(parts)) if (end := parts[n:]) in known), stored)
+    return next((known[end] for n in range(len(parts)) if (end := parts[n:]) in known), None)
 
 
 def _parts(name):
     """Splits a name into the parts that all spellings have in common."""
-    *places, last = re.split(r"/|\.|_\._", name.removesuffix(":0"))
+    name = name.removesuffix(":0").replace("/vars/", "/vars\\")
+    *places, last = re.split(r"/|\.|_\._", name)
+    last = last.replace("\\", "/")
     # TensorFlow has `mlm___cls` for the `cls` of a masked LM, and Flax `layers` in ALBERT's groups.
     places = [place.rpartition("___")[2] for place in places if place != "layers"]
-    return (*places, _LAST.get(last, last))
+    return (*map(_place, places), _LAST.get(last, last))
 
 
-def _is_transposed(stored):
-    return stored.removesuffix(":0").endswith("kernel")
+def _place(place):
+    in_a_list = _IN_A_LIST.fullmatch(place)
+    return (in_a_list[1] or "0") if in_a_list else _ATTRIBUTES.get(place, place)
+
+
+def _is_matrix(stored):
+    return bool(_MATRIX.fullmatch(stored.removesuffix(":0")))
+
+
+def _flat(stored, shape):
+    """Returns a shape with the heads of an attention and their width as one dimension."""
+    if "attention" not in stored or len(shape) != 3 - (not _is_matrix(stored)):
+        return shape
+    if not _is_matrix(stored):
+        return (math.prod(shape),)
+    is_output = "attention_output" in stored
+    first, *rest = (math.prod(shape[:2]), shape[2]) if is_output else (shape[0], *shape[1:])
+    return (first, math.prod(rest))

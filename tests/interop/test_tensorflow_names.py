@@ -1,14 +1,13 @@
 """Models in the files of `transformers` 4 for TensorFlow and Flax, against what it computed.
 
 The files in `tests/data/tensorflow_files.tar.xz` are a few of those that
-`tools/make_tensorflow_files.py` writes. For all of them, in 35 minutes:
+`tools/make_tensorflow_files.py` writes. For all of them, in two minutes:
 
     TENSORFLOW_FILES=FOLDER python -m pytest -m slow tests/interop/test_tensorflow_names.py
 """
 
 import json
 import os
-import tarfile
 from pathlib import Path
 
 import h5py
@@ -19,17 +18,14 @@ from keras_bert_impl import TextClassifier
 from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.interop import open_model
 from keras_bert_impl.io.errors import InputError
-from tests.interop.tensorflow_models import difference
+from tests.interop.tensorflow_models import difference, unpack
 
-ARCHIVE = Path(__file__).parents[1] / "data" / "tensorflow_files.tar.xz"
-# Both sides compute in float32. Over these few hundred numbers per layer, rounding (6e-8) adds up to
-# some 5e-7 of the largest output; a transposed matrix or a bias left out changes the first digit.
-TOLERANCE = 1e-6
+# Both sides compute in float32. Of an ELECTRA's logits, TensorFlow's differ by 1.6e-6 from float64 and
+# ours by 1.1e-6; a transposed matrix or a bias left out changes the first digit.
+TOLERANCE = 2e-6
 SMALL = """
-    Albert/ForMaskedLM/h5 Albert/ForPreTraining/flax Bert/ForPreTraining/h5_shards
-    Bert/ForSequenceClassification/h5 DistilBert/ForQuestionAnswering/tf_safetensors_shards
-    Electra/ForPreTraining/flax_safetensors Flaubert/ForSequenceClassification/h5
-    Roberta/ForMultipleChoice/flax_shards
+    Albert/ForMaskedLM/h5 Bert/ForSequenceClassification/h5
+    DistilBert/ForQuestionAnswering/tf_safetensors_shards Roberta/ForMultipleChoice/flax_shards
 """.split()
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", *"012345678"]
 LABELS = {"0": "ham", "1": "spam", "2": "egg"}
@@ -37,10 +33,7 @@ LABELS = {"0": "ham", "1": "spam", "2": "egg"}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("made")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(directory, filter="data")
-    return directory
+    return unpack(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
         (`model_type` as in a Hugging Face configuration, tensor names -> `Location`, number of
         attention heads or None). Variables with an unknown name keep it.
     """
-    variables = _variables(checkpoint)
+    variables = variable_names(checkpoint)
     model_type = _model_type(checkpoint, variables.values())
     names = _NAMES[model_type]
     if any(_HEAD_POOLER in name for name in variables.values()):
@@ -135,7 +135,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
     return model_type, locations, _num_heads(checkpoint, locations)
 
 
-def _variables(checkpoint):
+def variable_names(checkpoint: Checkpoint) -> dict[str, str]:
     """Returns a dict of the model variables' keys in the checkpoint to their full names."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph

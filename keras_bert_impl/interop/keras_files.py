@@ -1,0 +1,140 @@
+"""Weights that Keras 2 wrote of a model around an encoder.
+
+They are in an HDF5 file, a `.keras` file, a SavedModel or a checkpoint. Of a SavedModel only the
+variables are read, and of a `.keras` file no class is created: no code of a file runs.
+"""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_impl.interop.google.checkpoint import Checkpoint, find_checkpoint
+from keras_bert_impl.interop.google.objects import OBJECT_GRAPH, variable_names
+from keras_bert_impl.interop.google.settings import read_settings
+from keras_bert_impl.interop.hdf5 import Hdf5File, model_config
+from keras_bert_impl.interop.keras_names import MODEL_GARDEN, library_of, with_ranks
+from keras_bert_impl.interop.source import TensorFile
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.reading import Document, file_within, parse_json
+
+_ENDINGS = (".h5", ".hdf5", ".keras")
+_HEADS = ("head_num", "heads", "num_heads")  # in keras-bert, bert4keras, bert-for-tf2
+_KEYS = {  # variable -> keys of `config.json` with its sizes
+    "embeddings/token_embeddings": ("vocab_size", "hidden_size"),
+    "embeddings/position_embeddings": ("max_position_embeddings",),
+    "embeddings/segment_embeddings": ("type_vocab_size",),
+    "layer_0/intermediate/kernel": ("hidden_size", "intermediate_size"),
+}
+_WHERE = "Put the model's config.json, or Google's bert_config.json, beside it."
+
+
+def find_keras_file(directory: Path) -> Path | None:
+    """Returns the one file, SavedModel or prefix of a checkpoint in a directory, or None.
+
+    Raises:
+        InputError: there are several.
+    """
+    found = [path for path in sorted(directory.iterdir()) if path.name.endswith(_ENDINGS)]
+    models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))
+    found += [path for path in models if (path / "saved_model.pb").is_file()][:1]
+    if any(directory.glob("*.index")):
+        found.append(find_checkpoint(directory) or directory)
+    if len(found) > 1:
+        several = listed(path.name for path in found)
+        raise InputError(f"{directory} has several files of weights: {several}; keep one of them.")
+    return found[0] if found else None
+
+
+def open_keras_file(path: Path) -> TensorFile:
+    """Opens what `find_keras_file` returns."""
+    if path.name.endswith(_ENDINGS):
+        return Hdf5File(file_within(path.parent, path.name))
+    return ObjectFile(Checkpoint(find_checkpoint(path) or path))
+
+
+def is_of_library(path: Path) -> bool:
+    """Returns whether a checkpoint or SavedModel is of `transformers` or a library for Keras."""
+    if path.name.endswith(_ENDINGS):
+        return True
+    checkpoint = Checkpoint(find_checkpoint(path) or path)
+    if OBJECT_GRAPH not in checkpoint.variables:
+        return False
+    names = variable_names(checkpoint).values()
+    library = library_of(names)
+    return any("/layer_._0/" in name for name in names) or (
+        library is not None and library.name != MODEL_GARDEN
+    )
+
+
+def keras_config(path: Path) -> Document:
+    """Reads the configuration of the encoder from Google's file beside it, or from a whole model."""
+    file, settings = read_settings(path if path.is_dir() else path.parent)
+    if file is not None:
+        family = file.name.removesuffix("_config.json")
+        return Document({"model_type": family, **settings}, file)
+    text = model_config(path) if path.name.endswith(_ENDINGS) else None
+    parts = list(_parts(parse_json(text, path))) if text else []
+    found = [part for part in parts if isinstance(part.get("model_type"), str)]
+    heads = [part[key] for part in parts for key in _HEADS if key in part]
+    library = library_of(Hdf5File(path).header) if heads else None
+    if not found and library is not None:
+        found = [_sizes(path, library) | {"num_attention_heads": heads[0]}]
+    if not found:
+        raise InputError(f"{path} does not state the configuration of an encoder. {_WHERE}")
+    return Document(found[0], path)
+
+
+def _parts(value):
+    """Yields all dicts in a JSON value."""
+    level = [value]
+    while level:
+        yield from (one for one in level if isinstance(one, dict))
+        inner = [one.values() if isinstance(one, dict) else one for one in level]
+        level = [part for some in inner for part in some if isinstance(part, (dict, list))]
+
+
+def _sizes(path, library):
+    """Returns the settings of a BERT that the shapes of its variables show."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    header = Hdf5File(path).header
+    for stored, name in with_ranks(header).items():
+        shapes[name.removesuffix(":0")] = header[stored][1]
+
+    def find(variable):
+        end = library.spelling(variable)
+        return next((shape for name, shape in shapes.items() if name.endswith(f"/{end}")), None)
+
+    sizes = {}
+    for variable, keys in _KEYS.items():
+        shape = find(variable)
+        if shape is not None and len(shape) == 2:
+            sizes |= dict(zip(keys, shape))
+    layers = itertools.count()
+    sizes["num_hidden_layers"] = next(
+        n for n in layers if find(f"layer_{n}/intermediate/kernel") is None
+    )
+    return {"model_type": "bert", **sizes}
+
+
+class ObjectFile:
+    """The variables of a SavedModel or checkpoint of objects, under the names of their program."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.path = checkpoint.path
+        self._checkpoint = checkpoint
+        if OBJECT_GRAPH not in checkpoint.variables:
+            raise InputError(
+                f"{self.path} is a checkpoint of TensorFlow 1; rename config.json beside it to "
+                "bert_config.json."
+            )
+        self._keys: dict[str, str] = {}
+        for key, name in variable_names(checkpoint).items():
+            self._keys[key if name in self._keys else name] = key
+        variables = checkpoint.variables
+        self.header = {n: (variables[k].dtype, variables[k].shape) for n, k in self._keys.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a variable as an array."""
+        array: np.ndarray = self._checkpoint.read(self._keys[name])
+        return array
