@@ -8,7 +8,8 @@
     keras2/bin/pip install --no-build-isolation --no-deps LIBRARY
     keras2/bin/python tools/make_keras_files.py FOLDER LIBRARY ...
 
-bert4keras needs TensorFlow 2.12. Each file has a folder `FOLDER/LIBRARY-FORM` with
+bert4keras needs TensorFlow 2.12. In bert-for-tf2 and params-flow, `tensorflow.python.keras` has to be
+replaced by `tensorflow.keras` first. Each file has a folder `FOLDER/LIBRARY-FORM` with
 `expected.npz`: token ids padded with 0, and `out_last_hidden_state`.
 """
 
