@@ -26,7 +26,7 @@ _KEYS = {  # variable -> keys of `config.json` with its sizes
     "embeddings/segment_embeddings": ("type_vocab_size",),
     "layer_0/intermediate/kernel": ("hidden_size", "intermediate_size"),
 }
-_WHERE = "Put the model's config.json, or Google's bert_config.json, beside it."
+_WHERE = "Put the model's config.json, or Google's bert_config.json, next to it."
 
 
 def find_keras_file(directory: Path) -> Path | None:
@@ -68,7 +68,7 @@ def is_of_library(path: Path) -> bool:
 
 
 def keras_config(path: Path) -> Document:
-    """Reads the configuration of the encoder from Google's file beside it, or from a whole model."""
+    """Reads the configuration of the encoder from Google's file next to it, or from a whole model."""
     file, settings = read_settings(path if path.is_dir() else path.parent)
     if file is not None:
         family = file.name.removesuffix("_config.json")
@@ -125,7 +125,7 @@ class ObjectFile:
         self._checkpoint = checkpoint
         if OBJECT_GRAPH not in checkpoint.variables:
             raise InputError(
-                f"{self.path} is a checkpoint of TensorFlow 1; rename config.json beside it to "
+                f"{self.path} is a checkpoint of TensorFlow 1; rename config.json next to it to "
                 "bert_config.json."
             )
         self._keys: dict[str, str] = {}

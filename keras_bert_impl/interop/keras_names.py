@@ -134,7 +134,7 @@ _NUMBERED = re.compile(r"(.*-(?:MultiHeadSelfAttention|FeedForward)/dense)(?:_(\
 
 
 def with_ranks(stored: Iterable[str]) -> dict[str, str]:
-    """Maps names to names with each numbered layer's rank among those beside it: `dense/0/kernel`.
+    """Maps names to names with each numbered layer's rank among its neighbors: `dense/0/kernel`.
 
     Keras numbers the `Dense` layers inside a layer of bert4keras; some of its versions go on with
     the number in the next layer.

@@ -1,7 +1,7 @@
 """Opens models in all supported file formats, and reads and writes fine-tuned weights.
 
-The directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json` like
-that of a whole model, which also names the base model and states the checksum of its weights. For
+The directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json` as in
+a whole model, which also names the base model and states the checksum of its weights. For
 LoRA, the directory follows the layout of `peft`, with `adapter_config.json`. Directories written by
 `peft` itself have no `config.json` and, from older versions, an `adapter_model.bin`.
 """
@@ -54,7 +54,7 @@ from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import Document, file_within, read_json
 from keras_bert_impl.published import check_family, is_preset
 
-GENERATOR = "generator"  # folder beside the discriminator of an ELECTRA
+GENERATOR = "generator"  # folder next to the discriminator of an ELECTRA
 
 
 def open_model(

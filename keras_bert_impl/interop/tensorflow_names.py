@@ -39,7 +39,7 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     """Returns the content of a `config.json`, and its tensors under PyTorch's names.
 
     TensorFlow's names of tensors begin with the class of the saved model. `transformers` did not
-    always write this class to the configuration, but that of the model before fine-tuning.
+    always write this class to the configuration, but the class of the model before fine-tuning.
     """
     if not any(_OTHERS.fullmatch(name) for name in file.header):
         return config, file
@@ -113,7 +113,7 @@ def _known(config, library):
     encoder, heads = all_tensors(config)
     names = [*encoder, *heads]
     known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
-    # The embeddings' own variables in a `.weights.h5`: those of tokens, segments, positions.
+    # The embeddings' own variables in a `.weights.h5`: tokens, segments, positions.
     tables = {n.variable: n.tensor for n in encoder if n.variable.startswith("embeddings/")}
     kinds = [f"embeddings/{kind}_embeddings" for kind in ("token", "segment", "position")]
     for number, kind in enumerate(kind for kind in kinds if kind in tables):

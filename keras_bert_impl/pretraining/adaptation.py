@@ -128,7 +128,7 @@ def adapt(
 
 
 def _check_same_text(directory, documents, name, length, resume):
-    """Stores the text's checksum and the row length, or compares them with the stored ones."""
+    """Stores the text's checksum and the sequence length, or compares them with the stored ones."""
     digest = hashlib.sha256()
     for document in documents:
         digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))

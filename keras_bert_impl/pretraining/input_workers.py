@@ -18,7 +18,7 @@ _STATUS = 2  # exit status, same as for every `InputError`
 def from_input_workers(
     every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
 ) -> tf.data.Dataset:
-    """Returns the batches in order, made by the input workers in turn."""
+    """Returns the batches in order, made by one input worker after the other."""
     for address in addresses:
         try:
             connect(address, timeout=10)  # TensorFlow would wait for an hour

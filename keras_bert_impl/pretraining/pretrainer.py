@@ -133,7 +133,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         for argument in ("loss", "loss_weights"):
             if kwargs.get(argument):
                 raise InputError(
-                    f"leave out {argument}: the losses are those of the objectives, such as "
+                    f"leave out {argument}: the objectives have the losses, such as "
                     "MaskedLM(weight=1.0)."
                 )
         for metrics in (weighted_metrics, kwargs.get("metrics")):
@@ -294,7 +294,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
 
         Heads without a class in `transformers` are written under names of this package.
-        Files of the same names are replaced. The tokenizer, if given, is written beside the weights.
+        Files of the same names are replaced. The tokenizer, if given, is written with the weights.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]

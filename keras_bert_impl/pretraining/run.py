@@ -80,7 +80,7 @@ def pretrain(
         **fields: fields of `PretrainSettings`.
 
     Raises:
-        InputError: the settings, the records or the model cannot be used; the message says which.
+        InputError: the settings, the records or the model cannot be used; the message names it.
 
     Example:
         prepare("corpus.txt", "records", tokenizer)
@@ -311,7 +311,7 @@ class _Training:
 
 
 def _check_as_wanted(settings, manifests, tokenizer):
-    """Raises `InputError` if the records do not match the settings, such as those of a recipe."""
+    """Raises `InputError` if the records do not match the settings, for example of a recipe."""
     for records, manifest in manifests.items():
         is_long = records == str(settings.long_records)
         for setting, found, how in (

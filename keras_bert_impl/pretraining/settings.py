@@ -30,7 +30,7 @@ RUNNERS = ("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner")  # fo
 MaskSplit = tuple[Share, ...]
 MASK_UNITS = ("token", "word", "ngram", "span")
 _MASK_SETTINGS = ("mask_unit", "mask_rate", "mask_split", "max_predictions", "dupe_factor")
-RowLength = Annotated[int, Range(least=8)]  # tokens of a row of records
+RowLength = Annotated[int, Range(least=8)]  # sequence length of records
 # Objective of `prepare` -> the pre-training objectives that the records have labels for.
 RECORDS_OBJECTIVES = {
     "mlm_nsp": ("masked_lm", "next_sentence"),
@@ -55,13 +55,13 @@ def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
 @known_fields("PretrainSettings")
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Settings of a pre-training run. The defaults are those of BERT, except for the run length.
+    """Settings of a pre-training run. The defaults are BERT's, except for the run length.
 
     The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
         model: Published name or `config.json` to initialize, or directory to continue from. The
-            names are those of `keras-bert models`; newly initialized weights get the vocabulary of
+            see `keras-bert models` for names; newly initialized weights get the vocabulary of
             the records. Also an `EncoderConfig`, or a dict of its fields.
         total_steps: Optimizer steps. The maximum if `budget_hours` is set.
         batch_size: Rows of the global batch.
@@ -70,8 +70,8 @@ class PretrainSettings:
         ramp_steps: Steps until `batch_size` is reached.
         long_records: A folder of records with longer rows, for the end of the run.
         long_part: Fraction of the steps on `long_records`.
-        records_length: Required row length, in tokens, of the records. None for any.
-        long_records_length: Required row length, in tokens, of `long_records`. None for any.
+        records_length: Required sequence length of the records. None for any.
+        long_records_length: Required sequence length of `long_records`. None for any.
         records_objective: Required `prepare` objective: `"mlm"`, `"mlm_nsp"` or `"mlm_sop"`. None
             for any.
         records_tokenizer: Required kind of tokenizer: `"wordpiece"`, `"byte-level BPE"`,
@@ -99,11 +99,11 @@ class PretrainSettings:
         mask_rate: Fraction of the tokens to predict.
         mask_split: Shares of the predicted tokens that are masked, random and unchanged.
         max_predictions: Maximum predictions per example. None for no limit.
-        dupe_factor: Number of static masks per row, used in turn. With records from
+        dupe_factor: Number of static masks per row, one for each epoch. With records from
             `prepare --passes`, 1 does what BERT's script does. None for new masks in each epoch.
         generator: Published name or `config.json` of the generator of `replaced_token`. None for a
             quarter of the model's width, or for the generator in a model directory.
-        accumulation_steps: Micro-batches per replica and step.
+        accumulation_steps: Gradient accumulation: parts into which each batch is split.
         remat: Recompute activations in the backward pass instead of keeping them. This is
             activation checkpointing, layer by layer.
         steps_per_execution: Steps per call of the graph. Divides `total_steps` and `report_every`.
@@ -304,7 +304,7 @@ class AdaptationSettings:
         adapt_steps: Optimizer steps, with a checkpoint every 100.
         adapt_batch_size: Rows of the global batch.
         adapt_learning_rate: Peak learning rate, reached after a tenth of the steps.
-        adapt_length: Tokens of a row. None for 128, or the model's maximum if that is less.
+        adapt_length: Sequence length in tokens. None for 128, or the model's maximum if that is less.
 
     Source: Gururangan et al. 2020; their domains are larger, with 12,500 steps each.
     """

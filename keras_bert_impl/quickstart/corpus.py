@@ -156,8 +156,8 @@ def split_by_module(
     """Splits passages by module, without near copies on both sides.
 
     Returns:
-        (training, held_out): passages in their original order; `held_out_fraction` is that of the
-        modules, in (0, 1).
+        (training, held_out): passages in their original order; `held_out_fraction`,
+        in (0, 1), counts modules.
     """
     training: list[Passage] = []
     held_out: list[Passage] = []
@@ -220,7 +220,7 @@ def _documents_of(files):
 _MOST_LABELED_WORDS = 60  # of a labeled passage: a few sentences, so that the task is not trivial
 _FEWEST_LABELED_WORDS = 15
 
-# Common names of a library besides those of its distribution and its packages.
+# Common names of a library besides its distribution and its packages.
 _OTHER_NAMES = {
     "huggingface-hub": ["hugging face", "huggingface", "hf"],
     "jax": ["jnp", "lax"],

@@ -101,7 +101,7 @@ class MainJob:
         self.say(f"{len(training):,} documents, {words:,} words")
 
     def show_first_result(self) -> None:
-        """Says what the baseline, a linear model, makes of held-out texts: seconds, not minutes."""
+        """Prints the predictions of the baseline, a linear model, on held-out texts."""
         dev, predictions = self.labeled("dev"), self._baseline
         score = accuracy(predictions, dev.labels)
         self.say("first result: which library does a passage document?")

@@ -24,7 +24,7 @@ class QuickstartSettings:
     Args:
         vocabulary_size: Size of the vocabulary to learn.
         num_layers, hidden_dim, num_heads: Size of the encoder.
-        length: Tokens of a row of the pre-training data.
+        length: Sequence length of the pre-training data.
         passes: Number of times that sentence pairs are drawn from the corpus.
         batch_size: Rows of a pre-training step.
         pretraining_steps: Steps of pre-training.

@@ -110,8 +110,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
             length for tagging, questions and depending on `long_texts`. Default: 384 for questions,
             else 128.
         dropout: Dropout rate. Default: the model's rate.
-        accumulation_steps: Gradient accumulation: batches whose gradients are added up for one
-            update.
+        accumulation_steps: Gradient accumulation: parts into which each batch is split.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
         keep_best: Keep the epoch with the best `metric` on --dev, not the last.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The

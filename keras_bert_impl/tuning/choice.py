@@ -74,7 +74,7 @@ def freeze(encoder: Encoder, num_layers: int) -> None:
 
 
 def train_biases(encoder: Encoder) -> None:
-    """Makes only the encoder's biases trainable, including those of normalizations.
+    """Makes only the encoder's biases trainable, including the biases of normalizations.
 
     Raises `InputError` if it has none. Source: Ben Zaken et al. 2022, section 3.
     """
@@ -199,8 +199,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
             its weights are saved.
 
     Raises:
-        InputError: frozen weights differ from those of the base, or the directory is that of the
-            base.
+        InputError: frozen weights differ from the base's, or the directory is the base's.
 
     Example:
         adapter = Adapter("lora", size=8)
@@ -240,11 +239,11 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
 
 
 def _check_kept(encoder, source, names, base):
-    """Raises if the encoder's frozen weights differ from those of the base."""
+    """Raises if the encoder's frozen weights differ from the base's."""
     for tensor, array in tensors_of(encoder, names).items():
         original = source.read(tensor).astype(encoder.variable_dtype).astype("float32")
         if not np.array_equal(original, array):
             raise InputError(
-                f"tensor {tensor} differs from that of {base}: the model was tuned from another "
+                f"tensor {tensor} differs from the one of {base}: the model was tuned from another "
                 "base, or the tensor was not frozen."
             )

@@ -49,7 +49,7 @@ class TuningSettings:
         unfreeze_gradually: The first epoch trains only the head; each later epoch trains one more
             layer, from the top.
         adapter_size: Rank of LoRA, width of adapters, or length of the prefix or prompt. See `size`
-            of `Adapter`. Default: that of `Adapter`.
+            of `Adapter`. Default: see `Adapter`.
         lora_alpha: Scale of the LoRA update, divided by its rank. See `alpha` of `Adapter`.
         lora_dropout: Dropout before the LoRA weights. See `dropout` of `Adapter`.
         lora_projections: Attention projections that get LoRA weights. See `projections` of

@@ -131,7 +131,7 @@ class WordTokens:
         return ragged.flat_values.numpy(), ragged.row_lengths().numpy()
 
     def _cut(self, texts):
-        """Cuts texts before spaces, and beside word breaks where both sides are ASCII.
+        """Cuts texts before spaces, and at word breaks where both sides are ASCII.
 
         Returns:
             (words, first_words, num_joined): string array of words, each with its space; int64
@@ -152,7 +152,7 @@ class WordTokens:
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Caches the entries of these distinct words and drops those of earlier words."""
+        """Caches the entries of these distinct words and drops the entries of earlier words."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))

@@ -202,7 +202,7 @@ def _is_path(value):
 
 
 def _as_str(text, number):
-    """Converts a text to a str; table columns and datasets have string types of their own."""
+    """Converts a text to a str; table columns and datasets have separate string types."""
     for method in ("numpy", "as_py"):  # tensors and Arrow
         if hasattr(text, method):
             text = getattr(text, method)()

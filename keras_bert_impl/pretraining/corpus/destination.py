@@ -1,6 +1,6 @@
 """Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket.
 
-Blocks that an interrupted `prepare` has finished stay beside it, and the same command resumes.
+Blocks that an interrupted `prepare` has finished stay next to it, and the same command resumes.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def _private_folder():
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
-    is_private = os.name == "nt" or not status.st_mode & 0o077  # Windows: that of the user
+    is_private = os.name == "nt" or not status.st_mode & 0o077  # Windows: the user's folder
     if not (stat.S_ISDIR(status.st_mode) and is_own(status) and is_private):
         raise InputError(f"{folder} is not a private folder of yours; remove it, or set TMPDIR.")
     return folder
@@ -135,7 +135,7 @@ def _check_replaceable(directory, settings, fingerprint):
 
 
 def _has_records(directory):
-    """Returns whether a folder has records; those of an interrupted copy may lack the manifest's."""
+    """Returns whether a folder has records; after an interrupted copy, shards of the manifest may be missing."""
     if not (directory / records.MANIFEST).is_file():
         return False
     try:
@@ -159,7 +159,7 @@ class Interrupted(InputError):
 
 
 class FinishedBlocks:
-    """Rows of finished blocks, in a hidden folder beside the records until these are complete."""
+    """Rows of finished blocks, in a hidden folder next to the records until these are complete."""
 
     def __init__(
         self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer

@@ -97,7 +97,7 @@ def prepare(
     workers nor a `runner` changes a byte. Memory use is a few blocks per worker plus 8 bytes per
     document to detect duplicates; at least two whole documents are held, whatever their length.
 
-    If interrupted, the finished blocks stay in a hidden folder beside `output_directory`, and the
+    If interrupted, the finished blocks stay in a hidden folder next to `output_directory`, and the
     same call resumes from them (without a `runner`).
 
     Args:
@@ -108,8 +108,8 @@ def prepare(
             bucket, such as `gs://bucket/records`: local processes make the records in a temporary
             folder (`TMPDIR`) and copy them there, while the workers of a `runner` write there
             directly. The manifest is written last.
-        tokenizer: a tokenizer of `keras_bert_impl.tokenizers`. A copy is kept beside the records.
-        length: Tokens of a row, at least 8.
+        tokenizer: a tokenizer of `keras_bert_impl.tokenizers`. A copy is kept with the records.
+        length: Sequence length in tokens, at least 8.
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
             pairs, or `"mlm"` for single segments of a document.
         passes: Number of times that each document is paired with new draws. Masks are new in each
@@ -131,7 +131,7 @@ def prepare(
         progress: None, or a function called with `Progress` after each block; a `runner` reports
             its own progress.
         runner: One of `RUNNERS` of Apache Beam (extra `beam`), used instead of `num_workers`. Its
-            workers read `inputs` and write beside `output_directory`; both must be on a bucket or a
+            workers read `inputs` and write next to `output_directory`; both must be on a bucket or a
             file system shared by all workers. None for processes of this machine.
         runner_options: Options of the Beam pipeline, such as `"direct_num_workers=4"`.
 

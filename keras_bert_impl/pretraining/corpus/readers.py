@@ -67,7 +67,7 @@ def read_documents(
 
     `auto` detects the format from the first bytes of each file: `<doc` is `wikiextractor` and `{"`
     is `jsonl`. Any other file is `files` if found in a folder and `sentences` if named directly.
-    Tables, by their names `.csv` and `.tsv`, are refused. Files compressed with gzip, xz or bzip2
+    Tables (`.csv`, `.tsv`) raise an error. Files compressed with gzip, xz or bzip2
     are decompressed. Folders are walked in sorted order, without hidden files.
 
     Args:
@@ -214,7 +214,7 @@ def _whole_lines(file):
 
 
 def _texts(lines, path, number):
-    """Decodes bytes of whole lines to a list of str; `number` is that of the first line."""
+    """Decodes bytes of whole lines to a list of str; `number` is the number of the first line."""
     if b"\0" not in lines and len(lines) < _LONGEST_LINE:
         try:
             texts = lines.decode("utf-8")

@@ -1,8 +1,8 @@
 """Rows of unmasked examples on disk: compressed TFRecord shards and a `manifest.json`.
 
-A record is a `tf.train.Example` of one row. L is the row length, E the maximum number of examples
-per row. All features except `row_id` are stored as raw little-endian arrays, which are written in a
-fraction of the time of lists of integers. They are int32, except that `token_ids` are uint16 for a
+A record is a `tf.train.Example` of one row. L is the sequence length, E the maximum number of
+examples per row. All features except `row_id` are stored as raw little-endian arrays, which are
+written faster than lists of integers. They are int32, except that `token_ids` are uint16 for a
 vocabulary of up to 2¹⁶ tokens.
 
 | feature | shape | content |
@@ -39,7 +39,7 @@ from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 from keras_bert_impl.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
-ROWS_ARE_MISSING = "rows are missing"  # says the graph that reads a shard
+ROWS_ARE_MISSING = "rows are missing"  # message of the graph that reads a shard
 _ROWS_AT_ONCE = 256
 PER_EXAMPLE = ("example_lengths", "first_lengths", "pair_labels")
 FORMAT_VERSION = 3
@@ -112,7 +112,7 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
 
 
 class Dealer:
-    """Assigns rows to open shards in turn; a full shard is closed and another is opened."""
+    """Assigns rows to open shards, one after the other; a full shard is closed and another is opened."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -177,7 +177,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to a file beside the shard, which is compressed when closed."""
+    """Writes serialized rows to a file next to the shard, which is compressed when closed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -267,7 +267,7 @@ def _size(path):
 
 
 def read_tokenizer(directory: str | Path) -> Tokenizer:
-    """Loads the `Tokenizer` beside the shards; for `directory` see `read_manifest`."""
+    """Loads the `Tokenizer` stored with the shards; for `directory` see `read_manifest`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(local_path(directory))
     with tempfile.TemporaryDirectory() as copy:
@@ -336,7 +336,7 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
         tf.errors.NotFoundError,
     ) as error:
         check_shards(directory)
-        if ROWS_ARE_MISSING in str(error):  # of shards that are whole: those of another `prepare`
+        if ROWS_ARE_MISSING in str(error):  # of whole shards: of another `prepare`
             raise InputError(
                 f"the records in {directory} were replaced while they were read; start again."
             ) from error

@@ -24,7 +24,7 @@ class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
     """TFDS builder for the unmasked rows of a folder written by `prepare`, as plain tensors."""
 
     VERSION = tfds.core.Version("1.0.0")
-    # TFDS 4.9.10 would look beside this file for download checksums, using a package
+    # TFDS 4.9.10 would look next to this file for download checksums, using a package
     # (importlib_resources) that it does not require.
     code_path = None
 

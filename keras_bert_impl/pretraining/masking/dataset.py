@@ -1,6 +1,6 @@
 """Masked, packed batches from records, starting at any step of a run.
 
-B is the batch size, L the row length, E the examples per row, P the prediction slots per row.
+B is the batch size, L the sequence length, E the examples per row, P the prediction slots per row.
 """
 
 import os
@@ -66,7 +66,7 @@ def pretraining_dataset(
 
     Labels are int32 and weights float32 (0 at unused slots), by objective name: `masked_lm` and
     `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L], for
-    which nothing is masked. `replaced_token` uses those of `masked_lm`.
+    which nothing is masked. `replaced_token` uses the masks of `masked_lm`.
 
     The train split is infinite. In each epoch the shards are reordered, the rows of several shards
     are shuffled together, 262,144 at a time, and the masks are new. Epochs follow one another
@@ -84,9 +84,9 @@ def pretraining_dataset(
             global batch, B = batch_size / num_shards rows.
         objectives: names of the pre-training objectives; None for those that the records were
             prepared for.
-        tokenizer: the tokenizer of the records; None loads the copy beside them.
+        tokenizer: the tokenizer of the records; None loads the copy stored with them.
         input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
-            the train split. They make the batches in turn, with the same content and order as
+            the train split. They make batches one after the other, with the same content and order as
             without them, and need the records under the same path.
 
     Returns:

@@ -1,6 +1,6 @@
 """Masking for the masked LM objective, drawn in graph during training.
 
-B is the batch size, L the row length, E the examples per row, P the prediction slots per row.
+B is the batch size, L the sequence length, E the examples per row, P the prediction slots per row.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Masking:
         max_predictions: Maximum predictions per example; None for no limit.
         mask: Fraction of the chosen tokens replaced by the mask token.
         random: Fraction replaced by a random token; the rest stays unchanged.
-        dupe_factor: Static masking: number of masks per row, used in turn from epoch to epoch, as
+        dupe_factor: Static masking: number of masks per row, one for each epoch, as
             if the row had been masked and written that many times. None for new masks in each
             epoch.
 

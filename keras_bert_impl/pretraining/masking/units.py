@@ -1,6 +1,6 @@
 """Masking units: tokens, words, or several consecutive words, found in graph.
 
-B is the batch size, L the row length. A unit is identified by its start in the row and covers the
+B is the batch size, L the sequence length. A unit is identified by its start in the row and covers the
 tokens up to its end.
 """
 

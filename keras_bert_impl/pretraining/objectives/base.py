@@ -51,7 +51,7 @@ class PretrainingObjective:
 
     @property
     def has_default_losses(self) -> bool:
-        """Whether `losses` and `hits` are those of this class, which need no whole logits."""
+        """Whether `losses` and `hits` are not overridden, and so need no whole logits."""
         own = type(self)
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
@@ -208,7 +208,7 @@ class SentenceOrder(_PairObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SpanBoundary(PretrainingObjective):
-    """Predicts each token of a masked span from the two tokens beside the span and its position.
+    """Predicts each token of a masked span from the two tokens next to the span and its position.
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.2.
     """
@@ -258,7 +258,7 @@ class SpanBoundaryHead(keras.layers.Layer):
     """Two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
-        before, after: `[batch, predictions, hidden]`. Hidden states beside the span.
+        before, after: `[batch, predictions, hidden]`. Hidden states next to the span.
         places: int32 `[batch, predictions]`. Position of the token in the span, from 0.
 
     Returns:

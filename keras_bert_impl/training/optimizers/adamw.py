@@ -108,7 +108,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self.bias_correction = bias_correction
         self.not_decayed = tuple(_checked_patterns("not_decayed", not_decayed))
         self.rates = _checked_rates(rates)
-        # A variable of the schedule, such as that of `TimeBudget`, is part of the step's state.
+        # A variable of the schedule, such as in `TimeBudget`, is part of the step's state.
         self._of_schedule = getattr(learning_rate, "variable", None)
         # In a namespace, where neither Keras nor a checkpoint looks for variables.
         self._this_step = types.SimpleNamespace(scalars={})

@@ -27,7 +27,7 @@ class LAMB(MomentOptimizer):
     adapted.
 
     Implementations differ. With `bias_correction=False` this is the `LAMBOptimizer` of
-    google-research/albert. The paper has bias correction, and says that warmup can replace it.
+    google-research/albert. The paper has bias correction, and states that warmup can replace it.
     NVIDIA's FusedLAMB also has it, and first divides all gradients by their global norm if that is
     above 1, which here is `global_clipnorm=1.0`. None of these has the paper's bounds on the norm
     of a weight.

@@ -1,8 +1,8 @@
 """The training step on JAX: one program for the global batch, on all JAX devices.
 
 JAX distributes an array only in equal parts. A batch such as the last one of an epoch is therefore
-sent with additional rows, which the step removes before it computes anything. The result is that of
-the batch as given.
+sent with additional rows, which the step removes before it computes anything. The result is the same
+as for the batch as given.
 
 Micro-batch i of n has every n-th row, starting from row i. A device that holds some of the rows
 therefore holds some of every micro-batch.
@@ -282,7 +282,7 @@ class JaxStep(_Mixin):
                 trainable, others, rows, totals, jax.random.fold_in(seed, index)
             )
             x, y, sample_weight = rows
-            # A metric may read the weights, as those of a CRF do.
+            # A metric may read the weights, as CRF metrics do.
             weights = [*self.trainable_variables, *self.non_trainable_variables]
             variables = [*self.metrics_variables, *weights]
             with _values(variables, [*of_metrics, *trainable, *others]) as metrics:

@@ -93,7 +93,7 @@ class ReplicatedTrainer(_Step):
     it is split: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy or gradient
     accumulation.
 
-    By default the loss is Keras's: the mean over the examples of the global batch. A model whose
+    By default the loss is Keras's: the mean over the batch. A model whose
     loss is a mean over something else (masked tokens, for example) overrides `loss_totals` to count
     it and `loss_share` to divide by the global count. What layers add, regularizers and `add_loss`,
     is part of the loss in either case.
@@ -106,7 +106,7 @@ class ReplicatedTrainer(_Step):
         objective: object or None, default None. Training minimizes its loss instead of the
             model's; evaluation still uses the model's. It has the methods `loss_totals` and
             `loss_share`, as below, which may call this model again or another one, and
-            `variables`, a list of its own trainable variables.
+            `variables`, a list of the objective's trainable variables.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
         watch_steps: bool, default False. Whether training logs include `gradient_norm`, the mean
@@ -118,7 +118,7 @@ class ReplicatedTrainer(_Step):
     optimizer, unless it already has one.
 
     On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
-    float16 is not supported. An objective may have `read_variables`, those of a teacher: they are
+    float16 is not supported. An objective may have `read_variables`, a teacher's: they are
     inputs of the compiled step. Other backends use Keras's own step with the loss of the two hooks.
 
     Example:
@@ -319,7 +319,7 @@ class ReplicatedTrainer(_Step):
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
     def _share(self, x, y, y_pred, sample_weight, totals, training):
-        """Returns a share of the loss: the objective's in training, that of `compute_loss` if a
+        """Returns a share of the loss: the objective's in training, `compute_loss`'s if a
         subclass overrides it, else `loss_share`."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
@@ -338,7 +338,7 @@ class ReplicatedTrainer(_Step):
         self._note_logs(self.compute_metrics(x, y, y_pred, sample_weight))
 
     def _note_logs(self, logs):
-        """Notes the names that a step returned; those of a dict within, as Keras shows them."""
+        """Notes the names that a step returned, also inside a nested dict."""
         for name, value in (logs or {}).items():
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
