@@ -164,7 +164,7 @@ def test_a_checkpoint_of_tensorflow_1_needs_its_own_configuration(copied):
         tensors=[np.zeros(2, "float32")],
     )
     with pytest.raises(
-        InputError, match="of TensorFlow 1; rename config.json beside it to bert_con"
+        InputError, match="of TensorFlow 1; rename config.json next to it to bert_con"
     ):
         open_model(path)
 
