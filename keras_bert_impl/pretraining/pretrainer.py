@@ -133,7 +133,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         for argument in ("loss", "loss_weights"):
             if kwargs.get(argument):
                 raise InputError(
-                    f"leave out {argument}: the objectives have the losses, such as "
+                    f"leave out {argument}: the objectives define the losses, such as "
                     "MaskedLM(weight=1.0)."
                 )
         for metrics in (weighted_metrics, kwargs.get("metrics")):

@@ -244,6 +244,6 @@ def _check_kept(encoder, source, names, base):
         original = source.read(tensor).astype(encoder.variable_dtype).astype("float32")
         if not np.array_equal(original, array):
             raise InputError(
-                f"tensor {tensor} differs from the one of {base}: the model was tuned from another "
-                "base, or the tensor was not frozen."
+                f"tensor {tensor} differs from the tensor in {base}: the model was tuned from "
+                "another base, or the tensor was not frozen."
             )

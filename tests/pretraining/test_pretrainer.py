@@ -242,7 +242,7 @@ def test_logits_are_float32_under_mixed_precision():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"loss": "mse"}, "leave out loss: the objectives have the losses"),
+        ({"loss": "mse"}, "leave out loss: the objectives define the losses"),
         ({"loss_weights": {"masked_lm": 0.0}}, "leave out loss_weights"),
         ({"metrics": ["accuracy"]}, "must be a dict by output: 'masked_lm'"),
     ],

@@ -122,7 +122,7 @@ def test_rejects_another_base(base, lora, tmp_path):
     with pytest.raises(InputError, match="the weights of .*other differ; pass the original"):
         load_tuned(directory, base=other)
     with pytest.raises(
-        InputError, match="differs from the one of .*other: the model was tuned from another"
+        InputError, match="differs from the tensor in .*other: the model was tuned from another"
     ):
         save_tuned(classifier(base, "lora"), tmp_path / "tuned", other)
     with pytest.raises(

@@ -135,7 +135,7 @@ def _check_replaceable(directory, settings, fingerprint):
 
 
 def _has_records(directory):
-    """Returns whether a folder has records; after an interrupted copy, shards of the manifest may be missing."""
+    """Returns whether a folder has records; an interrupted copy may lack some of them."""
     if not (directory / records.MANIFEST).is_file():
         return False
     try:

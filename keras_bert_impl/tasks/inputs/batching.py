@@ -1,7 +1,7 @@
 """Converts raw texts to batches of features whose rows have similar lengths.
 
-Shape legend: texts = examples of the whole set; rows = examples of one batch; length = tokens of a
-row, including padding.
+Shape legend: texts = examples of the whole set; rows = examples of one batch; length = sequence length,
+including padding.
 """
 
 import dataclasses

@@ -118,8 +118,8 @@ class ReplicatedTrainer(_Step):
     optimizer, unless it already has one.
 
     On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
-    float16 is not supported. An objective may have `read_variables`, a teacher's: they are
-    inputs of the compiled step. Other backends use Keras's own step with the loss of the two hooks.
+    float16 is not supported. An objective may have `read_variables`, such as a teacher's:
+    inputs of the compiled step. Other backends use Keras's step with the loss of the two hooks.
 
     Example:
         from keras_bert_impl.training import ReplicatedTrainer
