@@ -8,6 +8,7 @@ The files in `tests/data/tensorflow_files.tar.xz` are a few of those that
 
 import json
 import os
+import types
 from pathlib import Path
 
 import h5py
@@ -17,6 +18,7 @@ import pytest
 from keras_bert_impl import TextClassifier
 from keras_bert_impl.conversion.formats import convert
 from keras_bert_impl.interop import open_model
+from keras_bert_impl.interop.tensorflow_names import renamed
 from keras_bert_impl.io.errors import InputError
 from tests.interop.tensorflow_models import difference, unpack
 
@@ -134,3 +136,10 @@ def test_a_missing_matrix_is_named(classifier):
         del file[f"{layer}/attention/self/key/kernel:0"]
     with pytest.raises(InputError, match="encoder.layer.1.attention.self.key.weight is missing"):
         TextClassifier.from_pretrained(classifier)
+
+
+def test_a_file_of_pytorch_names_with_a_layer_of_keras_is_left_as_it_is():
+    header = {"bert.encoder.layer.0.output.dense.weight": ("F32", (4, 4))}
+    header["feature_tagger.bilstm_0.forward_lstm.lstm_cell.kernel"] = ("F32", (4, 16))
+    file, config = types.SimpleNamespace(header=header), {"model_type": "bert"}
+    assert renamed(config, file) == (config, file)
