@@ -82,7 +82,7 @@ def test_special_tokens_and_very_long_words_in_the_texts_are_not_learned():
 SCRIPT = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-from test_vocabulary import corpus
+from test_learning import corpus
 from keras_bert_impl.tokenizers import learn_wordpiece_vocabulary
 print(hashlib.sha256("\\n".join(learn_wordpiece_vocabulary(corpus(), 300)).encode()).hexdigest())
 """

@@ -18,10 +18,10 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.training.jax_devices import whole_value
+from keras_bert_impl.training.runs.reports import KEY
 from keras_bert_impl.training.strategy import is_chief, mean_of_workers
 
 _LOG = logging.getLogger(__name__)
-KEY = "dev_score"  # in `metrics.jsonl`
 
 
 class BestEpoch(keras.callbacks.Callback):

@@ -18,9 +18,9 @@ from keras_bert_impl.io.files import clear_errors, replace_file
 from keras_bert_impl.io.progress import Progress, clock
 from keras_bert_impl.io.reading import Document, parse_json_line, read_bytes
 from keras_bert_impl.training.optimizers.schedules import TimeBudget
-from keras_bert_impl.training.runs.checkpoints import KEY
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 
+KEY = "dev_score"  # of an epoch, in metrics.jsonl
 _SECONDS = 0.4  # duration of the measurement
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
