@@ -291,7 +291,7 @@ def test_random_requests(exported, tmp_path):
 
 @pytest.mark.slow
 def test_the_client_of_the_documentation(exported, tmp_path):
-    folder = tmp_path / "reviews"
+    folder = tmp_path / "tickets"
     folder.symlink_to(exported("single_label")[1])
     (code,) = blocks("python", "PredictionServiceStub")
     with running(folder, grpc=True) as client:
