@@ -132,7 +132,7 @@ def answerer():
             lambda model: model.export("x", format="pt"),
             "'tf_saved_model', 'onnx', 'litert', 'openvino'",
         ),
-        (lambda model: model.quantize("float8"), "'int8' or 'int4'"),
+        (lambda model: model.quantize("float8"), "one of int8, int4"),
         (lambda model: setattr(model, "max_seq_length", 5), r"from_pretrained\(name, max_length="),
         (lambda model: model.max_seq_length, "model.max_length"),
         (lambda model: model.predict(GOOGLE), _renamed("input_ids", "input_mask", "segment_ids")),

@@ -35,7 +35,7 @@ def find_keras_file(directory: Path) -> Path | None:
     Raises:
         InputError: there are several.
     """
-    found = [path for path in sorted(directory.iterdir()) if path.name.endswith(_ENDINGS)]
+    found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
     models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))
     found += [path for path in models if (path / "saved_model.pb").is_file()][:1]
     if any(directory.glob("*.index")):

@@ -21,14 +21,14 @@ def write_predictions_table(
             write_cells(file, [index, *row], "\t")
 
 
-def read_predictions_table(path: str | Path) -> tuple[list[str], list[list[str]]]:
+def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     """Returns (headings, rows) of a file that `write_predictions_table` wrote, without the index.
 
     Raises:
         InputError: the file is missing or damaged.
     """
     try:
-        lines = list(csv.reader(io.StringIO(read_text(Path(path)), newline=""), delimiter="\t"))
+        lines = list(csv.reader(io.StringIO(read_text(path), newline=""), delimiter="\t"))
     except csv.Error as error:
         raise InputError(f"{path}: {error}") from error
     headings, *rows = lines or [[]]
