@@ -41,7 +41,9 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
     TensorFlow's names of tensors begin with the class of the saved model. `transformers` did not
     always write this class to the configuration, but the class of the model before fine-tuning.
     """
-    is_pytorch = any(name.endswith(".weight") for name in file.header)  # maybe with a layer of Keras
+    is_pytorch = any(
+        name.endswith(".weight") for name in file.header
+    )  # maybe with a layer of Keras
     if is_pytorch or not any(_OTHERS.fullmatch(name) for name in file.header):
         return config, file
     library = library_of(file.header)

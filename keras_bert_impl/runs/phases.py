@@ -12,7 +12,7 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.runs.checkpoints import BestEpoch
-from keras_bert_impl.training.runs.reports import read_metrics
+from keras_bert_impl.training.runs.reports import KEY, read_metrics
 from keras_bert_impl.training.runs.run_directory import INTERMEDIATE
 from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_chief
 
