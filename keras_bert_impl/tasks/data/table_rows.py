@@ -183,6 +183,7 @@ def _reason(error):
 def arrow_schema(path: str | Path) -> Any:
     """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
     with _arrow(path) as (schema, _):
+        _ = schema.names  # decoded here, where an error names the file
         return schema
 
 

@@ -450,3 +450,12 @@ def test_most_rows_skipped(tmp_path, caplog, monkeypatch):
         InputError, match="21 rows, more than half, cannot be used. The first: .*22"
     ):
         read_table(path, "text", skip_bad_rows=True)
+
+
+def test_a_column_name_that_is_not_utf8_names_the_file(tmp_path):
+    path = tmp_path / "a.arrow"
+    table = pyarrow.table({"text": ["a"], "labels": ["b"]})
+    pyarrow.feather.write_feather(table, path, compression="uncompressed")
+    path.write_bytes(path.read_bytes().replace(b"labels", b"l\xe1bels"))
+    with pytest.raises(InputError, match="a.arrow is not a valid Arrow or Parquet file: 'utf-8'"):
+        table_columns(path)
