@@ -169,10 +169,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = content[start:]
         sent = body if fault.drop_after is None else body[: fault.drop_after]
         headers = {"Accept-Ranges": "bytes"} | headers | fault.headers
-        self.reply(status, headers, sent, len(body))
-        with self.owner.lock:
+        with self.owner.lock:  # before the client has all, and looks
             if self.command != "HEAD":
                 self.owner.sent[name] = self.owner.sent.get(name, 0) + len(sent)
+        self.reply(status, headers, sent, len(body))
         if len(sent) < len(body) and self.command != "HEAD":
             if fault.stalls:
                 self.connection.recv(1)  # until the client disconnects
