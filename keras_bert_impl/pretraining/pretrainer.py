@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_bert_impl.cards import write_card
+from keras_bert_impl.internals import track_loss
 from keras_bert_impl.interop import (
     encoder_tensors,
     has_class,
@@ -172,6 +173,10 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             for objective in self.objectives
             for output, weights in objective.weights(x, sample_weight).items()
         }
+
+    def _track_loss(self, loss, batch):
+        # By labels, because the last batch of held-out rows is padded with empty rows.
+        track_loss(self, loss, sum(self.loss_totals(*batch).values()))
 
     def loss_share(
         self, x: Tensors, y: Tensors, y_pred: Tensors, sample_weight: Tensors, totals: Tensors

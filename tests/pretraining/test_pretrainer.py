@@ -5,6 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import torch
 import transformers
 
@@ -50,6 +51,14 @@ def batch(rows=3, seed=0):
         return {name: np.asarray(array, dtype) for name, array in arrays.items()}
 
     return all_as("int32", features), all_as("int32", labels), all_as("float32", weights)
+
+
+def batch_of_words(**arguments):
+    """Same as `batch`, for a masked language model only."""
+    features, labels, weights = batch(**arguments)
+    features.pop("cls_positions")
+    labels.pop("next_sentence"), weights.pop("next_sentence")
+    return features, labels, weights
 
 
 def test_logits_equal_those_of_transformers(pretrainer, tmp_path):
@@ -153,9 +162,7 @@ def test_keras_file_resumes_training(pretrainer, tmp_path):
 
 
 def test_moving_averages_without_next_sentence():
-    features, labels, weights = batch()
-    features.pop("cls_positions")
-    labels.pop("next_sentence"), weights.pop("next_sentence")
+    features, labels, weights = batch_of_words()
     model = Pretrainer(Encoder(TINY), WORDS)
     model.compile(AdamW(1e-3, use_ema=True))
     model.fit(features, labels, sample_weight=weights, batch_size=3, epochs=2, verbose=0)
@@ -165,9 +172,7 @@ def test_moving_averages_without_next_sentence():
 
 
 def test_unused_pooler_is_unchanged_without_a_warning(recwarn):
-    features, labels, weights = batch()
-    features.pop("cls_positions")
-    labels.pop("next_sentence"), weights.pop("next_sentence")
+    features, labels, weights = batch_of_words()
     model = Pretrainer(Encoder(TINY), WORDS)
     before = [np.array(variable) for variable in model.encoder.pooler.variables]
     model.compile(AdamW(1e-3, weight_decay=0.1))
@@ -190,6 +195,26 @@ def test_loss_is_the_sum_of_two_means_over_labeled_positions(pretrainer):
         expected += (losses * weights[name]).sum() / weights[name].sum()
     found = pretrainer.evaluate(features, labels, sample_weight=weights, verbose=0, batch_size=3)
     assert found[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_loss_of_several_batches_is_the_mean_over_their_labels():
+    """As of held-out rows, whose last batch is padded with empty rows."""
+    model = Pretrainer(Encoder(TINY), WORDS)
+    randomize(model)
+    model.compile(AdamW(1e-3))
+    full, padded = batch_of_words(rows=4), batch_of_words(rows=4, seed=1)
+    padded[2]["masked_lm"][1:] = 0
+    counts = [weights["masked_lm"].sum() for _, _, weights in (full, padded)]
+    losses = [model.test_on_batch(*each)[0] for each in (full, padded)]
+    together = [
+        {name: np.concatenate([first[name], second[name]]) for name in first}
+        for first, second in zip(full, padded)
+    ]
+    data = tf.data.Dataset.from_tensor_slices(tuple(together)).batch(4)
+    scores = model.evaluate(data, return_dict=True, verbose=0)
+    assert scores["loss"] == pytest.approx(scores["masked_lm_loss"], rel=1e-6)
+    assert scores["loss"] == pytest.approx(np.average(losses, weights=counts), rel=1e-6)
+    assert counts[1] < counts[0] / 2 and abs(losses[0] - losses[1]) > 1e-3
 
 
 def test_accuracy_counts_the_highest_logits(pretrainer):
