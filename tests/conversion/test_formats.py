@@ -13,6 +13,7 @@ import transformers
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.conversion.formats import convert, student_of
+from keras_bert_impl.interop import open_model, read_encoder_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import TextClassifier, TextEmbedder
@@ -170,6 +171,16 @@ def test_refuses_a_setting_that_the_format_cannot_express(tmp_path):
     with pytest.raises(InputError, match="cannot express layer_norm_epsilon=0.001"):
         convert(tmp_path / "theirs", tmp_path / "google", "google")
     assert not (tmp_path / "google").exists()
+
+
+@pytest.mark.parametrize("form", ["google", "keras_hub"])
+def test_the_range_of_initial_weights_does_not_stop_a_conversion(form, tmp_path, caplog):
+    model = helpers.encoder(initializer_range=0.2, activation="gelu_tanh")
+    model.save_pretrained(tmp_path / "theirs")
+    convert(tmp_path / "theirs", tmp_path / "other", form)
+    warned = "theirs: not converted: initializer_range=0.2" in caplog.text
+    again = read_encoder_config(open_model(tmp_path / "other")).initializer_range
+    assert again == (0.02 if warned else 0.2) and warned is (form == "keras_hub")
 
 
 def test_keeps_the_pooling_of_an_embedder(tmp_path, caplog):

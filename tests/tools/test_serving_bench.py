@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert_impl import EncoderConfig, TextClassifier
-from tests.tasks.helpers import WORDS, classifier, encoder, tokenizer
+from tests.tasks.helpers import WORDS, classifier
 
 BENCH = str(Path(__file__).resolve().parents[2] / "tools" / "bench")
 MODULES = ("serving", "serving_systems", "onnx_latency", "harness")
@@ -64,9 +63,7 @@ def test_a_mix_has_lines_as_they_are(bench, tmp_path):
 
 @pytest.mark.slow
 def test_all_systems_give_the_same_scores(bench, tmp_path):
-    # KerasHub's files cannot express another range of initial weights.
-    small = encoder(initializer_range=EncoderConfig.initializer_range)
-    model = TextClassifier(small, tokenizer(), labels=["negative", "positive"], max_length=32)
+    model = classifier(max_length=32)
     model.save_pretrained(tmp_path / "model")
     systems = bench["serving_systems"]
     names = [name for name in systems.CLASSIFIERS if "compiled" not in name]
