@@ -32,7 +32,7 @@ def settings(tmp_path):
 
 
 def weights(run):
-    encoder = Encoder.from_pretrained(run / "model")
+    encoder = Encoder.from_pretrained(run / "model", use_pooler=False)  # untrained: not saved
     return {weight.path: weight.numpy() for weight in encoder.weights}
 
 

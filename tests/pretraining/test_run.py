@@ -281,7 +281,7 @@ def test_records_that_are_damaged_while_the_run_reads_them(records_directory, tm
                         change(path)
 
         # Longer than what was prefetched.
-        more = {"total_steps": 60, "callbacks": [Damage(3)]}
+        more = {"total_steps": 300, "callbacks": [Damage(3)]}
         with pytest.raises(InputError, match=message):
             pretrain(copy, work / "run", **settings | more)
         shutil.rmtree(copy)
