@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import expanded, local_path
+from keras_bert_impl.io.settings import check
 
 STANDARD_INPUT = "-"
 LONGEST_LINE = 4 << 20  # bytes, a long novel; a longer line is not a text
@@ -198,13 +199,15 @@ def encoded_as(encoding: str | None) -> Iterator[None]:
     Raises:
         InputError: Python has no such encoding of text.
     """
-    if encoding is not None:
+    if check("encoding", encoding, str | None) is not None:
         try:
             "".encode(encoding)
         except LookupError as error:
             raise InputError(
                 f"there is no encoding {encoding!r}. Windows and Excel write cp1252."
             ) from error
+        if codecs.lookup(encoding).name == "iso8859-1":
+            encoding = "cp1252"  # as in browsers: what differs are control characters
     before = _ENCODING.set(encoding)
     try:
         yield

@@ -2,9 +2,10 @@
 
 import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.runs.distillation import IntermediateLayers, RDrop, SoftTargets
 from keras_bert_impl.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.tasks.base.description import Task
@@ -57,10 +58,7 @@ def metric_of(
     """Returns the score by which a run is compared; None for the first of the task's scores."""
     if settings.metric is None:
         return task.default_metric(train)
-    names = task.score_names(dev)
-    if settings.metric not in names:
-        raise InputError(f"metric must be {' or '.join(names)}. Received: {settings.metric}")
-    return settings.metric
+    return check("metric", settings.metric, Annotated[str, OneOf(*task.score_names(dev))])
 
 
 def metric_first(scores: dict[str, float], metric: str | None) -> dict[str, float]:

@@ -121,6 +121,11 @@ def test_an_encoding_holds_for_files_without_a_mark(tmp_path):
     with pytest.raises(InputError, match="no encoding 'cp12'. Windows and Excel write cp1252"):
         with encoded_as("cp12"):
             raise AssertionError
+    with encoded_as("latin-1"):  # the euro sign is a control character there
+        assert list(read_lines(tmp_path / "cp1252")) == [(1, text[:-1])]
+    with pytest.raises(InputError, match="encoding must be a string or None, got 1252"):
+        with encoded_as(1252):
+            raise AssertionError
     (tmp_path / "bad").write_bytes(b"a\x81b\n")  # not a character of cp1252
     with encoded_as("cp1252"), pytest.raises(InputError, match="bad is not in cp1252"):
         list(read_lines(tmp_path / "bad"))

@@ -90,7 +90,8 @@ def read_table(
         header: whether the first line of a CSV or TSV file has the names of the columns. If not,
             they are named by their numbers, from 0.
         single_label: whether lists of labels have one label each, which becomes the class.
-        encoding: of a file of text without a byte order mark, such as `"cp1252"`. Default: UTF-8.
+        encoding: of a file of text without a byte order mark, such as `"cp1252"`, which
+            is also used for Latin-1. Default: UTF-8.
 
     Returns:
         `Examples`. The labels are names, lists of names where a text may have several, or floats
