@@ -48,7 +48,7 @@ def any_shape(value: Any) -> Any:
 
 
 def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable:
-    """Compiles a function of a batch; it uses the weights that the model has when it is called."""
+    """Compiles a function of a batch; each call uses the current weights of the model."""
     if keras.backend.backend() == "jax":
         import jax
 

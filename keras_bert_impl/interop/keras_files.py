@@ -118,7 +118,7 @@ def _sizes(path, library):
 
 
 class ObjectFile:
-    """The variables of a SavedModel or checkpoint of objects, under the names of their program."""
+    """Variables of a SavedModel or object-based checkpoint, under names of the saving program."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.path = checkpoint.path

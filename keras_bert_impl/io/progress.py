@@ -102,7 +102,7 @@ def clock(seconds: float) -> str:
 
 
 def _bar(stream, state):
-    """Returns a bar of `rich`; `state` returns the text next to it, also between two updates."""
+    """Returns a `rich` progress bar; `state` is called for the text next to it, also between updates."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text

@@ -37,8 +37,8 @@ class ThreadValue(threading.local):
 def own_gradient(function: Callable) -> Callable:
     """Same as `ops.custom_gradient`, a decorator.
 
-    On TensorFlow, the gradient in a graph ends with the graph: a program that fits many models does
-    not grow by the graph of each.
+    On TensorFlow, a gradient function is released together with its graph, so the memory of a
+    program that fits many models does not grow.
 
     Args:
         function: returns (outputs, function that returns the gradients of its arguments).

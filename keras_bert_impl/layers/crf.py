@@ -186,7 +186,7 @@ class CRF(keras.layers.Layer):
         return scores, begun, last, shift[:, 0]
 
     def _backward(self, emissions, mask, transitions, end):
-        """Runs the backward algorithm: shifted log scores after each position, by its label."""
+        """Runs the backward algorithm: shifted log scores of the rest of the sequence, by label."""
 
         def step(score, position):
             emission, is_inside = _parts(position)

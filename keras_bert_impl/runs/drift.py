@@ -25,8 +25,8 @@ class Comparison:
 
     Attributes:
         psi: population stability index, the sum of (q - p) log(q / p) over bins or classes with
-            shares p of the reference and q of the served texts. Half a text is added to each bin, so
-            that it may differ a little from 0 for equal shares of few texts.
+            shares p of the reference and q of the served texts. Counts are smoothed by 0.5, so the
+            value may differ slightly from 0 for equal shares of few texts.
         p_value: probability of such a difference if both had the same distribution. Numbers: the
             Kolmogorov-Smirnov test. Classes: the chi-square test.
     """
@@ -103,7 +103,7 @@ class Sample:
     Attributes:
         numbers: lists by name: `tokens` and `unknown tokens` of each text, and the numbers of its
             answer, such as `score`.
-        classes: lists by name: `label`, or none for answers without names.
+        classes: lists by name: `label`; empty for answers without label names.
     """
 
     numbers: dict[str, list[float]] = dataclasses.field(default_factory=dict)

@@ -79,7 +79,7 @@ def joined(row: Row, answer: Row) -> Row:
 def table_writer(
     path: str | Path, like: str | Path | None = None
 ) -> Iterator[Callable[[Iterable[Predicted]], None]]:
-    """Yields a function that appends predictions to a table, which appears if the block succeeds."""
+    """Yields a function that appends predictions to a table; it is created if the block ends without error."""
     path = local_path(path)
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":

@@ -70,7 +70,7 @@ def _check_named(path, contents, tokens):
 
 
 def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
-    """Reads the added tokens of a directory, in the order in which those without an id get theirs."""
+    """Reads the added tokens of a directory, in the order in which missing ids are assigned."""
     found = _Found(special)
     path = directory / "tokenizer.json"
     entries = read_if_there(path).get("added_tokens") or []

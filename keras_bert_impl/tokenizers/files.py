@@ -85,7 +85,7 @@ def is_preset(settings: dict[str, Any]) -> bool:
 
 
 def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the `model` of a tokenizer.json; if it has no type, with the one that fits its fields."""
+    """Returns the `model` of a tokenizer.json; a missing `type` is inferred from its fields."""
     model = whole.get("model")
     model = dict(model) if isinstance(model, dict) else {}
     if "type" not in model:

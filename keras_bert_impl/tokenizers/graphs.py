@@ -91,7 +91,7 @@ def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the number of the part of each item, for parts of the given sizes: 0 0 2 for 2 0 1."""
+    """Returns the index of the part of each item: sizes 2, 0, 1 give 0, 0, 2."""
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)

@@ -228,5 +228,5 @@ def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -
 
 
 def input_names(segment_of_second: int) -> dict[str, list[str]]:
-    """Returns the entry of tokenizer_config.json that gives a model segment ids, or none."""
+    """Returns the entry of tokenizer_config.json that turns segment ids on or off."""
     return {"model_input_names": WITH_SEGMENTS if segment_of_second else WITHOUT_SEGMENTS}

@@ -19,7 +19,7 @@ _CLASSES = [
     Row(
         "pipeline('text-classification')",
         ("TextClassifier.classify",),
-        "a model with one output is a regression and gets no sigmoid",
+        "a model with one output is a regression model, without a sigmoid",
     ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),

@@ -59,7 +59,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head width of each attention; all None if none has a scale."""
+    """Returns the head size of each attention layer; all None if none has a scale."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]

@@ -342,7 +342,7 @@ class Batcher:
 
 
 def run_joined(batch: list[Request]) -> list[Arrays]:
-    """Returns the outputs of requests that share a key, from one run of their signature."""
+    """Runs requests with the same key as one batch; returns their outputs."""
     signature = batch[0].signature
     if len(batch) == 1:
         return [signature(batch[0].arrays)]

@@ -286,8 +286,8 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 
 
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
-    """Traces the prediction of batches once, where Keras would trace it for the first shape, and
-    again at the second.
+    """Traces the prediction function once; Keras would trace it for the first batch shape and
+    again for the second.
     """
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1

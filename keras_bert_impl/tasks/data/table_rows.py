@@ -277,7 +277,7 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises `InputError` if rows are stated to be out of proportion to the file."""
+    """Raises `InputError` if the file declares more rows than its size can hold."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = max(group.total_byte_size, 8 * group.num_rows)
         if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):

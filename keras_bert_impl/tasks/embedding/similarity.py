@@ -1,4 +1,4 @@
-"""Pairs with similarities, and anchors with positives: examples and scores."""
+"""Examples and scores of similarity tasks: scored pairs, and anchors with positives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for answers among the logits of windows, in any graph.
+"""Answer search over the logits of all windows, eagerly or in a graph.
 
 Shape legend: rows = windows of all questions; length = sequence length, padding included; best =
 starts, or ends, tried in a window; spans = candidate answers of all rows.

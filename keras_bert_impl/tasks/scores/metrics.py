@@ -102,7 +102,7 @@ def subset_accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def macro_f1_of_labels(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Mean of the F1 scores of the columns of 0 and 1 `[examples, labels]`."""
+    """Macro F1 of multi-label predictions, 0 and 1 `[examples, labels]`."""
     columns = zip(np.asarray(labels).T, np.asarray(predictions).T, strict=True)
     return float(np.mean([f1(*column) for column in columns]))
 

@@ -107,7 +107,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def _warn_of_labels(labels):
-        """Logs a warning if one label keeps the others from marking entities."""
+        """Logs a warning if one label prevents reading the others as entity labels."""
         if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
                 "labels mark no entities because of %s: use 'O' for words outside of entities and "

@@ -57,8 +57,8 @@ class MarkedWords:
     """Words of a batch of texts, including added tokens, as flat tensors.
 
     Attributes:
-        strings: string [words], the UTF-8 of each word: without the leading mark if each word gets
-            one, else unchanged.
+        strings: string [words], the UTF-8 of each word, without the leading ▁ if the tokenizer adds
+            it to every word.
         added: int32 [words], the index of the word's added token, or negative.
         starts, ends: int32 [words], the span of each word in `places`, including its own mark.
         own_mark: int32 [words], 1 if the leading mark is in the text but not in the string, -1 if

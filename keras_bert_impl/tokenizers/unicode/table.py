@@ -4,7 +4,7 @@ The table comes from `tools/make_unicode_table.py`. An entry is an int32:
 
     bits 0-3    flags: BREAK_BEFORE, BREAK_AFTER, DROPPED, SEQUENCE
     bits 4-9    rank of the character in canonical order (0: it starts a new run of marks)
-    bits 10-31  normalized code point; with SEQUENCE, where one becomes several, the row of
+    bits 10-31  normalized code point; with SEQUENCE (one becomes several), the row of
                 `sequences` ([rows, SLOTS] of entries, padded with DROPPED ones)
 
 Punctuation and CJK have BREAK_BEFORE | BREAK_AFTER; a space has BREAK_BEFORE, BREAK_AFTER and

@@ -255,7 +255,7 @@ def _read_whole(path):
 
 
 def _without_lowercase(normalizer):
-    """Returns the BertNormalizer of what sentence-transformers writes for `do_lower_case`."""
+    """Returns the BertNormalizer equal to the steps that sentence-transformers writes."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
         if steps[0] == {"type": "Lowercase"} and isinstance(steps[1], dict):

@@ -142,7 +142,7 @@ class RunSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable that the rate depends on, for the optimizer."""
+        """The variable that the learning rate depends on; the optimizer tracks it."""
         return self._steps
 
     def begin(self, total_steps: int) -> None:
@@ -215,7 +215,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def variable(self) -> keras.Variable:
-        """The variable that the rate depends on, for the optimizer."""
+        """The variable that the learning rate depends on; the optimizer tracks it."""
         return self.used
 
     @property

@@ -57,8 +57,8 @@ def read_tags(
             `ner_tags`, `Tag` or `entities`; the last without a header; `upos` in CoNLL-U.
         sentence: column that changes with the sentence. Default: the one with a common name, such
             as `Sentence #`.
-        labels: allowed labels; None for any. If labels are numbers without names, their names, in
-            order.
+        labels: allowed labels; None for any. If the file has label ids only, the names in
+            the order of the ids.
         outside: the label of words outside of entities, if it is not `"O"`. Default: common
             spellings such as `"0"`, `"_"` and an empty cell are recognized with labels such as
             `"B-PER"`, with a warning.
