@@ -14,9 +14,9 @@ from keras_bert_impl.interop import (
     open_model,
     read_encoder_config,
 )
-from keras_bert_impl.models import heads
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights
+from tests.interop.named_heads import connected
 
 MADE = Path(__file__).parents[1] / "data" / "google"
 
@@ -40,7 +40,7 @@ def loaded(path, *names, generator=False, **overrides):
     states = encoder(features)
     outputs = dict(states)
     for name in names:
-        outputs[name] = _head(encoder, name, source, states)
+        outputs[name] = connected(encoder, name, states, source.config.get("num_labels"))
     model = keras.Model(features, outputs)
     tensors = encoder_tensors(encoder.config)
     for name in names:
@@ -48,19 +48,6 @@ def loaded(path, *names, generator=False, **overrides):
     fresh = load_weights(model, source, tensors)
     assert not [path for path in fresh if "pooler" not in path]
     return model, source
-
-
-def _head(encoder, name, source, states):
-    if name == "masked_lm":
-        return heads.masked_lm_head(encoder)(states["sequence_output"])
-    if name in ("next_sentence", "sentence_order"):
-        return heads.pooled_head(encoder, name)(states["pooled_output"])
-    if name == "replaced_token":
-        return heads.replaced_token_head(encoder)(states["sequence_output"])
-    if name == "classifier":
-        labels = source.config["num_labels"]
-        return heads.sequence_head(encoder, labels)(heads.sequence_vector(encoder, states))
-    return heads.token_head(encoder, 2, name=name)(states["sequence_output"])
 
 
 def write_variables(directory, variables, settings=None, config="bert_config.json"):

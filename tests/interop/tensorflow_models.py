@@ -16,9 +16,9 @@ from keras_bert_impl.interop import (
     open_model,
     read_encoder_config,
 )
-from keras_bert_impl.models import heads
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights
+from tests.interop.named_heads import connected
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "tensorflow_files.tar.xz"
 # Our head and the output in `transformers`, by the end of the class name.
@@ -82,7 +82,8 @@ def outputs_of(source, names, features):
     encoder = Encoder(config)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
     states = encoder(inputs)
-    outputs = {name: _output(encoder, name, source, states) for name in names if name}
+    count = len(source.config.get("id2label", ()))
+    outputs = {name: connected(encoder, name, states, count) for name in names if name}
     model = keras.Model(inputs, outputs | {"states": states["sequence_output"]})
     tensors = encoder_tensors(config)
     for name in outputs:
@@ -91,20 +92,3 @@ def outputs_of(source, names, features):
     assert not [path for path in fresh if "pooler" not in path]
     received = model(features)
     return {name: np.asarray(received[name or "states"]) for name in names}
-
-
-def _output(encoder, name, source, states):
-    states = dict(states)
-    if name == "masked_lm":
-        return heads.masked_lm_head(encoder)(states["sequence_output"])
-    if name in ("next_sentence", "sentence_order"):
-        return heads.pooled_head(encoder, name)(states["pooled_output"])
-    if name == "replaced_token":
-        return heads.replaced_token_head(encoder)(states["sequence_output"])
-    if name == "classifier":
-        labels = len(source.config["id2label"])
-        return heads.sequence_head(encoder, labels)(heads.sequence_vector(encoder, states))
-    if name == "multiple_choice":
-        return heads.choice_head(encoder)(states["pooled_output"])
-    num_classes = 2 if name == "question_answerer" else len(source.config["id2label"])
-    return heads.token_head(encoder, num_classes, name=name)(states["sequence_output"])
