@@ -28,6 +28,7 @@ from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.unicode import table as layout  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # not valid in text
+HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # join the syllable before them
 OWN_WORD = layout.BREAK_BEFORE | layout.BREAK_AFTER
 SPACE = OWN_WORD | layout.DROPPED
 
@@ -127,6 +128,45 @@ def byte_level_table() -> dict[str, np.ndarray]:
     return in_blocks(np.array(classes, np.uint8))
 
 
+def composition() -> dict[str, np.ndarray]:
+    """Returns the arrays of normalization form C."""
+    compose = normalizers.NFC().normalize_str
+    letters = [chr(code) for code in range(layout.CODE_POINTS) if code not in SURROGATES]
+    parts = {c: decompose(c) for c in letters if decompose(c) != c and not "가" <= c <= "힣"}
+    pairs = {}
+    for letter, text in parts.items():
+        first, second = compose(text[:-1]), text[-1]
+        if compose(letter) == letter:
+            assert len(first) == 1 and compose(first + second) == letter, hex(ord(letter))
+            pairs[(ord(first) << layout.PAIR_SHIFT) + ord(second)] = ord(letter)
+    rows = [[*map(ord, text)] + [-1] * (4 - len(text)) for text in parts.values()]
+    ranks = ranks_of_marks()
+    return {
+        **composition_classes(decompose, compose, {mark: ranks.get(mark, 0) for mark in letters}),
+        "decomposed": np.array([*map(ord, parts)], np.int32),
+        "parts": np.array(rows, np.int32),
+        "pairs": np.array(sorted(pairs), np.int64),
+        "composites": np.array([pairs[pair] for pair in sorted(pairs)], np.int32),
+    }
+
+
+def composition_classes(
+    decompose: Callable[[str], str], compose: Callable[[str], str], ranks: dict[str, int]
+) -> dict[str, np.ndarray]:
+    """Returns the arrays of entries for composition; `ranks` has every character."""
+    composed = [c for c in ranks if compose(c) == c != decompose(c)]
+    seconds = {decompose(letter)[-1] for letter in composed}
+    seconds |= {*map(chr, HANGUL_PARTS)}
+    firsts = {compose(decompose(letter)[:-1]) for letter in composed}
+    assert not any(ranks[second] == 0 for second in seconds & firsts)
+    entries = np.zeros(layout.CODE_POINTS, np.uint8)
+    for letter, rank in ranks.items():
+        first = decompose(letter)[0]
+        entry = rank + layout.CHANGES * (compose(letter) != letter)
+        entries[ord(letter)] = entry + layout.JOINS_BEFORE * (ranks[first] > 0 or first in seconds)
+    return in_blocks(entries)
+
+
 def word_table() -> dict[str, np.ndarray]:
     """Returns arrays that mark word characters, for tokens with `single_word`."""
     tokenizer = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
@@ -201,7 +241,7 @@ def main() -> None:
         name: functools.partial(table, *setting) for setting, name in layout.NAMES.items()
     }
     tables |= {"byte_level": byte_level_table, "folding": folding, "grapheme": graphemes}
-    tables["word"] = word_table
+    tables |= {"word": word_table, "composition": composition}
     for name, table_of in tables.items():
         for key, array in table_of().items():
             arrays[f"{name}_{key}"] = array

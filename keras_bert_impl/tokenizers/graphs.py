@@ -1,9 +1,29 @@
 """Graphs that every kind of tokenizer traces, and what they do with positions in flat vectors."""
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+
+_CORE_ONLY = contextvars.ContextVar("core operations only", default=False)
+
+
+@contextlib.contextmanager
+def core_operations(only: bool = True) -> Iterator[None]:
+    """Inside the context, tokenizers use TensorFlow's own operations only."""
+    token = _CORE_ONLY.set(only)
+    try:
+        yield
+    finally:
+        _CORE_ONLY.reset(token)
+
+
+def core_operations_only() -> bool:
+    """Returns whether the code runs inside `core_operations`."""
+    return _CORE_ONLY.get()
 
 
 def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
@@ -41,15 +61,22 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 
 
 def _traced(function):
-    """Traces a function of texts for any batch size, on the CPU, the only device with these ops."""
+    """Traces a function of texts for any batch size, on the CPU, the only device with these ops.
+
+    There is a graph outside and one inside `core_operations`, each traced at its first use.
+    """
 
     def on_cpu(texts):
         with tf.device("CPU:0"):
             return function(texts)
 
-    texts = tf.TensorSpec([None], tf.string, name="texts")
-    with tf.init_scope():  # the first use may be inside another graph
-        return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
+    @functools.cache
+    def graph(_):
+        texts = tf.TensorSpec([None], tf.string, name="texts")
+        with tf.init_scope():  # the first use may be inside another graph
+            return tf.function(on_cpu, autograph=False).get_concrete_function(texts)
+
+    return lambda texts: graph(core_operations_only())(texts)
 
 
 def _per_text(subwords, words):

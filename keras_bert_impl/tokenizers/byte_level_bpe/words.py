@@ -29,6 +29,7 @@ from keras_bert_impl.tokenizers.graphs import (
     token_ends,
 )
 from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.tokenizers.unicode.composition import compose
 from keras_bert_impl.tokenizers.unicode.table import BOUNDARY, CODE_POINTS, SPACE, class_table
 
 _TOKEN = 0xFDD0  # represents a token during normalization, which does not change it
@@ -112,7 +113,7 @@ class ByteLevelSplitter:
             line = self._trimmed(line)
         if self._normalize:  # ASCII does not change
             line = tf.cond(
-                tf.reduce_any(code_points > 127), lambda: _normalized(texts, line), lambda: line
+                tf.reduce_any(code_points > 127), lambda: _normalized(line), lambda: line
             )
         if self._find_later is not None:
             marked = _marked(line.code_points, line.text_starts, line.tokens)
@@ -187,28 +188,15 @@ def _marked(code_points, text_starts, tokens):
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
-def _normalized(texts, line):
+def _normalized(line):
     """Normalizes a line to composed characters (NFC); each matched token becomes one code point."""
-    is_token = line.tokens >= 0
-
-    def with_tokens_as_one():
-        places = places_of(tf.not_equal(line.tokens, INSIDE))
-        codes = tf.gather(tf.where(is_token, _TOKEN, line.code_points), places)
-        starts = tf.searchsorted(places, line.text_starts)
-        return utf8.encode(codes, starts[:-1], starts[1:] - 1), places
-
-    def as_they_are():
-        return texts, line.first
-
-    texts, places = tf.cond(tf.reduce_any(is_token), with_tokens_as_one, as_they_are)
-    # A token stays one code point, in order among equal code points of the text.
-    is_one = is_token | tf.equal(line.code_points, _TOKEN) & tf.not_equal(line.tokens, INSIDE)
-    numbers = tf.gather(line.tokens, places_of(is_one))
-    code_points, text_starts = utf8.decode(utf8.normalize(texts))
-    nothing = tf.fill(tf.shape(code_points), NO_TOKEN)
-    tokens = put(nothing, places_of(tf.equal(code_points, _TOKEN)), numbers)
+    places = places_of(tf.not_equal(line.tokens, INSIDE))
+    codes = tf.gather(tf.where(line.tokens >= 0, _TOKEN, line.code_points), places)
+    code_points, origins = compose(codes)
+    text_starts = tf.searchsorted(origins, tf.searchsorted(places, line.text_starts))
+    tokens = tf.gather(line.tokens, tf.gather(places, origins))
+    tokens = tf.where(tf.equal(code_points, _TOKEN), tokens, NO_TOKEN)
     places = tf.concat([places, [tf.size(line.code_points)]], axis=0)
-    origins = utf8.origins(texts)[:-1]
     first = tf.gather(line.first, tf.gather(places, origins))
     last = tf.gather(line.last, tf.gather(places, origins + 1) - 1)
     return _Line(code_points, tokens, text_starts, first, last)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text
 
 from keras_bert_impl.tokenizers.added_tokens import (
     INSIDE,
@@ -22,7 +21,13 @@ from keras_bert_impl.tokenizers.added_tokens import (
 )
 from keras_bert_impl.tokenizers.graphs import before, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
-from keras_bert_impl.tokenizers.unicode.table import BLOCK, CODE_POINTS, CodePointTable
+from keras_bert_impl.tokenizers.unicode.composition import compose
+from keras_bert_impl.tokenizers.unicode.table import (
+    BLOCK,
+    CODE_POINTS,
+    JOINS_BEFORE,
+    CodePointTable,
+)
 
 SPACE = 1  # white space, same as Python's `str.isspace`
 REMOVED = 2  # category C: control, format, private and unassigned characters
@@ -31,17 +36,25 @@ LETTER = 8  # Moses' letters
 NUMBER = 16  # Moses' numbers
 LOWER = 32  # Moses' lowercase letters
 DIGIT = 64  # category Nd, same as Python's `\d`
-JOINS = 128  # may join the character before it, or be reordered, in Unicode normalization (NFC)
 
 _FILE = Path(__file__).with_name("table.npz")
 
 
 class MosesTable(CodePointTable):
-    """Looks up the flags of code points in the graph."""
+    """Looks up the flags of code points in the graph.
+
+    Attributes:
+        composition: entries for composition, of the Unicode version of Python.
+    """
 
     def __init__(self) -> None:
         with np.load(_FILE, allow_pickle=False) as stored:
-            super().__init__(stored["index"].astype(np.int32) * BLOCK, stored["blocks"])
+            flags, composition = (
+                (stored[f"{name}index"].astype(np.int32) * BLOCK, stored[f"{name}blocks"])
+                for name in ("", "composition_")
+            )
+        super().__init__(*flags)
+        self.composition = CodePointTable(*composition)
 
 
 def has(flags: tf.Tensor, wanted: int) -> tf.Tensor:
@@ -128,11 +141,12 @@ def decode(
     """
     strings, places = _with_tokens_as_one(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
-    before, _ = utf8.decode(strings)  # with a newline after each text
-    strings = tensorflow_text.normalize_utf8(strings, "NFC")
+    before, starts_of_texts = utf8.decode(strings)  # with a newline after each text
+    codes, origins = compose(before, table.composition)
+    starts_of_texts = tf.searchsorted(origins, starts_of_texts)
     if lowercase:
-        strings = tf.strings.lower(strings, encoding="utf-8")
-    codes, starts_of_texts = utf8.decode(strings)
+        strings = utf8.encode(codes, starts_of_texts[:-1], starts_of_texts[1:] - 1)
+        codes, starts_of_texts = utf8.decode(tf.strings.lower(strings, encoding="utf-8"))
     first, last = _align(before, codes, table)
     starts, ends = tf.gather(places, first), tf.gather(places, last + 1)
     text_starts = tf.gather(tf.concat([starts, places[-1:]], axis=0), starts_of_texts)
@@ -188,7 +202,7 @@ def _align(before, after, table):
 def _groups(codes, table):
     """Returns the index of each character's group, int32 [characters]."""
     ends = (codes == ord("\n")) | is_boundary(codes)  # nothing joins these
-    joins = ~before(ends, True) & has(table.lookup(codes), JOINS)
+    joins = ~before(ends, True) & has(table.composition.lookup(codes), JOINS_BEFORE)
     return tf.cumsum(tf.cast(~joins, tf.int32))
 
 

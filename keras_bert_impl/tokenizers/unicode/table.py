@@ -13,7 +13,8 @@ DROPPED and rank CLEANED. In the file, bits 10-31 are relative to the original c
 unchanged letters share one entry, and equal blocks of BLOCK entries are stored once.
 
 A second, simpler table holds the class of each code point for byte-level BPE. Two more serve
-SentencePiece: how characters join into graphemes, and ALBERT's folding of each character.
+SentencePiece: how characters join into graphemes, and ALBERT's folding of each character. Others
+serve Unicode's normalization form C.
 """
 
 import functools
@@ -28,6 +29,10 @@ SLOTS = 3  # maximum number of normalized characters per character (Hangul)
 BLOCK = 128
 LETTER, NUMBER, OTHER, SPACE, BOUNDARY = range(5)  # code point classes for byte-level BPE
 PLAIN, JOINS, PREPENDS, CONTROL = range(4)  # how a code point joins its neighbors
+# Entries for composition: the rank in canonical order, and flags of characters that may join the
+# one before or change places with it, and of those that are never in composed text.
+RANK, JOINS_BEFORE, CHANGES = 63, 64, 128
+PAIR_SHIFT = 21  # bits of a code point
 CODE_POINTS = 0x110000
 NAMES = {  # (lowercase, strip accents) -> name of the table
     (False, False): "cased",
@@ -92,6 +97,20 @@ def read_folding() -> dict[str, str]:
     }
 
 
+@functools.cache
+def read_composition() -> dict[str, np.ndarray]:
+    """Reads how characters decompose and which pairs compose, Hangul syllables excluded.
+
+    Returns:
+        dict of `decomposed`, int32 [characters], ascending; `parts`, int32 [characters, 4], what
+        each decomposes to, padded with -1; `pairs`, int64 [pairs], ascending, each one character
+        shifted by PAIR_SHIFT plus the other; `composites`, int32 [pairs].
+    """
+    names = ("decomposed", "parts", "pairs", "composites")
+    with np.load(_FILE, allow_pickle=False) as stored:
+        return {name: stored[f"composition_{name}"] for name in names}
+
+
 class CodePointTable:
     """An entry for each code point, looked up in the graph."""
 
@@ -122,6 +141,12 @@ def class_table() -> CodePointTable:
 def word_table() -> CodePointTable:
     """Returns a table that is 1 for letters, digits, marks and connecting punctuation, else 0."""
     return CodePointTable(*_stored_blocks("word"))
+
+
+@functools.cache
+def composition_table() -> CodePointTable:
+    """Returns the entries for composition."""
+    return CodePointTable(*_stored_blocks("composition"))
 
 
 @functools.cache

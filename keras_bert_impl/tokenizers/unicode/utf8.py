@@ -1,13 +1,12 @@
-"""Texts to code points and words to strings, fast for mostly ASCII text; and composed characters.
+"""Texts to code points and words to strings, fast for mostly ASCII text.
 
 TensorFlow's own conversions take as long as all the steps between them, so ASCII is copied as bytes
 and only other characters are converted. If there are many of those, TensorFlow's are faster.
 """
 
 import tensorflow as tf
-import tensorflow_text
 
-from keras_bert_impl.tokenizers.graphs import numbers_of, places_of, put
+from keras_bert_impl.tokenizers.graphs import places_of, put
 
 
 def decode(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -88,50 +87,3 @@ def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tens
 def byte_lengths(characters: tf.Tensor) -> tf.Tensor:
     """Returns the number of bytes of each code point, int32."""
     return 1 + sum(tf.cast(characters >= limit, tf.int32) for limit in (128, 2048, 65536))
-
-
-def normalize(texts: tf.Tensor) -> tf.Tensor:
-    """Normalizes texts to Unicode's normalization form C.
-
-    Args:
-        texts: string tensor [texts]. Each invalid UTF-8 sequence becomes one U+FFFD.
-
-    Source: Unicode Standard Annex 15.
-    """
-    return tensorflow_text.normalize_utf8(_valid(texts), "NFC")
-
-
-def origins(texts: tf.Tensor) -> tf.Tensor:
-    """Maps the characters of `normalize(texts)` to the original characters.
-
-    Args:
-        texts: string tensor [texts].
-
-    Returns:
-        int32 [characters + 1], the original index of each normalized character, both counted over
-        all texts with a newline after each; the last entry marks the end.
-    """
-    # TF-Text fails on empty texts and batches; the last newline marks the end.
-    texts = tf.strings.join([tf.concat([_valid(texts), [""]], axis=0), "\n"])
-    normalized, offsets = tensorflow_text.normalize_utf8_with_offsets_map(texts, "NFC")
-    _, places = tf.strings.unicode_decode_with_offsets(normalized, "UTF-8")
-    _, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
-    # All characters of a changed sequence but the first map to its end here.
-    places = tensorflow_text.find_source_offsets(offsets, places)  # [texts, (characters)], in bytes
-    before = tf.cumsum(tf.strings.length(texts), exclusive=True)  # in bytes, of all texts
-    original = tf.searchsorted(_over_all(starts, before), _over_all(places, before))
-    # The character that begins at this position, and the one that begins the sequence.
-    after = tf.searchsorted(original, original, side="right") - 1
-    first = tf.maximum(tf.searchsorted(original, original) - 1, 0)
-    from_end = original - (after - tf.range(tf.size(original)))
-    return tf.maximum(from_end, tf.gather(original, first))
-
-
-def _valid(texts):
-    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
-
-
-def _over_all(places, before):
-    """Converts byte offsets in each text to byte offsets in all texts."""
-    text = numbers_of(places.row_lengths())
-    return places.values + tf.cast(tf.gather(before, text), places.dtype)

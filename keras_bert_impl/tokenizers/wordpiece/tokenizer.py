@@ -1,5 +1,6 @@
-"""BERT's WordPiece tokenizer as one graph of TensorFlow and TensorFlow Text operations."""
+"""BERT's WordPiece tokenizer as one graph of TensorFlow operations."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,17 +8,16 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_text
 
 from keras_bert_impl.first_guesses import known_arguments
 from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
+from keras_bert_impl.tokenizers.graphs import core_operations_only
 from keras_bert_impl.tokenizers.inputs import SegmentId, as_strings
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
-from keras_bert_impl.tokenizers.wordpiece import files
+from keras_bert_impl.tokenizers.wordpiece import files, matching
 from keras_bert_impl.tokenizers.wordpiece.words import (
-    MAX_CHARACTERS,
     SPECIAL,
     SPECIAL_TOKENS,
     TEXT_END,
@@ -92,17 +92,10 @@ class WordPieceTokenizer(Tokenizer):
         tokens = found_tokens(SPECIAL, self.added_tokens)
         self._split = WordSplitter(self.lowercase, self.strip_accents, self.split_on_cjk, tokens)
         self._translation = Translation(self._split.table)
-        written, self._ids = _reachable(
+        self._written = _reachable(
             self.vocabulary, self._num_words, [token.content for token in tokens]
         )
-        with tf.init_scope():
-            self._fast_pieces = tensorflow_text.FastWordpieceTokenizer(
-                vocab=written,
-                unknown_token=word_of_token(SPECIAL_TOKENS.index("[UNK]")),
-                max_bytes_per_word=4 * MAX_CHARACTERS,
-                token_out_type=tf.int32,
-                no_pretokenization=True,
-            )
+        self._matcher = matching.default(*self._written)
 
     def get_config(self) -> dict[str, Any]:
         # Words are not split into tokens that are only added, so these are not listed twice.
@@ -120,16 +113,15 @@ class WordPieceTokenizer(Tokenizer):
         return self._split(texts).ordinary()
 
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
-        return self._pieces_of(words)[0]
+        return self._matcher.ids_of(words)
 
     def _subwords(self, words):
-        return self._pieces_of(words.strings())
+        matcher = self._core_matcher if core_operations_only() else self._matcher
+        return matcher(words)
 
-    def _pieces_of(self, strings):
-        ids, *spans = self._fast_pieces.tokenize_with_offsets(strings)
-        if self._ids is not None:
-            ids = ids.with_values(tf.gather(self._ids, ids.values))
-        return ids, *spans
+    @functools.cached_property
+    def _core_matcher(self):
+        return matching.CoreMatcher(*self._written)
 
     def tokenize_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Tokenizes many different words at once, with the ids of `tokenize` but not its graph.
@@ -158,8 +150,8 @@ def _reachable(vocabulary, num_words, tokens):
     Returns:
         (written, ids): list of str, in which special tokens, empty tokens, all but the last of
         duplicate tokens and those that are only added are replaced by words that no text contains;
-        int32 array, or None if the ids do not change. Tokens that are not special
-        have two more entries, one of them used where they are a single character.
+        int32 array. Tokens that are not special have two more entries, one of them used where they
+        are a single character.
     """
     last = {token: position for position, token in enumerate(vocabulary) if token}
     written = [
@@ -170,8 +162,6 @@ def _reachable(vocabulary, num_words, tokens):
     ]
     for number, token in enumerate(tokens[: len(SPECIAL_TOKENS)]):
         written[last[token]] = word_of_token(number)
-    if len(tokens) == len(SPECIAL_TOKENS):
-        return written, None
     ids = [*range(len(vocabulary))]
     for number, token in [*enumerate(tokens)][len(SPECIAL_TOKENS) :]:
         word = word_of_token(number)

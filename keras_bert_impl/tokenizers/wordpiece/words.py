@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, special_tokens
-from keras_bert_impl.tokenizers.graphs import before, chosen, numbers_of, places_of, put
+from keras_bert_impl.tokenizers.graphs import before, chosen, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.table import (
     BREAK_AFTER,
@@ -70,17 +70,9 @@ class Words:
         is_ordinary = (first > ord(UNKNOWN_WORD)) & (first < _FIRST_TOKEN)
         return chosen(self.strings(), is_ordinary)
 
-    def characters_of(
-        self, starts: tf.RaggedTensor, ends: tf.RaggedTensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Converts byte offsets in words, ragged [words, (tokens)], to code points of all texts."""
-        size = tf.cast(utf8.byte_lengths(self.characters), tf.int64)
-        place = tf.cumsum(size, exclusive=True)  # [characters], byte offset of each
-        word = tf.gather(self.starts, numbers_of(starts.row_lengths()))
-        word = tf.gather(place, word)  # [tokens]
-        first = tf.searchsorted(place, word + starts.values)
-        last = tf.searchsorted(place, word + ends.values) - 1
-        return tf.gather(self.originals, first), tf.gather(self.originals, last) + 1
+    def characters_of(self, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Converts spans of `characters`, int32 [tokens], to spans of code points of all texts."""
+        return tf.gather(self.originals, starts), tf.gather(self.originals, ends - 1) + 1
 
 
 def word_of_token(number: int) -> str:
