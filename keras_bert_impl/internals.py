@@ -89,6 +89,8 @@ def builds_from_spec(cls: type) -> type:
     """Adds a method that builds a JAX model's metrics and optimizer from the shapes of its data."""
 
     def symbol(spec):
+        if not hasattr(spec, "shape"):  # of None, such as no sample weights
+            return None
         return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
 
     def build_from_spec(self, data):

@@ -182,9 +182,9 @@ def main(directory: Path) -> int:
 
     request = json.loads((directory / _REQUEST).read_text(encoding="utf-8"))
     importlib.import_module(request["module"])  # registers the class
-    model = keras.saving.deserialize_keras_object(request["config"])
-    model.load_weights(directory / _WEIGHTS)
     try:
+        model = keras.saving.deserialize_keras_object(request["config"])
+        model.load_weights(directory / _WEIGHTS)
         model.export(request["filepath"], **request["arguments"])
     except InputError as error:
         print(" ".join(str(error).split()), file=sys.stderr)

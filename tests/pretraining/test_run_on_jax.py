@@ -191,5 +191,5 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkey
         "--cpu-devices", "16"
     )
     assert "such as 16" in error_of("--cpu-devices", "16")
-    assert "float16 needs the TensorFlow backend" in error_of("dtype=mixed_float16")
+    assert "float16 needs the TensorFlow backend" in error_of("--dtype", "mixed_float16")
     assert not (tmp_path / "run").exists()

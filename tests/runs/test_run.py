@@ -134,7 +134,8 @@ def test_finetunes_a_regression(base, tmp_path):
     ]
     finetune(base, *sets, tmp_path / "run", verbose=0, **SETTINGS)
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
-    assert set(scores) == {"pearson", "spearman", "mean_squared_error"}
+    names = {"pearson", "spearman", "mean_squared_error"}
+    assert set(scores) == names | {f"tfidf/{name}" for name in names}
     assert load_tuned(tmp_path / "run").problem_type == "regression"
 
 

@@ -21,7 +21,7 @@ def test_a_run_of_uneven_classes_is_compared_by_macro_f1_and_judged(base, tmp_pa
     assert list(scores)[:4] == ["macro_f1", "accuracy", "majority/macro_f1", "majority/accuracy"]
     assert scores["majority/accuracy"] == 31 / 32
     said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
-    assert "bad' is never predicted, but 1 of 32 examples have it" in said[0]
+    assert "bad' is never predicted, but 1 of 32 examples have this label" in said[0]
     assert "does not beat the baseline" in said[1] or "worse than the baseline" in said[1]
     printed = capsys.readouterr().err
     assert "Models are compared by macro_f1" in printed and f"verdict: {said[0]}" in printed

@@ -24,6 +24,7 @@ from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.label_checks import weighted
 from keras_bert_impl.tasks.data.label_codec import LabelCodec
+from keras_bert_impl.tasks.data.labels import MULTI
 from keras_bert_impl.tasks.inputs import batching, user_data
 from keras_bert_impl.tasks.inputs.feature_rows import are_symbolic_texts
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
@@ -77,11 +78,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Raises `InputError` if labels do not match features that are given as a dict."""
 
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
-        """Computes the factor of each class in the loss; see `LabelCodec.factors`.
-
-        Raises:
-            InputError: the labels of this model are not classes.
-        """
+        """Computes the factor of each class in the loss; see `LabelCodec.factors`."""
         if self.label_codec.has_classes:
             return self.label_codec.factors(class_weight, labels)
         raise InputError(
@@ -95,7 +92,8 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
         """Returns the metrics used when `compile` is given none; here accuracy over classes."""
-        return [TaskMetric("accuracy", self.outputs_are)]
+        is_multi = self.outputs_are.problem_type == MULTI
+        return [TaskMetric("binary_accuracy" if is_multi else "accuracy", self.outputs_are)]
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
         """Returns the scores that `compile` accepts by name, and functions that create them."""
@@ -382,7 +380,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return super().test_on_batch(*user_data.one_batch(self, x, y, sample_weight), return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """Same as `predict` of texts or features, without a progress bar."""
+        """Same as `predict`, without a progress bar."""
         return self.predict(x, verbose=0)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

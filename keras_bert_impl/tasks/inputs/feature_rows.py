@@ -130,8 +130,10 @@ def complete(
         features["segment_ids"] = features["token_ids"] * 0
     if "padding_mask" in names and "padding_mask" not in features:
         is_real = features["token_ids"] != pad_id
-        is_array = isinstance(is_real, np.ndarray)
-        cast = np.ndarray.astype if is_array else keras.ops.cast
+        if isinstance(is_real, np.ndarray):
+            cast = np.ndarray.astype
+        else:  # all features of one kind, also TensorFlow's on JAX
+            cast = tf.cast if tf.is_tensor(is_real) else keras.ops.cast
         features["padding_mask"] = cast(is_real, "int32")
     missing = [name for name in names if name not in features]
     if missing:

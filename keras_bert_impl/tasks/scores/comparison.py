@@ -105,8 +105,9 @@ def never_predicted(
     missing = [n for n in np.unique(labels) if n not in predictions]
     if not missing or np.isnan(predictions).any():
         return ()
-    verb, count = "is" if len(missing) == 1 else "are", int(np.isin(labels, missing).sum())
+    verb, these = ("is", "this label") if len(missing) == 1 else ("are", "these labels")
+    count = int(np.isin(labels, missing).sum())
     return (
         f"{listed([names[n] for n in missing])} {verb} never predicted, but {count:,} of "
-        f"{len(labels):,} examples have it. Try class_weight=balanced, or more epochs.",
+        f"{len(labels):,} examples have {these}. Try class_weight=balanced, or more epochs.",
     )

@@ -124,7 +124,10 @@ def test_lora(tokenizer, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("model_class", [QuestionAnswerer, MultipleChoice, TokenClassifier])
 def test_export_and_keras_file(model_class, tokenizer, tmp_path):
-    settings = {TokenClassifier: {"labels": ["a"]}, QuestionAnswerer: {"max_question_length": 20}}
+    settings = {
+        TokenClassifier: {"labels": ["a", "b"]},
+        QuestionAnswerer: {"max_question_length": 20},
+    }
     model, _ = made(model_class, tokenizer, tmp_path / "model", **settings.get(model_class, {}))
     model.export(tmp_path / "exported")  # compares the answers with those of `predict`
     assert tf.saved_model.load(str(tmp_path / "exported")).signatures

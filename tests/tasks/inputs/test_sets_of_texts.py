@@ -45,7 +45,8 @@ def test_multi_label_files_and_skipped_rows(base, tmp_path, caplog):
     for average in ("micro", "macro"):
         expected = sklearn.metrics.f1_score(hot, predicted, average=average, zero_division=0)
         assert scores[f"{average}_f1"] == pytest.approx(expected)
-    assert scores["accuracy"] == pytest.approx(sklearn.metrics.accuracy_score(hot, predicted))
+    expected = sklearn.metrics.accuracy_score(hot, predicted)
+    assert scores["subset_accuracy"] == pytest.approx(expected)
     lines = (tmp_path / "run" / "predictions.tsv").read_text().splitlines()[1:]
     written = [line.split("\t")[1] for line in lines]
     assert written == [",".join(names) for names in model.classify(gold.texts)]
@@ -75,6 +76,7 @@ def test_scores_mnli_on_all_dev_sets(base, tmp_path):
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
     assert list(scores) == [
         "accuracy", "mismatched/accuracy", "diagnostic/matthews", "diagnostic/accuracy",
+        "majority/accuracy", "tfidf/accuracy",
     ]  # fmt: skip
     model = load_tuned(tmp_path / "run")
     for name, task, split in (("mismatched/", "mnli", "dev_mismatched"), ("", "mnli", "dev"),

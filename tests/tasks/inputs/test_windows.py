@@ -223,7 +223,9 @@ def test_files_keep_the_settings(tmp_path):
     expected = scores_of(model, TEXTS[:5])
     model.save_pretrained(tmp_path / "model")
     own = json.loads((tmp_path / "model" / "config.json").read_text())["keras_bert_impl"]
-    assert (own["long_texts"], own["doc_stride"], own["max_windows"]) == ("attention", 3, 5)
+    assert own["long_texts"] == {
+        "way": "attention", "doc_stride": 3, "max_windows": 5, "head_tokens": None,
+    }  # fmt: skip
     again = TextClassifier.from_pretrained(tmp_path / "model")
     np.testing.assert_array_equal(scores_of(again, TEXTS[:5]), expected)
     model.save(tmp_path / "model.keras")

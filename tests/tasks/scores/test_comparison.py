@@ -71,6 +71,6 @@ def test_classes_are_uneven_from_ten_to_one(counts, expected):
 
 def test_classes_that_are_never_predicted_are_named():
     (said,) = never_predicted(["fine", "bug"], LABELS, np.zeros(200))
-    assert said.startswith("'bug' is never predicted, but 10 of 200 examples have it.")
+    assert said.startswith("'bug' is never predicted, but 10 of 200 examples have this label.")
     assert never_predicted(["fine", "bug"], LABELS, LABELS) == ()
     assert never_predicted(["fine", "bug"], LABELS, np.full(200, np.nan)) == ()
