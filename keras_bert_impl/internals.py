@@ -1,13 +1,11 @@
-"""All private names of Keras and TensorFlow that this package relies on, but for that in `lazy`.
+"""All private names of Keras that this package relies on, but for that in `lazy`.
 
-Any release can change them. `setup.cfg` limits the versions; `tests/test_keras_internals.py` and
-`tests/test_tensorflow_internals.py` fail when one of them changes.
+Any release can change them. `setup.cfg` limits the versions, and `tests/test_keras_internals.py`
+fails when one of them changes.
 """
 
 import contextlib
-import itertools
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -233,52 +231,3 @@ def set_first_value(variable: keras.Variable, initializer: Callable | None = Non
 def forget_variables_without_values() -> None:
     """Stops Keras from initializing variables left by `StatelessScope` when the next scope ends."""
     global_state.set_global_attribute("uninitialized_variables", [])
-
-
-# === TensorFlow ===
-
-_FUNCTION = "type"  # key of a gradient's function in the registry
-
-
-def call_with_own_gradient(operation: Callable, *args: Any) -> Any:
-    """Calls an operation made by `tf.custom_gradient`."""
-    import tensorflow as tf
-    from tensorflow.python.framework import ops
-
-    registered = ops.gradient_registry._registry
-    count = len(registered)
-    outputs = operation(*args)
-    if not tf.executing_eagerly():
-        for name in list(itertools.islice(reversed(registered), len(registered) - count)):
-            _hold_in_graph(registered[name], tf.compat.v1.get_default_graph())
-    return outputs
-
-
-def _hold_in_graph(record, graph):
-    function = record[_FUNCTION]
-    if _graph_of(function) is not graph:  # registered by another thread meanwhile
-        return
-    graph.own_gradients = [*getattr(graph, "own_gradients", ()), function]
-    reference = weakref.ref(function)
-
-    def gradient(operation, *upstream):
-        return reference()(operation, *upstream)
-
-    record[_FUNCTION] = gradient
-
-
-def _graph_of(function):
-    """Returns the graph of the outputs that a registered gradient belongs to; None if unknown."""
-    import tensorflow as tf
-
-    inner = _variables_of(function).get("tape_grad_fn")
-    outputs = tf.nest.flatten(_variables_of(inner).get("result"))
-    return getattr(outputs[0], "graph", None)
-
-
-def _variables_of(function):
-    """Returns the variables of the enclosing functions that a function reads, by name."""
-    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    if code is None or cells is None:
-        return {}
-    return {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells)}

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import functools
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -49,12 +50,31 @@ def own_gradient(function: Callable) -> Callable:
         def half(x):
             return x / 2, lambda upstream: upstream / 2
     """
-    operation = ops.custom_gradient(function)
     if keras.backend.backend() != "tensorflow":
-        return operation
-    from keras_bert_impl.internals import call_with_own_gradient
+        return ops.custom_gradient(function)
+    import tensorflow as tf
 
-    return functools.wraps(function)(functools.partial(call_with_own_gradient, operation))
+    @functools.wraps(function)
+    def call(*args):
+        if tf.executing_eagerly():
+            return ops.custom_gradient(function)(*args)
+        # TensorFlow keeps the gradient function for good, and before 2.22 the outputs too; each of
+        # them holds the graph. It gets a weak reference and a list that is overwritten.
+        kept = []
+
+        def with_weak_gradient(*args):
+            outputs, gradient = function(*args)
+            graph = tf.compat.v1.get_default_graph()
+            graph.own_gradients = [*getattr(graph, "own_gradients", ()), gradient]
+            reference = weakref.ref(gradient)
+            kept.append(outputs)
+            return kept, lambda *upstream: reference()(*upstream)
+
+        (outputs,) = ops.custom_gradient(with_weak_gradient)(*args)
+        kept[:] = [0] * len(tf.nest.flatten(kept))
+        return outputs
+
+    return call
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")

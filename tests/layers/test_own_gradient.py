@@ -1,4 +1,4 @@
-"""TensorFlow still has the internals that `internals` relies on, and they still work."""
+"""Functions with own gradients: the gradients, and the graphs that hold them."""
 
 import gc
 import weakref
@@ -16,6 +16,13 @@ from tests.tasks.helpers import classifier, examples
 def triple(x):
     """Has another gradient than its values say."""
     return 3 * x, lambda upstream: upstream * 5
+
+
+@own_gradient
+def sums(x, y):
+    """Returns several outputs, whose gradients depend on a tensor of the forward pass."""
+    factor = x * 10
+    return (x + y, x), lambda of_sum, of_x: (of_sum * factor, of_x + 1)
 
 
 def gradient(x):
@@ -39,6 +46,20 @@ def test_gradients_are_the_own_ones():
 
     gc.collect()
     np.testing.assert_array_equal(outer(x), [5, 5])
+
+
+def test_several_outputs_have_a_gradient_each():
+    def gradients(x, y):
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            total, same = sums(x, y)
+            loss = 2 * total + 3 * same
+        return total, same, *tape.gradient(loss, [x, y])
+
+    arguments = tf.constant([1.0, 2.0]), tf.constant([4.0, 5.0])
+    for function in (gradients, tf.function(gradients), tf.function(gradients, jit_compile=True)):
+        found = np.stack(function(*arguments))
+        np.testing.assert_array_equal(found, [[5, 7], [1, 2], [20, 40], [4, 4]])
 
 
 def test_a_graph_ends_with_its_function():
