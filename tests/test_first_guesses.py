@@ -250,6 +250,8 @@ def test_export_has_the_arguments_of_keras(file_format, classifier, tmp_path):
     assert (tmp_path / "out" / "config.json").is_file()
     with pytest.raises(InputError, match="ids_only is for"):
         classifier.export(tmp_path / "out", format=file_format, ids_only=True)
+    with pytest.raises(InputError, match="custom_ops is for"):
+        classifier.export(tmp_path / "out", format=file_format, custom_ops=False)
 
 
 # === Pre-training ===

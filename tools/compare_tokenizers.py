@@ -11,8 +11,10 @@ runs it on text prepared as the model's authors did. Prints how many strings of 
 and finally which characters cause differences from the original. Exits with 1 if anything differs
 from `transformers`.
 
+With `--core`, ours runs in TensorFlow's own operations, without those of TensorFlow Text.
+
 With `--speed` it measures CPU time instead: the first Wikipedia lines, all tokenizers in turn,
-medians of five; one thread, or all of them with `--parallel`.
+medians of five, in batches of `--batch`; one thread, or all of them with `--parallel`.
 """
 
 import argparse
@@ -31,7 +33,6 @@ from typing import Any
 
 import sentencepiece
 import tensorflow as tf
-import tensorflow_text
 import transformers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -41,6 +42,7 @@ from keras_bert_impl.tokenizers import (  # noqa: E402
     Tokenizer,
     WordPieceTokenizer,
 )
+from keras_bert_impl.tokenizers.graphs import core_operations  # noqa: E402
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES  # noqa: E402
 
 BATCH = 8192
@@ -288,12 +290,12 @@ def special_tokens(tokenizer: Tokenizer) -> list[str]:
     return [tokenizer.id_to_token(getattr(tokenizer, name)) for name in names]
 
 
-def speed(directory: str, lines: list[str], parallel: bool) -> None:
-    """Prints tokens per CPU-second and per second of each tokenizer, in batches of 1,000 texts."""
+def speed(directory: str, lines: list[str], size: int, parallel: bool) -> None:
+    """Prints tokens per CPU-second and per second of each tokenizer, in batches of `size` texts."""
     ours, theirs = Tokenizer.from_pretrained(directory), reference(directory)
-    batches = [lines[start : start + 1000] for start in range(0, len(lines), 1000)]
+    batches = [lines[start : start + size] for start in range(0, len(lines), size)]
     tensors = [tf.constant(batch) for batch in batches]
-    dataset = tf.data.Dataset.from_tensor_slices(lines).batch(1000)
+    dataset = tf.data.Dataset.from_tensor_slices(lines).batch(size)
     dataset = dataset.map(ours.tokenize, num_parallel_calls=tf.data.AUTOTUNE)
     runs = {
         "tokenizers": lambda: [
@@ -309,12 +311,16 @@ def speed(directory: str, lines: list[str], parallel: bool) -> None:
             ours.tokenize_with_offsets(batch) for batch in tensors
         ]
     if isinstance(ours, WordPieceTokenizer):
+        import tensorflow_text
+
         stock = tensorflow_text.FastBertTokenizer(
             ours.vocabulary, token_out_type=tf.int32, lower_case_nfd_strip_accents=ours.lowercase
         )
         runs["TensorFlow Text's FastBertTokenizer"] = lambda: [
             stock.tokenize(batch) for batch in tensors
         ]
+        if not parallel:
+            runs["ours, core operations only"] = lambda: _in_core(ours, tensors)
     tokens = sum(ours.tokenize(batch).flat_values.shape[0] for batch in tensors)
     rates = collections.defaultdict(list)
     for _ in range(6):
@@ -333,6 +339,11 @@ def speed(directory: str, lines: list[str], parallel: bool) -> None:
         print(f"| {name} | {cpu:,.0f} | {ratio:.1f} | {wall:,.0f} |")
 
 
+def _in_core(tokenizer, tensors):
+    with core_operations():
+        return [tokenizer.tokenize(batch) for batch in tensors]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokenizer", required=True, help="model directory")
@@ -341,6 +352,8 @@ def main() -> int:
     parser.add_argument("--strings", type=int, default=1_000_000, help="besides the code points")
     parser.add_argument("--step", type=int, default=1, help="take every n-th code point only")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--core", action="store_true", help="compare the form in core operations")
+    parser.add_argument("--batch", type=int, default=1000, help="texts at once, for --speed")
     parser.add_argument("--speed", action="store_true", help="measure instead of comparing")
     parser.add_argument("--parallel", action="store_true", help="measure with all threads")
     options = parser.parse_args()
@@ -351,7 +364,7 @@ def main() -> int:
             tf.config.threading.set_inter_op_parallelism_threads(1)
         with open(options.wikipedia, encoding="utf-8") as file:
             lines = [next(file).rstrip("\n") for _ in range(8000)]
-        speed(options.tokenizer, lines, options.parallel)
+        speed(options.tokenizer, lines, options.batch, options.parallel)
         return 0
     comparison = Comparison(options.tokenizer, options.original)
     began, total = time.monotonic(), collections.Counter[str]()
@@ -362,7 +375,8 @@ def main() -> int:
         options.wikipedia, options.strings, options.seed, options.step, comparison.tokens
     )
     for name, strings in classes:
-        counts = comparison.run(name, strings)
+        with core_operations(options.core):
+            counts = comparison.run(name, strings)
         total.update(counts)
         print(f"| {name} | " + " | ".join(f"{counts[c]:,}" for c in columns) + " |", flush=True)
     print("| all | " + " | ".join(f"{total[c]:,}" for c in columns) + " |\n")

@@ -27,6 +27,13 @@ _OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that no command needs
 _SHOWN = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "numpy")
 _TIMEOUT = 300  # seconds
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
+_NO_TEXT = (
+    "; WordPiece runs in core operations of TensorFlow instead, and only SavedModels exported with "
+    "--no-custom-ops can be loaded"
+)
+_NO_HUB = "; models cannot be converted to KerasHub"
+_DISPENSABLE = {"tensorflow-text": _NO_TEXT, "tensorflow_text": _NO_TEXT}
+_DISPENSABLE |= {"keras-nlp": _NO_HUB, "keras_hub": _NO_HUB}
 # Imports the modules in argv; prints a JSON object of the errors and the devices.
 _PROBE = """
 import importlib, json, sys
@@ -179,7 +186,8 @@ def _check(requirement, section, extra=None):
     if extra is not None:
         section.facts[requirement.name] = version or f"not installed; extra {extra}"
     if version is None and extra is None:
-        section.add(f"{requirement.name} is not installed.", do)
+        what = f"{requirement.name} is not installed{_DISPENSABLE.get(requirement.name, '')}."
+        section.add(what, do, is_failure=requirement.name not in _DISPENSABLE)
     elif version is not None and not specifier.contains(version, prereleases=True):
         use = "" if extra is None else f" for the extra {extra}"
         what = f"{requirement.name} is {version}, and must be {specifier}{use}."
@@ -231,7 +239,8 @@ def check_devices() -> Section:
         return section
     for name, error in found["errors"].items():
         what = f"{name} cannot be imported: {' '.join(error.split())[:300]}"
-        section.add(what, reinstall)
+        what += _DISPENSABLE.get(name, "")
+        section.add(what, reinstall, is_failure=name not in _DISPENSABLE)
     devices = [name.removeprefix("/physical_device:") for name in found["devices"]]
     section.facts["tensorflow devices"] = ", ".join(devices) or "none"
     name, do = "TensorFlow", "pip install 'tensorflow[and-cuda]', and unset CUDA_VISIBLE_DEVICES"

@@ -74,6 +74,12 @@ class Export(Command):
             help="take token ids but no strings, for a server without TF-Text",
         )
         group.add_argument(
+            "--no-custom-ops",
+            action="store_true",
+            help="tokenize with TensorFlow's own operations, for any runtime of SavedModels; default: "
+            "with TF-Text's, if it is installed",
+        )
+        group.add_argument(
             "--xla",
             metavar="ROWSxLENGTH,...",
             help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; batches are "
@@ -109,7 +115,7 @@ class Export(Command):
         if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
             raise InputError(f"{arguments.out} is a run; name another folder for its exports.")
         if arguments.format != "saved_model":
-            for name in ("ids_only", "check", "dtype", "xla", "whole_batches"):
+            for name in ("ids_only", "no_custom_ops", "check", "dtype", "xla", "whole_batches"):
                 if getattr(arguments, name):
                     raise InputError(f"--{name.replace('_', '-')} needs --format saved_model.")
             if not arguments.out:
@@ -119,7 +125,7 @@ class Export(Command):
             raise InputError("give --out to export, or --check DIR to check what was exported.")
         if arguments.ids_only and arguments.check:
             raise InputError("--check sends strings, which --ids-only does not export.")
-        for name in ("xla", "whole_batches", "dev", "task", "max_drop"):
+        for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
             if getattr(arguments, name) and not arguments.out:
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} needs --out, the SavedModel to write.")
@@ -141,6 +147,7 @@ class Export(Command):
             signatures = load_signatures(arguments.model, arguments.use, *how)
         signatures.buckets = _buckets(arguments.xla)
         signatures.whole_batches = arguments.whole_batches
+        signatures.custom_ops = not arguments.no_custom_ops
         path = arguments.check
         if arguments.out:
             if has_examples(arguments):

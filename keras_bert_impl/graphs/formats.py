@@ -114,13 +114,20 @@ def _plug_in(module, function):
 
 
 def export_model(
-    model: Any, filepath: str | Path, format: str, ids_only: bool, settings: dict[str, Any]
+    model: Any,
+    filepath: str | Path,
+    format: str,
+    ids_only: bool,
+    custom_ops: bool,
+    settings: dict[str, Any],
 ) -> None:
     """Exports a `TaskModel`; see `TaskModel.export`."""
     import keras
 
     if format != SAVED_MODEL and ids_only:
         raise InputError(f"ids_only is for format={SAVED_MODEL!r}; others always take ids.")
+    if format != SAVED_MODEL and not custom_ops:
+        raise InputError(f"custom_ops is for format={SAVED_MODEL!r}; others have no tokenizer.")
     filepath = expanded(filepath)
     suffix = local_path(filepath).suffix
     if format == SAVED_MODEL and suffix in _OTHER_SUFFIXES:
@@ -133,10 +140,13 @@ def export_model(
     if unknown:
         raise InputError(f"format={format!r} has no settings {listed(unknown)}.")
     if keras.backend.backend() != "tensorflow":
-        export_on_tensorflow(model, filepath, {"format": format, "ids_only": ids_only, **settings})
+        arguments = {"format": format, "ids_only": ids_only, "custom_ops": custom_ops}
+        export_on_tensorflow(model, filepath, arguments | settings)
     elif format == SAVED_MODEL:
         export = _plug_in("saved_model", "export_saved_model")
-        export(model.signatures(**settings), filepath, ids_only)
+        signatures = model.signatures(**settings)
+        signatures.custom_ops = custom_ops
+        export(signatures, filepath, ids_only)
     else:
         exporter(format)(model, filepath, **settings)
 

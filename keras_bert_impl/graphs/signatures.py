@@ -17,6 +17,7 @@ from keras_bert_impl.graphs.chunks import (
 from keras_bert_impl.layers import MeanPooling
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.tokenizers.graphs import core_operations
 
 Tensors = dict[str, tf.Tensor]
 Function: TypeAlias = tf.types.experimental.ConcreteFunction
@@ -47,6 +48,8 @@ class Signatures:
             tracing. Default: none.
         whole_batches: whether the rows of a request are computed together, as suits a GPU, and not
             in chunks of similar length. Set before tracing. Default: False.
+        custom_ops: whether tokenizers may use operations of TensorFlow Text. Set before tracing.
+            Default: True.
     """
 
     strings = {"text": 1}  # inputs of `serving_default`: name to rank
@@ -64,6 +67,7 @@ class Signatures:
         self.max_length = max_length
         self.buckets: Sequence[Bucket] = []
         self.whole_batches = False
+        self.custom_ops = True
         self.pooling = MeanPooling(dtype="float32")
         # Shared by several signatures, so that each is traced and stored once.
         self.network = tf.function(self.answers, autograph=False)
@@ -136,7 +140,7 @@ class Signatures:
         """
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
-        with encoders_traced_once(self.buckets):
+        with encoders_traced_once(self.buckets), core_operations(not self.custom_ops):
             if ids_only:
                 ids = self.function("ids")
                 return {"serving_default": ids, "ids": ids, "hub_ids": self.function("hub_ids")}

@@ -3,11 +3,14 @@
 python ask.py SAVED_MODEL < texts.json    # a JSON list of strings
 """
 
+import contextlib
 import json
 import sys
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 - registers the tokenizer's operations
+
+with contextlib.suppress(ImportError, tf.errors.NotFoundError):
+    import tensorflow_text  # noqa: F401 - registers the tokenizer's operations
 
 
 def main() -> None:

@@ -1,17 +1,20 @@
-"""Runs a SavedModel in a process that has only tensorflow and tensorflow_text.
+"""Runs a SavedModel in a process without this package.
 
 `serving.check` runs this source on its own. It reads a JSON request from stdin, with `directory`,
 `inputs`, a dict of lists of strings, and `sizes`, and writes the outputs of every example for each
 batch size to stdout.
 """
 
+import contextlib
 import json
 import sys
 
 sys.modules["keras_bert_impl"] = None  # makes any import of it an error
 
 import tensorflow as tf  # noqa: E402
-import tensorflow_text  # noqa: E402, F401, registers tokenizer operations
+
+with contextlib.suppress(ImportError, tf.errors.NotFoundError):
+    import tensorflow_text  # noqa: F401, registers tokenizer operations
 
 
 def ask(served: tf.types.experimental.ConcreteFunction, inputs: dict, size: int) -> list[dict]:

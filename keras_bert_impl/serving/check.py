@@ -32,8 +32,8 @@ def largest_difference(
 ) -> float:
     """Returns the largest difference between the outputs of a SavedModel and of its model.
 
-    The SavedModel runs in batches of 1, 8 and 64, in a process that imports only tensorflow and
-    tensorflow_text.
+    The SavedModel runs in batches of 1, 8 and 64, in a process that imports only tensorflow and, if
+    it is installed, tensorflow_text.
 
     Args:
         directory: the SavedModel.

@@ -1,4 +1,4 @@
-"""Export of SavedModels that take raw strings and load with only tensorflow and tensorflow_text."""
+"""Export of SavedModels that take raw strings and load without this package."""
 
 import contextlib
 import itertools
@@ -332,10 +332,19 @@ def _use(functions):
 `keras-bert serve` and TensorFlow Serving take the folder above this one. In Python:
 
 ```python
-import tensorflow as tf, tensorflow_text
+{_imports(functions)}
 model = tf.saved_model.load("path/to/this/folder")
 print(model.signatures["serving_default"]{called})
 ```"""
+
+
+def _imports(functions):
+    """Returns the line that imports TensorFlow, and TF-Text if a graph has its operations."""
+    graphs = [function.graph.as_graph_def() for function in functions.values()]
+    nodes = [node for graph in graphs for part in (graph, *graph.library.function)
+             for node in (part.node if part is graph else part.node_def)]  # fmt: skip
+    needs_text = any(node.op.startswith("FastWordpiece") for node in nodes)
+    return "import tensorflow as tf" + (", tensorflow_text" if needs_text else "")
 
 
 def _table(functions):

@@ -11,6 +11,7 @@ from typing import Any
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.optional_libraries import import_keras_hub
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.keras_hub_files import NOTES
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
@@ -46,9 +47,7 @@ def to_keras_hub(tokenizer: Tokenizer, architecture: str) -> Any:
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
     if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
         raise InputError(f"a {_describe(tokenizer)} cannot be converted to KerasHub's {name}.")
-    import keras_hub
-
-    return getattr(keras_hub.models, name)(**_arguments(tokenizer))
+    return getattr(import_keras_hub().models, name)(**_arguments(tokenizer))
 
 
 def _is_family(tokenizer, name):

@@ -224,3 +224,17 @@ def test_variables_are_checked_where_keras_cannot_be_imported():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     assert "KERAS_BACKEND is foo" in done.stdout and done.stdout.endswith("False\n"), done.stderr
+
+
+def test_what_is_missing_without_tensorflow_text(monkeypatch, no_probe):
+    lines = ["tensorflow-text>=2.20", "keras-nlp>=0.25", "numpy>=1"]
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: lines)
+    monkeypatch.setattr(doctor, "version_of", lambda name: None)
+    found = {p.what: p.is_failure for p in doctor.check_packages()[0].problems}
+    no_probe["errors"] = {"tensorflow_text": "ImportError: no", "keras": "ImportError: no"}
+    found |= {p.what: p.is_failure for p in doctor.check_devices().problems}
+    assert found["numpy is not installed."]
+    assert found["keras cannot be imported: ImportError: no"]
+    notes = [what for what, is_failure in found.items() if not is_failure]
+    assert len(notes) == 3
+    assert "tensorflow_text cannot be imported: ImportError: no; WordPiece runs in core" in notes[2]

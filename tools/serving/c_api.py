@@ -257,9 +257,10 @@ def main() -> None:
         "texts", nargs="*", help="texts; without any, a JSON object of lists is read from stdin"
     )
     parser.add_argument("--signature", default="serving_default")
+    parser.add_argument("--core", action="store_true", help="load no library of operations")
     arguments = parser.parse_args()
     inputs = {"text": arguments.texts} if arguments.texts else json.load(sys.stdin)
-    model = Model(arguments.directory)
+    model = Model(arguments.directory, load_libraries(with_text=not arguments.core))
     outputs = model.ask(arguments.signature, **inputs)
     for row in zip(*(array.tolist() for array in outputs.values())):
         answer = dict(zip(outputs, row))

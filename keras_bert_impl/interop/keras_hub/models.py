@@ -23,6 +23,7 @@ from keras_bert_impl.interop.source import Tensors
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.mapping import DTYPES
+from keras_bert_impl.optional_libraries import import_keras_hub
 
 _log = logging.getLogger(__name__)
 
@@ -82,8 +83,7 @@ def open_keras_hub(model: Any) -> tuple[dict[str, Any], KerasHubTensors]:
 
 
 def _kind_of(backbone):
-    import keras_hub
-
+    keras_hub = import_keras_hub()
     for name, kind in KINDS.items():
         if type(backbone) is getattr(keras_hub.models, name):
             return kind
@@ -107,8 +107,7 @@ def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> 
     """
     kind, arguments = arguments_of(config)
     tensors = fit_encoder(config, tensors)
-    import keras_hub
-
+    keras_hub = import_keras_hub()
     backbone = getattr(keras_hub.models, kind.backbone)(**arguments, dtype=dtype)
     locations = encoder_locations(kind, config)
     new = [location.path for location in locations if location.name.tensor not in tensors]
@@ -230,8 +229,7 @@ def _head(kind, config, described, tensors):
 
 def _task(backbone, head, tensors, tokenizer, max_length):
     """Creates the KerasHub task with a head; given a tokenizer, it accepts raw strings."""
-    import keras_hub
-
+    keras_hub = import_keras_hub()
     preprocessor = None
     if tokenizer is not None:
         kind = getattr(keras_hub.models, f"{head.task}Preprocessor")

@@ -1,6 +1,7 @@
-"""A loaded SavedModel, and the batches of requests that it runs; needs TensorFlow and TF-Text only."""
+"""A loaded SavedModel, and the batches of requests that it runs."""
 
 import collections
+import contextlib
 import dataclasses
 import re
 import threading
@@ -12,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401, registers the operations of tokenizers
 from google.protobuf.json_format import MessageToDict
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input
+
+with contextlib.suppress(ImportError, tf.errors.NotFoundError):
+    import tensorflow_text  # noqa: F401, registers the operations of tokenizers
 
 WARMUP = "assets.extra/tf_serving_warmup_requests"
 
@@ -153,7 +156,13 @@ def load(directory: Path, version: int) -> Model:
     except tf.errors.OpError as error:
         raise _api_error(error) from error
     except Exception as error:  # TensorFlow raises many kinds for files of any content
-        raise ApiError(f"{type(error).__name__}: {_sentence(str(error))}", "UNKNOWN") from error
+        message = f"{type(error).__name__}: {_sentence(str(error))}"
+        if "Op type not registered 'Fast" in message:
+            message = (
+                "the SavedModel has operations of tensorflow-text, which cannot be imported here; "
+                "export it with --no-custom-ops."
+            )
+        raise ApiError(message, "UNKNOWN") from error
 
 
 def _api_error(error):

@@ -180,6 +180,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         format: str = SAVED_MODEL,
         verbose: Any = None,
         ids_only: bool = False,
+        custom_ops: bool = True,
         **settings: Any,
     ) -> None:
         """Exports the model in a format that runs without this package.
@@ -192,6 +193,8 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
                 `"openvino"`, which take token ids; see `docs/runtimes.md`.
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
+            custom_ops: whether a SavedModel may use operations of `tensorflow_text`. Without them,
+                it takes the same strings, gives the same answers and needs only TensorFlow.
             **settings: arguments of `serving.onnx.export_onnx` and its counterparts, such as
                 `precision="int8"`; for a SavedModel, see `signatures`.
 
@@ -200,7 +203,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         """
         if keras.backend.backend() != "tensorflow":
             self._check_not_quantized("exported on this backend")
-        export_model(self, filepath, format, ids_only, settings)
+        export_model(self, filepath, format, ids_only, custom_ops, settings)
 
     def quantize(self, mode: str = "int8", config: Any = None) -> None:
         """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.

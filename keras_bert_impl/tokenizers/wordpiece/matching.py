@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.text_operations import tensorflow_text
+from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.tokenizers.graphs import numbers_of, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.wordpiece.words import (
