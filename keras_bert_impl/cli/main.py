@@ -53,7 +53,7 @@ GROUPS = {
         "report": ("scoring.Report", "write a page about a run, or one that compares several"),
         "look": ("scoring.Look", "visualize attention and attributions for a text (HTML)"),
         "drift": (
-            "predicting.Drift",
+            "scoring.Drift",
             "detect data drift between served texts and the training set",
         ),
         "fill-mask": ("embedding.FillMask", "predict the words that [MASK] stands for"),

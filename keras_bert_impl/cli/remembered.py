@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_bert_impl.cli.examples import read_examples_of
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.io.lines import is_utf8, suffix_of
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tasks.data.examples import hold_out
 from keras_bert_impl.tasks.data.source import ExampleSource
@@ -18,7 +18,7 @@ _COLUMNS = (
     *("text", "pair", "negative", "label", "label_separator", "single_label"),
     *("word_prefix", "outside", "regression"),
 )
-_OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # of a kind of file
+OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # of a kind of file
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -51,14 +51,33 @@ def has_data(arguments: argparse.Namespace) -> bool:
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
     """Returns the arguments of a command with the columns of a run that they do not name."""
     names = list(_COLUMNS)
-    before = options.get("dev") or options.get("train")
-    if before and arguments.dev and suffix_of(before) == suffix_of(arguments.dev):
-        names += _OF_FORM
-    elif options.get("task") == "tagging":
+    form = form_of_run(options, arguments.dev) if arguments.dev else None
+    if form is None and options.get("task") == "tagging":
         names = ["outside", "word_prefix"]
     if options.get("task") == "tagging":
         names.append("labels")  # of which a file may have only the numbers
-    return _completed(arguments, {name: options[name] for name in names if name in options})
+    columns = {name: options[name] for name in names if name in options}
+    return _completed(arguments, columns | (form or {}))
+
+
+def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
+    """Returns how a run read files with the suffix of `path`; None for other files.
+
+    A file that is UTF-8 is read as such, whatever the encoding of the run's files.
+    """
+    before = options.get("dev") or options.get("train")
+    if not before or suffix_of(before) != suffix_of(path):
+        return None
+    form = {name: options[name] for name in OF_FORM if name in options}
+    if form.get("encoding") and is_utf8(path):
+        del form["encoding"]
+    return form
+
+
+def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
+    """Returns the arguments of a command with the form of the run's files for a similar file."""
+    form = form_of_run(read_options(arguments.model), path) or {}
+    return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
 
 def with_data(

@@ -1,19 +1,25 @@
-"""`keras-bert evaluate`, `report` and `look`: how good a model is, and why."""
+"""`keras-bert evaluate`, `report`, `look` and `drift`: how good a model is, and why."""
 
+import dataclasses
+import functools
 import webbrowser
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+
+import numpy as np
 
 from keras_bert_impl.cli.common import (
     FOLDER,
     MODEL,
     OUTPUT_DIRECTORY,
     OUTPUT_FILE,
+    PATH,
     add_base,
     add_dtype,
     add_tuned_model,
     print_json,
     print_scores,
+    print_table,
     say,
 )
 from keras_bert_impl.cli.examples import (
@@ -21,18 +27,26 @@ from keras_bert_impl.cli.examples import (
     check_examples,
     check_tables,
     read_examples,
+    read_examples_of,
     read_more,
 )
 from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.cli.predicting import add_inputs, read_inputs
 from keras_bert_impl.cli.remembered import (
+    OF_FORM,
     check_unchanged,
     completed,
+    form_of_run,
     has_data,
     read_options,
     read_scored,
     with_columns,
+    with_form,
 )
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import encoded_as
+from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.tasks.data.source import ExampleSource
 
 
 class Evaluate(Command):
@@ -228,3 +242,152 @@ def _load(name):
         return MaskedLM.from_pretrained(name)
     except MissingTensorError:  # no masked language modeling head
         return TextEmbedder.from_pretrained(name)
+
+
+_MOST_CLASSES = 10  # lines of the table
+
+
+class Drift(Command):
+    """`keras-bert drift`: compares served texts with those that a model was trained on."""
+
+    example = (
+        "  keras-bert drift --model run --served last-week.csv\n"
+        "  keras-bert drift --model run --reference dev.csv --served today.csv \\\n"
+        "      --text review --check"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = add_tuned_model(parser)
+        group.add_argument(
+            "--served",
+            type=PATH,
+            required=True,
+            metavar="FILE",
+            help="served texts: any file that `keras-bert predict` reads",
+        )
+        group.add_argument(
+            "--reference",
+            type=PATH,
+            metavar="FILE",
+            help="texts to compare with; default: the training set of the run",
+        )
+        add_inputs(parser.add_argument_group("columns of both tables"))
+        group = parser.add_argument_group("output")
+        group.add_argument(
+            "--check", action="store_true", help="exit with status 2 if anything has shifted"
+        )
+        group.add_argument("--json", action="store_true", help="print the comparison as JSON")
+
+    def check(self, arguments: Namespace) -> None:
+        """Finds the training data of the run, if there is no other reference."""
+        arguments.id = None
+        options = read_options(arguments.model)
+        if arguments.reference is None and not (options.get("train") or options.get("data")):
+            raise InputError(
+                f"--reference FILE is missing: {arguments.model} does not record the file that it was "
+                "trained on."
+            )
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints a row for each quantity."""
+        from keras_bert_impl.runs.drift import compare_samples, sample_of
+        from keras_bert_impl.runs.run import load_tuned
+
+        model = load_tuned(arguments.model, arguments.dtype, arguments.base)
+        reference, served = (
+            sample_of(model, _inputs(path, arguments, model))
+            for path in (arguments.reference, arguments.served)
+        )
+        compared = compare_samples(reference, served)
+        if arguments.json:
+            print_json(
+                {
+                    name: {"psi": one.psi, "p_value": one.p_value, "verdict": one.verdict}
+                    for name, one in compared.items()
+                }
+            )
+        else:
+            print_table(
+                _rows(compared, reference, served),
+                {"name": "", "reference": "reference", "served": "served"}
+                | {"psi": "PSI", "p": "p", "verdict": ""},
+            )
+        shifted = [name for name, one in compared.items() if one.verdict != "same"]
+        if shifted and arguments.check:
+            raise InputError(f"{', '.join(shifted)} of {arguments.served}: shifted.")
+
+
+def _inputs(path, arguments, model):
+    """Yields the inputs in a file; for None, those that the run was trained on."""
+    options = read_options(arguments.model)
+    if path is None:
+        yield from _read_by_task(options, model).inputs
+        return
+    arguments = with_form(arguments, path)
+    if not arguments.text and (labeled := _labeled(path, options, model)):
+        yield from labeled
+        return
+    with encoded_as(arguments.encoding):
+        rows, total = read_inputs(path, arguments, model)
+        with Progress(f"reading {path}", total, "texts") as progress:
+            for count, (text, _) in enumerate(rows, 1):
+                yield text
+                progress.update(count)
+
+
+def _labeled(path, options, model):
+    """Returns the inputs of a file of labeled examples such as the run's; None for other files."""
+    if not options or options.get("tfds") or options.get("data"):
+        return None
+    form = dict.fromkeys(OF_FORM) | (form_of_run(options, path) or {})
+    try:
+        examples = _read_by_task(options | form | {"train": path}, model)
+    except InputError:
+        return None
+    # A line of text may look like a word with a label that no model has.
+    of_words = isinstance(examples.inputs[0], list)
+    if of_words and not set().union(*examples.labels) <= set(model.labels):
+        return None
+    return examples.inputs
+
+
+def _read_by_task(options, model):
+    """Reads training examples with the reader of the task and the options of a run."""
+    given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
+    given |= {name: value for name, value in options.items() if value is not None}
+    given |= {"task": options.get("task"), "dev_split": None}
+    given["negative"] = None  # a third text, which is not predicted
+    del given["dev"], given["splits"]  # only `train` is read
+    return read_examples_of(model, Namespace(**given), "train")
+
+
+def _rows(compared, reference, served):
+    """Returns the rows of the table: a quantity, and below it the shares of its classes."""
+    rows = []
+    for name, one in compared.items():
+        p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"
+        row = {"psi": f"{one.psi:.3f}", "p": p, "verdict": one.verdict}
+        if name in reference.numbers:
+            samples = (reference.numbers[name], served.numbers[name])
+            rows.append({"name": name} | _both(samples, _quantiles) | row)
+            continue
+        samples = (reference.classes[name], served.classes[name])
+        rows.append({"name": name} | _both(samples, lambda names: f"{len(names):,}") | row)
+        for each in sorted(set(samples[0]) | set(samples[1]))[:_MOST_CLASSES]:
+            shares = _both(samples, functools.partial(_share, each))
+            rows.append({"name": f"  {each}"} | shares | dict.fromkeys(row, ""))
+    return rows
+
+
+def _share(name, names):
+    return f"{names.count(name) / len(names):.1%}"
+
+
+def _both(samples, function):
+    return dict(zip(("reference", "served"), map(function, samples)))
+
+
+def _quantiles(values):
+    """Returns the median and the 99th percentile."""
+    median, high = np.quantile(values, [0.5, 0.99], method="higher")
+    return f"{median:.4g} (99%: {high:.4g})"

@@ -215,6 +215,21 @@ def encoded_as(encoding: str | None) -> Iterator[None]:
         _ENCODING.reset(before)
 
 
+def is_utf8(path: str | Path) -> bool:
+    """Returns whether a file of text is UTF-8, or says by a byte order mark what it is."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    with encoded_as(None), open_bytes(path) as file:
+        try:
+            while part := file.read(1 << 16):
+                if b"\0" in part:
+                    return False
+                decode(part)
+            decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
 class _AsUtf8(io.RawIOBase):
     """Raw stream that encodes a text file as UTF-8."""
 

@@ -54,7 +54,7 @@ def task_named(name: str | None) -> type[Task]:
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
-    names = listed(task.name for task in all_tasks() if task.name)
+    names = listed(dict.fromkeys(task.name for task in all_tasks() if task.name))
     raise InputError(f"there is no task {name!r}. The tasks are {names}.")
 
 

@@ -5,9 +5,23 @@ import json
 import pytest
 
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.cli.scoring import _labeled
+from keras_bert_impl.tasks import (
+    MultipleChoice,
+    QuestionAnswerer,
+    TextEmbedder,
+    TokenClassifier,
+)
 from keras_bert_impl.tokenizers import WordPieceTokenizer
-from tests.tasks.helpers import WORDS, classifier, encoder
+from tests.tasks.helpers import (
+    QUESTION_SETTINGS,
+    WORDS,
+    classifier,
+    encoder,
+    examples,
+    tokenizer,
+)
+from tests.tasks.squad_files import document, question
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "."])
 
@@ -77,3 +91,61 @@ def test_the_reference_is_read_as_the_run_read_it(folder, capsys):
         assert cli.main(arguments) == 0
         answers = map(json.loads, capsys.readouterr().out.splitlines())
         assert [answer["words"] for answer in answers] == sentences
+
+
+# === Each task's own training examples ===
+
+
+def _own_examples():
+    """Yields (model, its training file, the options that read it) for each task."""
+    texts, labels = examples(30)
+    pairs = list(zip(texts, texts[1:] + texts[:1], labels))
+    words = "".join("".join(f"{word}\tO\n" for word in text.split()) + "\n" for text in texts)
+    labels = {"labels": ["O", "B-X"], "max_length": 16}
+    tagger = TokenClassifier(encoder(use_pooler=False), tokenizer(), **labels)
+    yield tagger, ("words.txt", words), {"task": "tagging"}
+    rows = [f"{n},{word},O" for n, text in enumerate(texts) for word in text.split()]
+    table = "\n".join(["sent,word,tag", *rows])
+    yield tagger, ("words.csv", table), {"task": "tagging", "text": "word", "sentence": "sent"}
+    columns = {"text": "a", "pair": "b"}
+    table = "a;b;y\n" + "".join(f"{a} €;{b} é;{label}\n" for a, b, label in pairs)
+    windows = {"encoding": "cp1252"}
+    yield classifier(), ("pairs.csv", table), columns | windows | {"label": "y"}
+    embedder = TextEmbedder(encoder(use_pooler=False), tokenizer())
+    yield embedder, ("pairs.csv", table), columns | windows | {"task": "similarity"}
+    table = "a,b,c\n" + "".join(f"{a},{b},{a}\n" for a, b, _ in pairs)
+    yield embedder, ("triples.csv", table), columns | {"task": "similarity", "negative": "c"}
+    asked = [
+        document(question(f"q{n}", [("good", 0)]), context=f"good {text}")["data"][0]
+        for n, text in enumerate(texts)
+    ]
+    answerer = QuestionAnswerer(encoder(use_pooler=False), tokenizer(), **QUESTION_SETTINGS)
+    yield answerer, ("squad.json", json.dumps({"data": asked})), {"task": "squad"}
+    lines = [{"prompt": text, "endings": ["good", "bad film"], "answer": 0} for text in texts]
+    chooser = MultipleChoice(encoder(), tokenizer())
+    yield chooser, ("choices.jsonl", "\n".join(map(json.dumps, lines))), {"task": "choice"}
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_there_is_no_drift_from_the_training_examples_to_themselves(number, tmp_path, capsys):
+    model, (name, content), options = list(_own_examples())[number]
+    (tmp_path / name).write_text(content, encoding=options.get("encoding"))
+    model.save_pretrained(tmp_path / "run" / "model")
+    (tmp_path / "run" / "recipe.yaml").write_text("dtype: float32\n")
+    read_with = {"train": str(tmp_path / name), **options}
+    (tmp_path / "run" / "data.json").write_text(json.dumps({"read_with": read_with}))
+    arguments = ["--model", str(tmp_path / "run"), "--served", str(tmp_path / name)]
+    assert cli.main(["drift", *arguments, "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert len(compared) > 1
+    assert {(one["p_value"], one["verdict"]) for one in compared.values()} == {(1.0, "same")}
+    assert all(abs(one["psi"]) < 1e-12 for one in compared.values())
+
+
+def test_lines_of_text_are_not_read_as_words_with_labels(tmp_path, capsys):
+    model, (name, content), options = next(_own_examples())
+    (tmp_path / name).write_text(content)
+    (tmp_path / "served.txt").write_text("good film\nbad plot\n" * 30)
+    read_with = {"train": str(tmp_path / name), **options}
+    assert _labeled(str(tmp_path / "served.txt"), read_with, model) is None
+    assert len(_labeled(str(tmp_path / name), read_with, model)) == 30

@@ -8,6 +8,7 @@ import pytest
 from keras_bert_impl.cli.examples import add_examples
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.cli.remembered import (
+    form_of_run,
     has_data,
     options_of,
     read_options,
@@ -89,3 +90,13 @@ def test_columns_of_words_belong_to_one_kind_of_file():
 
 def test_a_model_of_another_origin_has_no_options(tmp_path):
     assert read_options(tmp_path) == {}
+
+
+def test_the_encoding_of_a_run_is_not_forced_on_utf8(tmp_path):
+    new = tmp_path / "new.csv"
+    options = {"train": "train.csv", "encoding": "cp1252", "delimiter": ";"}
+    new.write_text("text;stars\ncafé €;5\n", encoding="cp1252")
+    assert form_of_run(options, new) == {"encoding": "cp1252", "delimiter": ";"}
+    new.write_text("text;stars\ncafé €;5\n", encoding="utf-8")
+    assert form_of_run(options, new) == {"delimiter": ";"}
+    assert form_of_run(options, tmp_path / "new.jsonl") is None

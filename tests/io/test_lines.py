@@ -12,6 +12,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import (
     LONGEST_LINE,
     encoded_as,
+    is_utf8,
     raw_lines,
     read_document,
     read_lines,
@@ -135,3 +136,20 @@ def test_a_table_is_read_in_its_encoding(tmp_path):
     path = write(tmp_path, "a.csv", 'text,label\n5 \u20ac,pos\n"a;\u201c",neg\n'.encode("cp1252"))
     found = read_table(path, "text", label="label", encoding="cp1252")
     assert found.texts == ["5 \u20ac", "a;\u201c"] and found.read_with["encoding"] == "cp1252"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_right"),
+    [
+        ("é €\n".encode(), True),
+        ("é €\n".encode("cp1252"), False),
+        ("a b\n".encode("utf-16-le"), False),  # NUL bytes
+        ("é\n".encode("utf-16"), True),  # its byte order mark says it
+        ("a" * 65535 + "é", True),  # across two parts
+        (b"cut \xc3", False),
+    ],
+)
+def test_is_utf8(content, is_right, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert is_utf8(path) is is_right
