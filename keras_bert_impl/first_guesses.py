@@ -101,6 +101,7 @@ _CALLS = {
         "from_pretrained(name), which also reads presets": "from_preset",
         "model.save_pretrained(directory)": "save_to_preset",
         "model.save_pretrained(directory), and upload that": "push_to_hub",
+        'from_pretrained(name, adapter=Adapter("lora", size=4))': "enable_lora",
         "model.encoder": "backbone",
         "model.tokenizer": "preprocessor",
         "model.predict(texts)": "generate predict_proba predict_classes predict_generator",
@@ -181,6 +182,7 @@ _CALLS = {
         "Encoder.from_pretrained(name)": "from_preset",
         "`keras-bert models` in a shell, which lists the published models": "presets",
         "TextEmbedder.from_pretrained(name).encode(texts)": "encode",
+        'Encoder.from_pretrained(name, adapter=Adapter("lora", size=4))': "enable_lora",
     },
     "EncoderConfig": {
         "EncoderConfig(hidden_dim=768)": "hidden_size",

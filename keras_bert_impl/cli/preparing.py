@@ -93,7 +93,7 @@ class Vocab(Command):
 def _extend(arguments, documents):
     from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
 
-    tokens = augment_vocabulary(
+    tokens, tokens_per_word = augment_vocabulary(
         arguments.extend,
         arguments.out,
         _texts(documents),
@@ -102,6 +102,7 @@ def _extend(arguments, documents):
     )
     some = ", ".join(tokens[:10])
     say(f"added {len(tokens):,} tokens ({some}, ...); wrote the model to {arguments.out}")
+    say("tokens per word of this text: {:.3f} before, {:.3f} after".format(*tokens_per_word))
 
 
 def _texts(documents):

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,34 @@ from keras_bert_impl.tokenizers.learning import learn_tokens
 _PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
+class Augmented(NamedTuple):
+    """The new tokens, and the mean numbers of tokens per word of the texts, before and after."""
+
+    tokens: list[str]
+    tokens_per_word: list[float]
+
+
 def augment_vocabulary(
     source: str | Path,
     target: str | Path,
     texts: Iterable[str],
     num_tokens: int = 1000,
     min_frequency: int = 5,
-) -> list[str]:
+) -> Augmented:
     """Extends a model's vocabulary with subwords of a domain.
+
+    Args:
+        source: A model directory or name.
+        target: The directory to write.
+        texts: Texts of the domain.
+        num_tokens: Maximum number of new tokens.
+        min_frequency: How often a word or a pair of subwords must occur.
+
+    Raises:
+        InputError: No word or pair that the tokenizer splits occurs often enough.
+
+    Example:
+        augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # such as [1.62, 1.41]
 
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes an embedding
     with the mean of its subwords', but finds the subwords to add by training a vocabulary. For
@@ -41,14 +61,14 @@ def augment_vocabulary(
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
     model, tokenizer = _open(source)
-    larger, old_ids = learn_tokens(tokenizer, texts, num_tokens, min_frequency)
+    larger, old_ids, tokens_per_word = learn_tokens(tokenizer, texts, num_tokens, min_frequency)
     if not old_ids:
         raise InputError(
             "no new subwords: no word or pair of subwords that the tokenizer splits occurs "
             f"{min_frequency} times in the texts."
         )
     _write(target, model, tokenizer, larger, old_ids.values())
-    return list(old_ids)
+    return Augmented(list(old_ids), tokens_per_word)
 
 
 def add_tokens(source: str | Path, target: str | Path, tokens: Iterable[Any]) -> Tokenizer:

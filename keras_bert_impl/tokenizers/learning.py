@@ -5,7 +5,9 @@ import heapq
 import itertools
 import re
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
@@ -100,14 +102,25 @@ def _repeated(counts):
             yield f"{word} " * min(1000, count - done)
 
 
+class Extension(NamedTuple):
+    """A tokenizer with new tokens.
+
+    Attributes:
+        tokenizer: The extended tokenizer, of the same class.
+        old_ids: The ids of the old tokens of each new token, best first.
+        tokens_per_word: Mean numbers of tokens per word of the texts, before and after; empty if
+            there are no words.
+    """
+
+    tokenizer: Tokenizer
+    old_ids: dict[str, list[int]]
+    tokens_per_word: list[float]
+
+
 def learn_tokens(
     tokenizer: Tokenizer, texts: Iterable[str], count: int, min_frequency: int = 5
-) -> tuple[Tokenizer, dict[str, list[int]]]:
+) -> Extension:
     """Extends a tokenizer with new subword tokens; existing ids do not change.
-
-    Returns:
-        (tokenizer, old_ids): the extended tokenizer, of the same class; the ids of the old tokens of
-        each new token, best first.
 
     Source: for merges Sennrich et al. 2016, section 3.2.
     """
@@ -130,7 +143,14 @@ def learn_tokens(
         words = _in_tokens(tokenizer, counts)
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency)
     settings["vocabulary"] = [*tokenizer.vocabulary, *old_ids]
-    return type(tokenizer)(**settings), old_ids
+    larger = type(tokenizer)(**settings)
+    kinds = (tokenizer, larger) if counts else ()
+    return Extension(larger, old_ids, [_tokens_per_word(kind, counts) for kind in kinds])
+
+
+def _tokens_per_word(tokenizer, counts):
+    numbers = tokenizer.word_ids(tf.constant([*counts], tf.string)).row_lengths()
+    return float(np.average(numbers, weights=[*counts.values()]))
 
 
 def _in_tokens(tokenizer, counts):

@@ -31,7 +31,12 @@ def theirs(tmp_path_factory):
 
 
 def test_keeps_old_rows_and_averages_new_ones(theirs, tmp_path):
-    words = augment_vocabulary(theirs, tmp_path / "more", TEXTS, min_frequency=2)
+    words, tokens_per_word = augment_vocabulary(theirs, tmp_path / "more", TEXTS, min_frequency=2)
+    sizes = [
+        len(Tokenizer.from_pretrained(path).tokenize([" ".join(TEXTS)])[0])
+        for path in (theirs, tmp_path / "more")
+    ]
+    assert tokens_per_word == pytest.approx([size / len(" ".join(TEXTS).split()) for size in sizes])
     assert words == ["big", "faded"]  # saves 3 * 2 and 2 * 3 tokens; ties sort alphabetically
     tokenizer = Tokenizer.from_pretrained(tmp_path / "more")
     assert tokenizer.vocabulary == [*VOCABULARY, *words]
@@ -93,7 +98,7 @@ def test_learns_further_merges(tmp_path):
     torch.nn.init.normal_(theirs.lm_head.bias)
     theirs.save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
-    added = augment_vocabulary(tmp_path / "base", tmp_path / "more", TEXTS, 6, min_frequency=3)
+    added, _ = augment_vocabulary(tmp_path / "base", tmp_path / "more", TEXTS, 6, min_frequency=3)
     assert added == ["bi", "Ġz", "Ġba", "Ġbi", "ed", "oo"]
     d, space = (tokenizer.vocabulary.index(piece) for piece in "dĠ")
     ids = [261, d, 264, d, 263, 267]  # ba d Ġba d Ġz oo

@@ -82,9 +82,9 @@ class TextClassifier(TaskModel):
         problem_type: see above. Default: regression if `num_classes=1`, else single label.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         max_length: sequence length in tokens. Default 128.
-        pooling: `"mean"`, `"max"` or `"attention"`: classifies the mean, the elementwise maximum or
-            a learned weighted mean of the hidden states of all tokens, without the pooler. Default:
-            the encoder's published pooling.
+        pooling: `"cls"`, `"mean"`, `"max"` or `"attention"`: classifies the hidden state of the
+            first token, or the mean, elementwise maximum or learned weighted mean of all tokens'
+            hidden states, without the pooler. Default: the encoder's published pooling.
         long_texts: `LongTexts`, or its `way`. Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.1.

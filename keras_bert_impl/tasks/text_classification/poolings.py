@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs import networks
+from keras_bert_impl.graphs import layers, networks
 from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import MergeGroups, PoolWindows
@@ -59,6 +59,16 @@ def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
     return Pooling(way, pool, write, tensors)
 
 
+def _first_token(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
+    if encoder.config.causal:
+        raise InputError(
+            "pooling='cls' takes the first token, which attends to no other token in a causal "
+            "encoder: use pooling='mean'."
+        )
+    return states[:, 0]
+
+
+Pooling("cls", _first_token, lambda graph, config, states, mask: layers.first_token(graph, states))
 _like_windows("mean")
 _like_windows("max")
 _like_windows(

@@ -47,7 +47,9 @@ def expected(model, pooling):
     features = model.tokenizer(TEXTS, length=model.max_length)
     states = torch.tensor(np.asarray(model.encoder(features)["sequence_output"])).double()
     real = torch.tensor(np.asarray(features["padding_mask"]) == 1)[:, :, None]
-    if pooling == "max":
+    if pooling == "cls":
+        pooled = states[:, 0]
+    elif pooling == "max":
         pooled = states.masked_fill(~real, -torch.inf).max(1).values
     elif pooling == "mean":
         pooled = (states * real).sum(1) / real.sum(1)
@@ -65,6 +67,7 @@ def expected(model, pooling):
 @pytest.mark.parametrize(
     "pooling",
     [
+        pytest.param("cls", marks=pytest.mark.slow),
         pytest.param("mean", marks=pytest.mark.slow),
         pytest.param("max", marks=pytest.mark.slow),
         "attention",
@@ -86,7 +89,7 @@ def test_pooling_is_in_all_saved_and_exported_forms(base, tmp_path, pooling):
     np.testing.assert_allclose(loaded(features, training=False), logits, atol=1e-6)
     if pooling == "last" and keras.backend.backend() == "jax":
         # Another process exports on TensorFlow; it imports this package, but not this file.
-        with pytest.raises(InputError, match="pooling must be one of mean, max, attention"):
+        with pytest.raises(InputError, match="pooling must be one of cls, mean, max, attention"):
             model.export(tmp_path / "exported")
         return
     model.export(tmp_path / "exported")
@@ -113,6 +116,6 @@ def test_attention_pooling_is_trained_and_saved(base, tmp_path):
 
 def test_rejects_invalid_poolings(base):
     with pytest.raises(
-        InputError, match="pooling must be one of mean, max, attention, last, or None"
+        InputError, match="pooling must be one of cls, mean, max, attention, last, or None"
     ):
         TextClassifier.from_pretrained(base, num_classes=2, pooling="sum")
