@@ -216,7 +216,7 @@ def encoded_as(encoding: str | None) -> Iterator[None]:
 
 
 def is_utf8(path: str | Path) -> bool:
-    """Returns whether a file of text is UTF-8, or says by a byte order mark what it is."""
+    """Returns whether a text file is UTF-8 or starts with a byte order mark."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     with encoded_as(None), open_bytes(path) as file:
         try:
