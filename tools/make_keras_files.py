@@ -8,7 +8,7 @@
     keras2/bin/pip install --no-build-isolation --no-deps LIBRARY
     keras2/bin/python tools/make_keras_files.py FOLDER LIBRARY ...
 
-bert4keras needs TensorFlow 2.12. In bert-for-tf2 and params-flow, `tensorflow.python.keras` has to be
+bert4keras needs TensorFlow 2.12, and DeLFT 0.3.4 needs `tensorflow_addons==0.23.0`. In bert-for-tf2 and params-flow, `tensorflow.python.keras` has to be
 replaced by `tensorflow.keras` first. Each file has a folder `FOLDER/LIBRARY-FORM` with
 `expected.npz`: token ids padded with 0, and `out_last_hidden_state`.
 """
@@ -173,6 +173,24 @@ def notebook() -> None:
         if form == "keras":
             model.compile("sgd", "binary_crossentropy")  # without the moments of Adam
         write(f"notebook-{form}", save, states, config)
+
+
+def delft() -> None:
+    """Weights of DeLFT's BERT with a CRF, a model inside a wrapper."""
+    from delft.utilities.crf_wrapper_for_bert import CRFModelWrapperForBERT
+    from transformers import BertConfig, TFBertModel
+
+    names = ("input_token", "input_token_type", "input_attention_mask")
+    inputs = [keras.Input((None,), dtype="int32", name=name) for name in names]
+    encoder = TFBertModel(BertConfig(**CONFIG))
+    found = encoder(inputs[0], token_type_ids=inputs[1], attention_mask=inputs[2])[0]
+    base = keras.Model(inputs, [keras.layers.Dropout(0.1)(found)])
+    model = CRFModelWrapperForBERT(base, 5)
+    model.build(input_shape=3 * [(None, None)])
+    with_noise(model)
+    states = base.predict([IDS, SEGMENTS, MASK], verbose=0)
+    save = lambda p: model.save_weights(p / "model_weights.hdf5")  # noqa: E731
+    write("delft-weights", save, states, "config.json")
 
 
 def hub_layer() -> None:
