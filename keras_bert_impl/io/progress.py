@@ -29,6 +29,7 @@ class Progress:
         self._total, self._unit = total, unit
         self._stream = stream or sys.stderr
         self._begun_at = self._done = done
+        self._printed: int | None = None  # what the last line reported as done
         self._start = self._last = time.monotonic()
         self._note = ""
         self._at_once = at_once
@@ -46,7 +47,8 @@ class Progress:
                 self._bar.update(self._task, total=1, completed=1)
             self._bar.stop()
         elif kind is None and time.monotonic() - self._start >= _SHORT:
-            self.say(self._line())
+            if not self._unit or self._done != self._printed:
+                self._print_line()
 
     def update(self, done: int, note: str = "") -> None:
         """Reports that `done` units are finished; `note` is added to what is shown."""
@@ -60,7 +62,7 @@ class Progress:
             if self._bar is not None:
                 self._draw()
             else:
-                self.say(self._line())
+                self._print_line()
 
     def say(self, line: str) -> None:
         """Prints a line, above the bar if there is one."""
@@ -77,8 +79,9 @@ class Progress:
     def _draw(self):
         self._bar.update(self._task, description=self.label, completed=self._done)
 
-    def _line(self):
-        return f"{self.label}: {self._state()}"
+    def _print_line(self):
+        self._printed = self._done
+        self.say(f"{self.label}: {self._state()}")
 
     def _state(self):
         """Describes the progress: `3 of 10 files, 0:00:06, 0.5/s, 0:00:14 left`."""

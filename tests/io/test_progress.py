@@ -44,6 +44,14 @@ def test_lines_in_a_pipe_have_rate_and_time_left(seconds):
     ]
 
 
+def test_a_line_is_printed_once(seconds):
+    stream = io.StringIO()
+    with Progress("reading", total=2, unit="files", stream=stream) as progress:
+        seconds[0] += 10
+        progress.update(2)
+    assert stream.getvalue() == "reading: 2 of 2 files, 0:00:10, 0.2/s\n"
+
+
 def test_a_failed_job_prints_no_last_line(seconds):
     stream = io.StringIO()
     with pytest.raises(KeyError), Progress("reading", unit="files", stream=stream) as progress:
