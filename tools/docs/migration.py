@@ -21,14 +21,14 @@ LIBRARIES = [
 _SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside of parentheses
 _BEGIN = """# Migration
 
-Find the replacement of each class, argument, configuration key and flag of transformers (TensorFlow), KerasHub, the Model
+Find the equivalents of classes, arguments, configuration keys and flags in transformers (TensorFlow), KerasHub, the Model
 Garden and google-research/bert.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
-- `keras-bert finetune --train` is an option of a command. Settings such as `--batch-size` are also keyword arguments of
-  `finetune` and `pretrain` in Python: `batch_size=16`.
-- If you write a name of another library, the error shows the line to write instead.
+- `keras-bert finetune --train` is an option of a command. In Python, settings such as `--batch-size` are keyword arguments
+  of `finetune` and `pretrain`: `batch_size=16`.
+- If you use a name of a different library, the error message shows the equivalent.
 
 The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """

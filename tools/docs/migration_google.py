@@ -12,13 +12,13 @@ _ENCODER = [
     Row("intermediate_size", ("EncoderConfig(intermediate_dim=)",)),
     Row("max_position_embeddings", ("EncoderConfig(max_length=)",)),
     Row("type_vocab_size", ("EncoderConfig(num_segments=)",)),
-    Row("hidden_activation", ("EncoderConfig(activation=)",), "its `gelu` is `gelu_tanh` here"),
+    Row("hidden_activation", ("EncoderConfig(activation=)",), "`gelu` becomes `gelu_tanh`"),
     Row("dropout_rate", ("EncoderConfig(dropout=)",)),
     Row("attention_dropout_rate", ("EncoderConfig(attention_dropout=)",)),
     Row("initializer_range", ("EncoderConfig(initializer_range=)",)),
 ]
 _SENTENCES = [
-    Row("task.init_checkpoint", (f"{_TUNE} --model",), "the checkpoint is read as it is"),
+    Row("task.init_checkpoint", (f"{_TUNE} --model",), "the checkpoint path"),
     Row("task.hub_module_url", (f"{_TUNE} --model",), "the directory of the SavedModel"),
     Row("task.model.num_classes", ("TextClassifier.from_pretrained(num_classes=)",)),
     Row("task.train_data.tfds_name", (f"{_TUNE} --tfds",)),
@@ -39,12 +39,12 @@ _SENTENCES = [
     Row(
         "trainer.optimizer_config.learning_rate.polynomial.decay_steps",
         (),
-        "the rate falls to 0 at the end of the run",
+        "the learning rate decays to 0 at the end of the run",
     ),
     Row(
         "trainer.optimizer_config.warmup.polynomial.warmup_steps",
         (f"{_TUNE} --warmup",),
-        "a share of the steps",
+        "a fraction of the steps",
     ),
     Row(
         "trainer.optimizer_config.optimizer.adamw.weight_decay_rate",
@@ -87,12 +87,12 @@ _RUN_CLASSIFIER = [
     Row("--data_dir", (f"{_TUNE} --data",), "or a table with `--train` and `--dev`"),
     Row("--task_name", (f"{_TUNE} --task",)),
     Row("--init_checkpoint", (f"{_TUNE} --model",), "the directory of the checkpoint"),
-    Row("--bert_config_file", (), "`bert_config.json` next to the checkpoint is read"),
-    Row("--vocab_file", (), "`vocab.txt` next to the checkpoint is read"),
+    Row("--bert_config_file", (), "not needed: read from the checkpoint directory"),
+    Row("--vocab_file", (), "not needed: read from the checkpoint directory"),
     Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "inferred from the vocabulary"),
     Row("--output_dir", (f"{_TUNE} --out",)),
     Row("--max_seq_length", (f"{_TUNE} --max-length",)),
-    Row("--do_train", (_TUNE,), "also scores the model"),
+    Row("--do_train", (_TUNE,), "also evaluates the model"),
     Row("--do_eval", ("keras-bert evaluate",)),
     Row("--do_predict", ("keras-bert predict",)),
     Row("--train_batch_size", (f"{_TUNE} --batch-size",)),
@@ -113,14 +113,14 @@ _CREATE = [
     Row(
         "--dupe_factor",
         (f"{_PREPARE} --passes", f"{_TRAIN} --dupe-factor"),
-        "`--passes 10` and `--dupe-factor 1`; by default masks are new in each epoch",
+        "`--passes 10` and `--dupe-factor 1`; by default, each epoch has new masks",
     ),
     Row(
         "--short_seq_prob",
         ("prepare(short_sequence_probability=)",),
         "in Python only; same default",
     ),
-    Row("--masked_lm_prob", (f"{_TRAIN} --mask-rate",), "masks are drawn during training"),
+    Row("--masked_lm_prob", (f"{_TRAIN} --mask-rate",), "tokens are masked during training"),
     Row("--max_predictions_per_seq", (f"{_TRAIN} --max-predictions",), "no limit by default"),
     Row("--do_whole_word_mask", (f"{_TRAIN} --mask-unit",), "`--mask-unit word`"),
 ]
@@ -144,7 +144,7 @@ _RUN_PRETRAINING = [
 
 MODEL_GARDEN = Library(
     "Model Garden (official/nlp)",
-    "Keys of an experiment's YAML file. `from_pretrained` reads encoders and pre-trainers of the Model "
+    "The keys are from the YAML file of an experiment. `from_pretrained` reads encoders and pre-trainers of the Model "
     "Garden and SavedModels of TF Hub: [Google checkpoints](google-and-kerashub.md#google-checkpoints).",
     [
         Table("`task.model.encoder.bert`", "key", _ENCODER),

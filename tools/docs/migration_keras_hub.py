@@ -29,7 +29,7 @@ _CLASSIFIER = [
     Row(
         "BertTextClassifier(activation=)",
         ("TextClassifier.predict",),
-        "`predict` returns probabilities; KerasHub's returns logits by default",
+        "returns probabilities, not logits",
     ),
     Row("BertTextClassifier(dropout=)", (f"{_MODEL}(head_dropout=)",)),
     Row("BertTextClassifier.compile(optimizer=)", ("TextClassifier.compile(optimizer=)",)),

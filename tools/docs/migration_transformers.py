@@ -19,7 +19,7 @@ _CLASSES = [
     Row(
         "pipeline('text-classification')",
         ("TextClassifier.classify",),
-        "a model with one output is a regression model, without a sigmoid",
+        "a model with one output is for regression, without a sigmoid",
     ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
@@ -30,7 +30,7 @@ _CLASSES = [
 _ARGUMENTS = [
     Row("pretrained_model_name_or_path", (f"{_MODEL}(name_or_path=)",)),
     Row("num_labels", (f"{_MODEL}(num_classes=)",)),
-    Row("id2label, label2id", (f"{_MODEL}(labels=)",), "a list of names; their order is the ids"),
+    Row("id2label, label2id", (f"{_MODEL}(labels=)",), "a list of names in the order of their ids"),
     Row("problem_type", (f"{_MODEL}(problem_type=)",)),
     Row(
         "hidden_dropout_prob, attention_probs_dropout_prob",
@@ -41,14 +41,14 @@ _ARGUMENTS = [
     Row("from_pt=True", (), "not needed: `pytorch_model.bin` is read without PyTorch"),
     Row("revision", ("hub.local_directory(revision=)",), "or `hf://owner/name@revision` as a name"),
     Row("cache_dir", (), "set `HF_HOME`"),
-    Row("trust_remote_code", (), "no code of a model is run"),
-    Row("ignore_mismatched_sizes", (f"{_MODEL}(num_classes=)",), "makes a new head"),
+    Row("trust_remote_code", (), "code from a model repository never runs"),
+    Row("ignore_mismatched_sizes", (f"{_MODEL}(num_classes=)",), "adds a new head"),
     Row("output_hidden_states=True", ("Encoder.with_outputs",), '`with_outputs("hidden_states")`'),
     Row("output_attentions=True", ("Encoder.with_outputs",), '`with_outputs("attention_scores")`'),
     Row("keras.mixed_precision policy", (f"{_MODEL}(dtype=)",), "or Keras's global policy"),
     Row("model.predict(...).logits", ("TextClassifier.predict",), "returns probabilities"),
     Row("model.save_pretrained(directory)", ("TextClassifier.save_pretrained",)),
-    Row("model.push_to_hub(name)", (), "save the model and upload the directory"),
+    Row("model.push_to_hub(name)", (), "save the model, then upload the directory"),
 ]
 _TOKENIZER = [
     Row("tokenizer(text, text_pair)", ("Tokenizer.__call__(texts=)",), "pairs are tuples"),
@@ -92,8 +92,8 @@ _TRAINING = [
     Row("create_optimizer(adam_beta2)", ("AdamW(beta_2=)",)),
     Row("create_optimizer(adam_epsilon)", ("AdamW(epsilon=)",), "default 1e-6, not 1e-8"),
     Row("create_optimizer(adam_global_clipnorm)", ("AdamW(global_clipnorm=)",)),
-    Row("create_optimizer(include_in_weight_decay)", ("AdamW(not_decayed=)",), "the opposite list"),
-    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train"), "until 4.37"),
+    Row("create_optimizer(include_in_weight_decay)", ("AdamW(not_decayed=)",), "weights without decay"),
+    Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train"), "removed after 4.37"),
     Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),
     Row("output_dir", ("finetune(output_directory=)", f"{_RUN} --out")),
     Row(
@@ -119,7 +119,7 @@ _TRAINING = [
 LIBRARY = Library(
     "transformers (TensorFlow)",
     "transformers 5 has no TensorFlow classes, so these tables are for transformers 4. "
-    "Each library reads the model directories of the other one. `from_pretrained` also reads "
+    "Each library reads the model directories of the other. `from_pretrained` also reads "
     "`tf_model.h5` and `flax_model.msgpack`.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
