@@ -168,8 +168,15 @@ SATELLITES = {
         "tasks.base.prediction_files": {"read_predictions_table"},
         "tasks.scores.comparison": {"BASELINES", "Outcome"},
         "tasks.scores.statistics": {
-            *("Interval", "SAMPLES", "bootstrap", "by_threshold", "calibration", "class_scores"),
-            *("confusion", "paired_difference", "ratios", "wilson"),
+            *(
+                "Interval",
+                "SAMPLES",
+                "bootstrap",
+                "by_threshold",
+                "calibration",
+                "calibration_error",
+            ),
+            *("class_scores", "confusion", "paired_difference", "ratios", "wilson"),
         },
         "tasks.tagging.baseline": {"read_tag_predictions"},
         "tasks.scores.metrics": {

@@ -50,6 +50,10 @@ GROUPS = {
     "use": {
         "predict": ("predicting.Predict", "predict with a fine-tuned model"),
         "evaluate": ("scoring.Evaluate", "score a fine-tuned model on labeled texts"),
+        "calibrate": (
+            "models.Calibrate",
+            "calibrate a text classifier's probabilities and choose its decision threshold",
+        ),
         "report": ("scoring.Report", "write a page about a run, or one that compares several"),
         "look": ("scoring.Look", "visualize attention and attributions for a text (HTML)"),
         "drift": (

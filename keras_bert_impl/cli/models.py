@@ -1,4 +1,4 @@
-"""`keras-bert models`, `convert`, `merge` and `student`: models of the hub, and files of models."""
+"""`keras-bert models`, `convert`, `merge`, `student` and `calibrate`: models of the hub, and files of models."""
 
 import argparse
 import difflib
@@ -12,11 +12,22 @@ from keras_bert_impl.cli.common import (
     MODEL,
     OUTPUT_DIRECTORY,
     add_base,
+    add_tuned_model,
     print_json,
     print_table,
     say,
 )
+from keras_bert_impl.cli.examples import add_examples, check_examples
 from keras_bert_impl.cli.parser import Command
+from keras_bert_impl.cli.remembered import (
+    check_scored_table,
+    check_unchanged,
+    completed,
+    has_data,
+    read_options,
+    read_scored,
+    with_data,
+)
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.published import MODELS
@@ -230,3 +241,85 @@ def _layers(text):
     if not all(number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a list such as 0,2,4")
     return int(text) if len(numbers) == 1 else [int(number) for number in numbers]
+
+
+class Calibrate(Command):
+    """`keras-bert calibrate`: calibrates a text classifier on held-out examples, in its directory."""
+
+    example = (
+        "  keras-bert calibrate --model run\n"
+        "  keras-bert calibrate --model run --dev held-out.csv --threshold f1\n"
+        "  keras-bert calibrate --model run --threshold recall=0.9 --class spam\n"
+        "  keras-bert calibrate --model run --threshold cost=1,10 --json"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        group = add_tuned_model(parser)
+        add_examples(parser, is_training=False, title="examples; default: the examples of the run")
+        group.add_argument(
+            "--threshold",
+            metavar="RULE",
+            help="rule for the decision threshold: f1, f2, recall=0.9, precision=0.9 or cost=FP,FN, "
+            "the costs of a false positive and a false negative; default: no threshold",
+        )
+        group.add_argument(
+            "--class",
+            dest="class_name",
+            metavar="NAME",
+            help="class of the threshold; default: the second of two, or each of several labels",
+        )
+        group.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    def check(self, arguments: Namespace) -> None:
+        from keras_bert_impl.tasks.scores.calibration import rule_of
+
+        check_examples(arguments)
+        if arguments.threshold:
+            rule_of(arguments.threshold)
+        elif arguments.class_name:
+            raise InputError("--class is for --threshold RULE, which is not given.")
+
+    def check_files(self, arguments: Namespace) -> None:
+        """Checks the columns of a table to calibrate on."""
+        check_scored_table(arguments)
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints the temperature, the calibration error and the thresholds."""
+        from keras_bert_impl.runs.calibrating import calibrate, score_again
+        from keras_bert_impl.runs.run import load_tuned
+        from keras_bert_impl.tasks.scores.calibration import Goal
+
+        directory = arguments.model
+        model = load_tuned(directory, arguments.dtype, arguments.base)
+        examples = of_run = _examples_of_run(model, arguments)
+        if has_data(arguments):
+            examples = read_scored(model, completed(arguments, directory)[0], "dev")
+        if examples is None:
+            raise InputError("pass the examples to calibrate on with --dev FILE.")
+        goal = Goal(arguments.threshold, arguments.class_name)
+        found = calibrate(model, examples, directory, goal, arguments.base)
+        if of_run is not None:
+            score_again(directory, model, of_run)
+        if arguments.json:
+            print_json(found.as_dict())
+        else:
+            print("\n".join(found.lines()))
+        say(f"saved in {directory}; the numbers are of {examples.source}, on which it was chosen")
+
+
+def _examples_of_run(model, arguments):
+    """Returns the validation set of a run; None if there is no run or the set is not needed."""
+    run = arguments.model
+    options = read_options(run)
+    if not options:
+        return None
+    try:
+        without = Namespace(**vars(arguments) | dict.fromkeys(options.keys() & vars(arguments)))
+        examples = read_scored(model, with_data(without, options, run), "dev")
+        check_unchanged(run, examples)
+    except InputError as error:
+        if not has_data(arguments):
+            raise
+        say(f"the scores and the report of {run} stay those before: {error}")
+        return None
+    return examples

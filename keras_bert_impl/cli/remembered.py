@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.cli.examples import read_examples_of
+from keras_bert_impl.cli.examples import check_tables, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import is_utf8, suffix_of
 from keras_bert_impl.io.reading import read_json
@@ -125,6 +125,13 @@ def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
     whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
     examples = read_examples_of(model, whole, split)
     return hold_out(examples, share, arguments.seed)[1] if share else examples
+
+
+def check_scored_table(arguments: argparse.Namespace) -> None:
+    """Checks the columns of a table that the model of `--model` is scored on."""
+    options = read_options(arguments.model)
+    if options and arguments.dev and not (arguments.task or options.get("task")):
+        check_tables(with_columns(arguments, options))
 
 
 def check_unchanged(run: str | Path, examples: Any) -> None:

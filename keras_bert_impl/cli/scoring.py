@@ -25,7 +25,6 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.examples import (
     add_examples,
     check_examples,
-    check_tables,
     read_examples,
     read_examples_of,
     read_more,
@@ -34,13 +33,13 @@ from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.cli.predicting import add_inputs, read_inputs
 from keras_bert_impl.cli.remembered import (
     OF_FORM,
+    check_scored_table,
     check_unchanged,
     completed,
     form_of_run,
     has_data,
     read_options,
     read_scored,
-    with_columns,
     with_form,
 )
 from keras_bert_impl.io.errors import InputError
@@ -80,9 +79,7 @@ class Evaluate(Command):
 
     def check_files(self, arguments: Namespace) -> None:
         """Checks the columns of a table to score a run on."""
-        options = read_options(arguments.model)
-        if options and arguments.dev and not (arguments.task or options.get("task")):
-            check_tables(with_columns(arguments, options))
+        check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
         """Prints the scores, in the format of `scores.json` for a run."""

@@ -244,8 +244,16 @@ def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawi
         hint = f"{one.size:,} examples, confidence {one.confidence:.3f}, right {one.accuracy:.3f}"
         size = right - left - 2, max(bottom - top, 1)
         drawing.rectangle(left + 1, bottom - size[1], *size, "s0", 0.6, hint)
+        drawing.write(
+            left + 1 + size[0] / 2, bottom - size[1] - 4, _short_count(one.size), "middle", size=10
+        )
     drawing.line([place(0, 0), place(1, 1)], "muted", 1.5)
     return drawing
+
+
+def _short_count(number):
+    """Returns a count in the width of a bar."""
+    return f"{number}" if number < 1000 else f"{number / 1000:.1f}".removesuffix(".0") + "k"
 
 
 def bars(

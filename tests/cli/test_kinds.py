@@ -51,6 +51,7 @@ COMMANDS = [
     ("predict --model {}/gone --input {}/file.txt", "--model: "),
     ("evaluate --model {}/gone --dev {}/file.txt", "--model: "),
     ("evaluate --model {} --dev {}/gone.csv", "--dev: "),
+    ("calibrate --model {} --dev {}/gone.csv", "--dev: "),
     ("report {}/gone", "RUN: "),
     ("look {}/gone text", "MODEL: "),
     ("drift --model {} --served {}/gone --reference {}/file.txt", "--served: "),

@@ -1,6 +1,7 @@
 """Sections of a classifier: scores, classes, confusion, calibration, thresholds and errors."""
 
-from typing import Any
+import csv
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from keras_bert_impl.tasks.scores.metrics import (
 from keras_bert_impl.tasks.scores.statistics import (
     by_threshold,
     calibration,
+    calibration_error,
     class_scores,
     confusion,
     ratios,
@@ -34,19 +36,49 @@ _MOST_CELLS = 20  # classes of a confusion matrix
 _MOST_ERRORS = 20
 
 
-def predicted_scores(subject: Subject) -> tuple[list[str], np.ndarray] | None:
-    """Returns (class names, float `[examples, classes]`) of the run's file or of its model."""
+class Predicted(NamedTuple):
+    """Predictions on the examples of a subject.
+
+    Attributes:
+        names: of the classes.
+        scores: float `[examples, classes]`.
+        chosen: predicted class numbers `[examples]`, for several labels bool `[examples, classes]`;
+            None for numbers.
+    """
+
+    names: list[str]
+    scores: np.ndarray
+    chosen: np.ndarray | None
+
+
+def predicted_scores(subject: Subject) -> Predicted | None:
+    """Returns the predictions of the run's file or of its model."""
     found = read_predictions(subject.run)
     if found is None:
         if subject.model is None:
             return None
-        labels = [str(name) for name in subject.model.labels]
-        return labels, np.asarray(subject.model.predict(subject.examples.texts, verbose=0))
+        names = [str(name) for name in subject.model.labels]
+        scores = np.asarray(subject.model.predict(subject.examples.texts, verbose=0))
+        is_numeric = subject.examples.is_numeric
+        return Predicted(names, scores, None if is_numeric else subject.model.decide(scores))
     headings, rows = found
     first = 1 if headings[:1] == ["label"] else 0
     check_count(subject, len(rows))
-    cells = [row[first:] for row in rows]
-    return headings[first:], np.array(cells, "float64").reshape(len(rows), -1)
+    names, cells = headings[first:], [row[first:] for row in rows]
+    scores = np.array(cells, "float64").reshape(len(rows), -1)
+    labels = [row[0] for row in rows] if first else []
+    return Predicted(names, scores, _chosen(names, scores, labels, subject.examples))
+
+
+def _chosen(names, scores, labels, examples):
+    """Returns the predictions that a model made from scores: class numbers, bool, or None."""
+    if examples.is_numeric:
+        return None
+    if examples.is_multi_label:
+        sets = (set(next(csv.reader([label]), [])) for label in labels)
+        return np.array([[name in found for name in names] for found in sets]).reshape(scores.shape)
+    places = {name: place for place, name in enumerate(names)}  # a row of NaN has no label
+    return np.array([places.get(label, row.argmax()) for label, row in zip(labels, scores)], int)
 
 
 def outcome(subject: Subject) -> Outcome | None:
@@ -55,16 +87,16 @@ def outcome(subject: Subject) -> Outcome | None:
     return None if found is None else _outcome(subject, *found)
 
 
-def _outcome(subject, names, scores):
+def _outcome(subject, names, scores, chosen):
     examples = subject.examples
     if examples.is_multi_label:
-        return Outcome(examples.multi_hot(names) > 0.5, scores >= 0.5, MULTI_LABEL_METRICS)
+        return Outcome(examples.multi_hot(names) > 0.5, chosen > 0, MULTI_LABEL_METRICS)
     default: tuple[str, ...] = ("accuracy", "macro_f1")
     if examples.is_numeric:
         default = ("pearson", "spearman", "mean_squared_error")
         labels, predictions = np.array(examples.labels, "float64"), scores[:, 0]
     else:
-        labels, predictions = examples.class_numbers(names), scores.argmax(axis=1)
+        labels, predictions = examples.class_numbers(names), chosen
     of_classes = {f"{OF_CLASS}{name}" for name in names}
     in_run = [name for name in subject.run.scores if name in METRICS or name in of_classes]
     chosen = in_run or examples.metrics or default
@@ -76,11 +108,11 @@ def sections(subject: Subject) -> list[Section]:
     found = predicted_scores(subject)
     if found is None:
         return []
-    names, scores = found
+    names, scores, _ = found
     if np.isnan(scores).any():
         text = "Some scores are NaN: the training diverged. Lower the learning rate."
         return [Section("Scores", page.paragraph(text))]
-    result = _outcome(subject, names, scores)
+    result = _outcome(subject, *found)
     first = scores_section(scores_of(result), subject.scored_as("examples"))
     if subject.examples.is_numeric:
         return [first, *_regression(subject, result)]
@@ -92,14 +124,14 @@ def sections(subject: Subject) -> list[Section]:
         first,
         _classes(class_scores(names, counts)),
         confusion_section(names, counts),
-        _reliability(scores.max(axis=1), labels == predictions),
+        _reliability(scores.max(axis=1), labels == scores.argmax(axis=1)),
     ]
     if len(names) == 2:
         parts.append(_thresholds(names[1], labels == 1, scores[:, 1]))
     loss = -np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-30))
     wrong = np.flatnonzero(labels != predictions)
     order = wrong[np.argsort(-loss[wrong], kind="stable")]
-    return [*parts, _errors(subject, names, scores, labels, order)]
+    return [*parts, _errors(subject, found, labels, order)]
 
 
 def scores_of(result: Outcome) -> list[Score]:
@@ -155,13 +187,15 @@ def _confused_pairs(names, counts):
 
 
 def _reliability(confidences, is_right):
-    bins, error = calibration(confidences, is_right)
+    bins = calibration(confidences, is_right)[0]
+    error, low, high = calibration_error(confidences, is_right)
     picture = charts.reliability("reliability", "Reliability", bins, "accuracy")
     rows = [[f"{b.low:.1f} to {b.high:.1f}", b.size, b.confidence, b.accuracy] for b in bins]
     headings = ["confidence", "examples", "mean confidence", "accuracy"]
     html = page.paragraph(
-        f"Expected calibration error {error:.4f}: the mean distance of the bars from the diagonal, "
-        "weighted by their examples (10 bins of equal width). Bars below it: overconfident."
+        f"Expected calibration error {error:.4f}, 95% interval [{low:.4f}, {high:.4f}]: the mean "
+        "distance of the bars from the diagonal, weighted by their examples, which the bars show "
+        "(10 bins of equal width). Bars below it: overconfident; keras-bert calibrate corrects it."
     )
     html += page.charts([picture]) + page.details("as a table", page.table(headings, rows))
     return Section("Reliability", html, [picture])
@@ -188,10 +222,11 @@ def _thresholds(name, is_positive, scores):
                    [picture])  # fmt: skip
 
 
-def _errors(subject, names, scores, labels, order):
+def _errors(subject, found, labels, order):
+    names, scores, chosen = found
     examples, boxes = subject.examples, []
     for place, row in enumerate(order[:_MOST_ERRORS]):
-        true, predicted = labels[row], int(scores[row].argmax())
+        true, predicted = labels[row], int(chosen[row])
         lines: list[tuple[str, Any]] = [
             ("text", shown_text(examples.texts[row])),
             ("true", f"{names[true]} ({scores[row, true]:.1%})"),
@@ -244,7 +279,7 @@ def _multi_label(subject, names, scores, result):
         text = shown_text(subject.examples.texts[row])
         boxes.append(page.example([("text", text), ("true", true), ("predicted", predicted)]))
     headings = ["label", "precision", "recall", "F1", "examples"]
-    caption = "A label is predicted if its probability is at least 0.5."
+    caption = "A label is predicted if its probability is at least its threshold, by default 0.5."
     return [
         Section("Classes", page.table(headings, rows, caption)),
         Section("Worst errors", errors_html(len(wrong), len(labels), boxes, None)),

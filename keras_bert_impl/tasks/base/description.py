@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.kept_settings import argument_of
 from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import Comparison
 
 LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector per text
@@ -138,6 +140,11 @@ class Task:
             directory: run directory with the predictions of the model on `dev`.
         """
         return None
+
+    @staticmethod
+    def calibrate(model: Any, examples: Any, goal: Goal) -> Calibration:
+        """Calibrates a model on labeled examples; see `TextClassifier.calibrate`."""
+        raise InputError("only text classifiers can be calibrated.")
 
     @classmethod
     def recognize(cls, source: Any) -> type | None:

@@ -2,8 +2,9 @@
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,23 +28,38 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
             raise UndefinedScoresError(what, number)
 
 
-def likeliest(scores: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where) -> Any:
+    """Replaces scores `[examples, classes]`: the highest is then at the predicted class.
+
+    Args:
+        bounds: float32 `[classes]`: a class whose score is at least its bound is predicted, with a
+            lower score it is not. NaN for a class without a bound.
+        where: `tf.where` for scores that are a tensor.
+    """
+    return where(np.isnan(bounds), scores, where(scores >= bounds, 2.0, -1.0))
+
+
+def likeliest(
+    scores: np.ndarray | Sequence[np.ndarray], bounds: np.ndarray | None = None
+) -> np.ndarray:
     """Returns the index of the highest score of each example; the first one if scores are equal.
 
     Args:
         scores: float `[examples, classes]`, or a list of arrays `[classes]`.
+        bounds: see `ranked`; None for no class.
 
     Returns:
         int64 `[examples]`; if any score is NaN, float64 with NaN for that example.
     """
-    best = np.array([row.argmax() for row in scores], "int64")
+    ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
+    best = np.array([row.argmax() for row in ranks], "int64")
     undefined = np.array([np.isnan(row).any() for row in scores], bool)
     return np.where(undefined, np.nan, best) if undefined.any() else best
 
 
-def at_least_half(scores: np.ndarray) -> np.ndarray:
-    """Returns 1 for scores of at least 0.5, 0 for lower ones, NaN for NaN, in the same shape."""
-    chosen = (scores >= 0.5).astype("int64")
+def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
+    """Returns 1 for scores of at least their bound, 0 for lower ones, NaN for NaN."""
+    chosen = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen
 

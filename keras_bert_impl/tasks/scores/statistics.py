@@ -166,6 +166,20 @@ def calibration(
     return bins, error / max(len(confidences), 1)
 
 
+def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval:
+    """Computes the expected calibration error with its interval; see `calibration`.
+
+    The error of finite data is biased upward, and resampling adds the same bias again, so the
+    interval is mirrored at the value (the "basic" bootstrap).
+    """
+
+    def error(confidences, is_right):
+        return calibration(confidences.ravel(), is_right.ravel())[1]
+
+    value, low, high = bootstrap(error, confidences, is_right)
+    return Interval(value, max(0.0, 2 * value - high), max(0.0, 2 * value - low))
+
+
 class ThresholdScores(NamedTuple):
     """Scores of the positive class if a probability of at least `threshold` means it."""
 

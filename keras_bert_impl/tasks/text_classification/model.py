@@ -43,8 +43,15 @@ from keras_bert_impl.tasks.data.labels import (
     with_labels,
 )
 from keras_bert_impl.tasks.data.user_input import is_one_text
+from keras_bert_impl.tasks.scores.calibration import (
+    Calibration,
+    Goal,
+    bounds_of,
+    calibration_of,
+    thresholds_of,
+)
 from keras_bert_impl.tasks.scores.counting import score_metrics
-from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
 from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 from keras_bert_impl.tasks.text_classification.signature import (
     ClassSignatures,
@@ -86,6 +93,9 @@ class TextClassifier(TaskModel):
             first token, or the mean, elementwise maximum or learned weighted mean of all tokens'
             hidden states, without the pooler. Default: the encoder's published pooling.
         long_texts: `LongTexts`, or its `way`. Default: truncate.
+        thresholds: label -> probability from which it is predicted; for single-label classification
+            of one label, the others are then predicted by the highest score. Default: the highest
+            score; for multi-label classification 0.5. `calibrate` chooses them.
 
     Source: Devlin et al., "BERT", section 4.1.
 
@@ -103,7 +113,7 @@ class TextClassifier(TaskModel):
     pipeline_tag = "text-classification"
     example_call = ".predict(['a text'])"
     network = TextClassifierNetwork
-    settings = ("pooling", "long_texts")
+    settings = ("pooling", "long_texts", "thresholds")
 
     def __init__(
         self,
@@ -116,6 +126,7 @@ class TextClassifier(TaskModel):
         max_length: int | None = None,
         pooling: str | None = None,
         long_texts: LongTexts | str | dict[str, Any] | None = None,
+        thresholds: dict[str, float] | None = None,
         name: str | None = None,
     ) -> None:
         of_tokens = None if pooling is None else pooling_named(pooling)
@@ -155,6 +166,7 @@ class TextClassifier(TaskModel):
         self.labels = labels
         self.problem_type = problem_type
         self.outputs_are = Outputs(problem_type, len(labels))
+        self.thresholds = thresholds
 
     @staticmethod
     def row_vectors(encoder: Encoder, inputs: dict[str, Any]) -> Any:
@@ -179,12 +191,78 @@ class TextClassifier(TaskModel):
         """Number of classes, labels or values."""
         return len(self.labels)
 
+    @property
+    def thresholds(self) -> dict[str, float] | None:
+        """Probability from which a label is predicted; None for the defaults."""
+        return thresholds_of(self._bounds, self.labels)
+
+    @thresholds.setter
+    def thresholds(self, value: dict[str, float] | None) -> None:
+        self._bounds = bounds_of(value, self.labels, self.problem_type)
+
+    @property
+    def bounds(self) -> np.ndarray | None:
+        """The threshold of each label, float32 `[num_classes]`; see `scores.decisions.ranked`."""
+        if self.problem_type == MULTI:
+            return np.where(np.isnan(self._bounds), np.float32(0.5), self._bounds)
+        return None if np.isnan(self._bounds).all() else self._bounds
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        """Returns the predictions of scores `[texts, num_classes]`; NaN for NaN.
+
+        For single-label classification class numbers `[texts]`, for multi-label classification 0 and
+        1 `[texts, num_classes]`.
+        """
+        if self.problem_type == SINGLE:
+            return likeliest(scores, self.bounds)
+        return at_least(scores, self.bounds)
+
+    def calibrate(
+        self, x: Any, y: Any, threshold: str | None = None, label: str | None = None
+    ) -> Calibration:
+        """Makes probabilities agree with frequencies, and chooses a threshold, on held-out texts.
+
+        The logits are divided by a temperature, which the last layer's weights then contain: every
+        file and export of the model has it. It changes no prediction of a model without thresholds.
+
+        Args:
+            x, y: texts that the model was not trained on, and their labels; see `fit`.
+            threshold: rule, chosen for the best score on these texts: `"f1"`, or another beta such
+                as `"f2"`; `"recall=0.9"`, the highest precision with at least this recall;
+                `"precision=0.9"`, the highest recall with at least this precision; or `"cost=1,10"`,
+                the lowest cost of false positives and false negatives. Default: none.
+            label: label with the threshold. Default: for two classes the second, for multi-label
+                classification each.
+
+        Raises:
+            InputError: regression; no temperature or threshold fits; or the rule is unknown.
+
+        Source: Guo et al. 2017, "On Calibration of Modern Neural Networks" (arXiv:1706.04599).
+
+        Example:
+            print(classifier.calibrate(texts, labels, threshold="f1"))
+            classifier.save_pretrained("calibrated")
+        """
+        self._check_not_quantized("calibrated")
+        texts = self.as_texts(x)
+        found = calibration_of(
+            self.predict(texts, verbose=0),
+            self.label_codec.encode(y, len(texts)),
+            self.labels,
+            self.problem_type,
+            Goal(threshold, label),
+        )
+        for weight in self.head_layer.dense.weights:
+            weight.assign(weight / found.temperature)
+        self.thresholds = found.thresholds
+        return found
+
     def classify(
         self, texts: Any, batch_size: int | None = None, verbose: int | str = 0
     ) -> str | list:
         """Returns the predicted label name of each text.
 
-        For multi-label classification: a list of the names with a score of at least 0.5.
+        For multi-label classification: a list of the names; see `thresholds`.
 
         Args:
             texts: see `predict`; or a single text or (first, second) pair, for a single result.
@@ -194,9 +272,9 @@ class TextClassifier(TaskModel):
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         check_scores(scores)
         if self.problem_type == SINGLE:
-            found = [self.labels[number] for number in scores.argmax(axis=-1)]
+            found = [self.labels[number] for number in self.decide(scores)]
         else:
-            found = [[self.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+            found = [[self.labels[i] for i in np.flatnonzero(row)] for row in self.decide(scores)]
         return found[0] if is_one_text(texts) else found
 
     # === Training ===
@@ -264,6 +342,13 @@ class TextClassifier(TaskModel):
     def pooling_names(self) -> list[TensorName]:
         of_tokens = [] if self.pooling is None else pooling_named(self.pooling).tensors
         return super().pooling_names() + of_tokens
+
+    @classmethod
+    def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
+        saved = super().saved_settings(source, given)
+        if "labels" in given or "num_classes" in given:  # to be trained for them
+            saved.pop("thresholds", None)
+        return saved
 
     @classmethod
     def pretrained_arguments(

@@ -8,6 +8,7 @@ from keras_bert_impl.graphs import networks
 from keras_bert_impl.graphs.networks import Network
 from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.heads import needs_pooler
+from keras_bert_impl.tasks.scores.decisions import ranked
 from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 
 
@@ -68,12 +69,13 @@ class ClassSignatures(Signatures):
         if model.problem_type == "regression":
             return {"scores": scores}
         if model.problem_type == "multi_label_classification":
-            return {"labels": tf.where(scores >= 0.5, names, ""), "scores": scores}
-        label_id = tf.argmax(scores, axis=-1, output_type=tf.int32)
+            return {"labels": tf.where(scores >= model.bounds, names, ""), "scores": scores}
+        ranks = scores if model.bounds is None else ranked(scores, model.bounds, tf.where)
+        label_id = tf.argmax(ranks, axis=-1, output_type=tf.int32)
         return {
             "label": tf.gather(names, label_id),
             "label_id": label_id,
-            "score": tf.reduce_max(scores, axis=-1),
+            "score": tf.gather(scores, label_id, batch_dims=1),
             "scores": scores,
         }
 

@@ -20,13 +20,14 @@ from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.label_checks import class_weights
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several, join_names
 from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import (
     Comparison,
     Outcome,
     is_uneven,
     never_predicted,
 )
-from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
+from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
 from keras_bert_impl.tasks.scores.metrics import (
     MULTI_LABEL_METRICS,
     OF_CLASS,
@@ -139,22 +140,12 @@ class TextClassification(Task):
     def score(
         model: TextClassifier, examples: Examples, directory: Path | None = None
     ) -> dict[str, float]:
-        received = _problem_type(examples)
-        if received == MULTI and model.problem_type == SINGLE:
-            if all(len(labels) == 1 for labels in examples.labels):
-                labels = [name for (name,) in examples.labels]
-                examples, received = dataclasses.replace(examples, labels=labels), SINGLE
-        if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
-            raise InputError(
-                f"{examples.source} has labels for {received}, but the model is for "
-                f"{model.problem_type} with {len(model.labels)} output(s). Read numbers with "
-                "--regression (numeric=True), several labels with --label-separator."
-            )
-        targets = _targets(examples, received, model.labels)
+        received = model.problem_type
+        targets = _targets_for(model, examples)
         scores = model.predict(examples.texts, verbose=0)
         if directory is not None:
             write_predictions(directory / "predictions.tsv", model, scores)
-        predictions = _predicted(scores, received)
+        predictions = scores[:, 0] if received == REGRESSION else model.decide(scores)
         if received == MULTI:
             return multi_label_scores(targets, predictions)
         return {
@@ -175,6 +166,13 @@ class TextClassification(Task):
         remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
         return Comparison(Outcome(labels, predictions, metrics), simple, remarks)
 
+    @staticmethod
+    def calibrate(model: TextClassifier, examples: Examples, goal: Goal) -> Calibration:
+        targets: Any = _targets_for(model, examples)
+        if model.problem_type == SINGLE:
+            targets = [model.labels[number] for number in targets]
+        return model.calibrate(examples.texts, targets, *goal)
+
     @classmethod
     def read(cls, source: ExampleSource, split: str) -> Examples:
         return source.table(split, numeric=source.regression)
@@ -183,17 +181,38 @@ class TextClassification(Task):
     def predictions(model: TextClassifier, texts: list) -> Iterator[tuple[dict, list[str]]]:
         rows = model.predict(texts, verbose=0)
         check_scores(rows)
-        for row in rows.tolist():
-            scores = dict(zip(model.labels, row))
+        for row in rows:
+            scores = dict(zip(model.labels, row.tolist()))
             if model.problem_type == REGRESSION:
-                yield {"values": row}, [f"{value:.6g}" for value in row]
-            elif model.problem_type == MULTI:
-                chosen = [name for name, score in scores.items() if score >= 0.5]
+                yield {"values": row.tolist()}, [f"{value:.6g}" for value in row]
+                continue
+            chosen = names_of(model, row)
+            if model.problem_type == MULTI:
                 yield {"labels": chosen, "scores": scores}, [join_names(chosen)]
             else:
-                label = max(scores, key=scores.get)
+                (label,) = chosen
                 answer = {"label": label, "score": scores[label], "scores": scores}
                 yield answer, [label, f"{scores[label]:.4f}"]
+
+
+def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
+    """Returns the labels of examples in the form of the model's outputs; see `_targets`.
+
+    Raises:
+        InputError: the labels are of another kind, or unknown to the model.
+    """
+    received = _problem_type(examples)
+    if received == MULTI and model.problem_type == SINGLE:
+        if all(len(labels) == 1 for labels in examples.labels):
+            labels = [name for (name,) in examples.labels]
+            examples, received = dataclasses.replace(examples, labels=labels), SINGLE
+    if received != model.problem_type or (received == REGRESSION and len(model.labels) > 1):
+        raise InputError(
+            f"{examples.source} has labels for {received}, but the model is for "
+            f"{model.problem_type} with {len(model.labels)} output(s). Read numbers with "
+            "--regression (numeric=True), several labels with --label-separator."
+        )
+    return _targets(examples, received, model.labels)
 
 
 def _has_numbers(examples):
@@ -224,7 +243,7 @@ def _predicted(scores, problem_type):
     """Returns the predictions of scores `[texts, classes]`, in the form of `_targets`."""
     if problem_type == REGRESSION:
         return scores[:, 0]
-    return at_least_half(scores) if problem_type == MULTI else likeliest(scores)
+    return at_least(scores) if problem_type == MULTI else likeliest(scores)
 
 
 def _targets(examples, problem_type, names):
@@ -238,9 +257,10 @@ def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
     """Returns the predicted label names for a row of scores `[num_classes]`; empty for NaN."""
     if np.isnan(row).any():
         return []
+    (decision,) = classifier.decide(row[None])
     if classifier.problem_type == SINGLE:
-        return [classifier.labels[row.argmax()]]
-    return [name for name, score in zip(classifier.labels, row) if score >= 0.5]
+        return [classifier.labels[decision]]
+    return [name for name, is_chosen in zip(classifier.labels, decision) if is_chosen]
 
 
 def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.ndarray) -> None:

@@ -18,7 +18,7 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.multiple_choice.data import score_choices, write_choice_predictions
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.question_answering.task import QuestionAnswering
-from keras_bert_impl.tasks.scores.decisions import at_least_half, check_scores, likeliest
+from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
 from keras_bert_impl.tasks.text_classification.task import names_of, write_predictions
 from tests.tasks import helpers
 from tests.tasks.helpers import answerer
@@ -39,7 +39,7 @@ def test_likeliest_is_the_first_of_equal_scores_and_nan_for_nan():
     scores = np.array([[0.9, 0.1], [NAN, 0.1], [0.1, NAN]])
     np.testing.assert_array_equal(likeliest(scores), [0, NAN, NAN])
     np.testing.assert_array_equal(likeliest([np.array([0.1, 0.2, 0.7]), scores[1]]), [2, NAN])
-    chosen = at_least_half(np.array([[0.5, 0.4], [NAN, 1]]))
+    chosen = at_least(np.array([[0.5, 0.4], [NAN, 1]]))
     np.testing.assert_array_equal(chosen, [[1, 0], [NAN, 1]])
 
 

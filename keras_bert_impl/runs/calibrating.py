@@ -1,0 +1,51 @@
+"""Calibration of a saved model, and the scores of its run afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import read_json, read_yaml
+from keras_bert_impl.runs.inputs import model_directory
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.registry import score, task_of_examples
+from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
+from keras_bert_impl.tuning.choice import save_tuned
+
+
+def calibrate(
+    model: TaskModel,
+    examples: Any,
+    directory: str | Path,
+    goal: Goal = Goal(),
+    base: str | Path | None = None,
+) -> Calibration:
+    """Calibrates a loaded model on labeled examples, and saves it where it was loaded from.
+
+    Args:
+        directory: run or model directory of the model.
+        base: see `load_tuned`.
+    """
+    path = local_path(model_directory(local_path(directory)))
+    found = task_of_examples(examples).calibrate(model, examples, goal)
+    own = read_json(path / "config.json").mapping(OWN_SETTINGS)
+    if "base" in own:
+        save_tuned(model, path, base or own.mapping("base").text("name"))
+    else:
+        model.save_pretrained(path)
+    return found
+
+
+def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, float]:
+    """Scores a run again after its model was calibrated; replaces its scores and predictions.
+
+    Args:
+        examples: the validation set of the run.
+    """
+    run = local_path(run)
+    metric = read_yaml(run / "recipe.yaml").text("metric", None)
+    examples = task_of_examples(examples)(examples, examples).with_metric(examples, metric)
+    scores = score(model, examples, run)
+    write_json(run / "scores.json", read_json(run / "scores.json") | scores)
+    return scores

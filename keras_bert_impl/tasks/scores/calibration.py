@@ -1,0 +1,255 @@
+"""Calibration of class probabilities by temperature, and the choice of decision thresholds."""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.tasks.scores.statistics import (
+    Interval,
+    ThresholdScores,
+    calibration_error,
+    ratios,
+)
+
+_RULES = (
+    "f1 (or another beta, such as f2), recall=0.9, precision=0.9, or cost=FP,FN such as cost=1,10"
+)
+_TEMPERATURES = 1e-2, 1e2
+# Counts of true positives, of positives, and of predicted positives, `[thresholds]` -> what is
+# maximized; -inf where a threshold is not allowed.
+_Rule = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
+
+
+class Goal(NamedTuple):
+    """A rule for thresholds and the label that it is for; see `TextClassifier.calibrate`."""
+
+    threshold: str | None = None
+    label: str | None = None
+
+
+class Calibration(NamedTuple):
+    """What `calibrate` found on held-out texts.
+
+    Attributes:
+        temperature: the logits were divided by it. Above 1: the model was overconfident.
+        error_before, error: expected calibration error with a 95% interval.
+        chosen: label -> its threshold and the scores with it on these texts, which are optimistic.
+        num_texts: number of texts.
+    """
+
+    temperature: float
+    error_before: Interval
+    error: Interval
+    chosen: dict[str, ThresholdScores]
+    num_texts: int
+
+    @property
+    def thresholds(self) -> dict[str, float] | None:
+        """Label -> threshold; None without any."""
+        return {name: one.threshold for name, one in self.chosen.items()} or None
+
+    def lines(self) -> list[str]:
+        """Returns the numbers in words, a line each."""
+        before, after = (f"{e.value:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in self[1:3])
+        return [
+            f"temperature {self.temperature:.3f}, n = {self.num_texts:,}",
+            f"expected calibration error {before} before, {after} after",
+            *(
+                f"threshold of {name} {one.threshold:.4f}: precision {one.precision:.4f}, "
+                f"recall {one.recall:.4f}, F1 {one.f1:.4f}"
+                for name, one in self.chosen.items()
+            ),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the numbers for JSON."""
+        chosen = {name: one._asdict() for name, one in self.chosen.items()}
+        errors = {name: getattr(self, name)._asdict() for name in ("error_before", "error")}
+        return self._asdict() | errors | {"chosen": chosen}
+
+
+def calibration_of(
+    scores: np.ndarray, targets: np.ndarray, labels: list[str], problem_type: str, goal: Goal
+) -> Calibration:
+    """Fits a temperature, then thresholds for the calibrated scores.
+
+    Args:
+        scores: float32 `[texts, classes]`, of `predict`.
+        targets: class numbers `[texts]`, rows of one class, or 0 and 1 `[texts, classes]`.
+
+    Raises:
+        InputError: see `TextClassifier.calibrate`.
+    """
+    if problem_type == REGRESSION:
+        raise InputError("a regression model has no probabilities to calibrate.")
+    if not len(scores) or np.isnan(scores).any():
+        raise InputError("there are no texts with scores to calibrate on.")
+    names = _labels_of(goal, labels, problem_type)
+    rule = None if goal.threshold is None else rule_of(goal.threshold)
+    if problem_type == MULTI:  # each label is a choice between two logits
+        logits = np.stack([_log(1 - scores), _log(scores)], axis=-1)
+        temperature = fit_temperature(logits.reshape(-1, 2), np.reshape(targets, -1).astype(int))
+        hot, calibrated = np.asarray(targets), _softmax(logits / temperature)[..., 1]
+        before, after = scores, calibrated
+        is_right = hot
+    else:
+        classes = targets.argmax(axis=1) if np.ndim(targets) == 2 else np.asarray(targets)
+        logits = _log(scores)
+        temperature = fit_temperature(logits, classes)
+        hot, calibrated = np.eye(len(labels))[classes], _softmax(logits / temperature)
+        before, after = scores.max(axis=1), calibrated.max(axis=1)
+        is_right = scores.argmax(axis=1) == classes
+    chosen = {}
+    for name in names if rule else ():
+        column = labels.index(name)
+        chosen[name] = choose_threshold(rule, hot[:, column] > 0.5, calibrated[:, column], name)
+    first, last = (calibration_error(one, is_right) for one in (before, after))
+    return Calibration(temperature, first, last, chosen, len(scores))
+
+
+def _labels_of(goal, labels, problem_type):
+    """Returns the labels that get a threshold."""
+    if goal.label is not None:
+        if goal.label not in labels:
+            raise InputError(f"label {goal.label!r} is not one of {listed(labels)}.")
+        return [goal.label]
+    if goal.threshold is None or problem_type == MULTI:
+        return labels
+    if len(labels) > 2:
+        raise InputError(f"name the label that the threshold is for: one of {listed(labels)}.")
+    return labels[1:]
+
+
+def _log(probabilities):
+    return np.log(np.maximum(np.asarray(probabilities, "float64"), 1e-38))
+
+
+def _softmax(logits):
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def fit_temperature(logits: np.ndarray, targets: np.ndarray) -> float:
+    """Returns the temperature that minimizes the negative log-likelihood of the targets.
+
+    Args:
+        logits: float `[examples, classes]`.
+        targets: class numbers `[examples]`.
+
+    Raises:
+        InputError: there is no minimum: no example is wrong, or the scores are worse than chance.
+
+    Source: Guo et al. 2017 (arXiv:1706.04599), section 4.2.
+    """
+    logits = np.asarray(logits, "float64")
+    wanted = logits[np.arange(len(logits)), targets]
+
+    def slope(temperature):  # of the likelihood by 1 / temperature, with which it grows
+        return np.mean((_softmax(logits / temperature) * logits).sum(axis=1) - wanted)
+
+    low, high = _TEMPERATURES
+    if slope(low) <= 0:
+        raise InputError(
+            "no temperature fits: no text is wrong, or nearly none. Calibrate on more held-out texts."
+        )
+    if slope(high) >= 0:
+        raise InputError(
+            "no temperature fits: the scores are no better than chance. Check that the labels are "
+            "of these texts, and train the model first."
+        )
+    for _ in range(60):  # bisection to the precision of float64
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if slope(middle) <= 0 else (middle, high)
+    return float((low * high) ** 0.5)
+
+
+# === Thresholds ===
+
+
+def rule_of(text: str) -> _Rule:
+    """Parses the rule by which a threshold is chosen; see `TextClassifier.calibrate`."""
+    found = re.fullmatch(
+        r"f(\d+\.?\d*)|(recall|precision)=(\d*\.?\d+)|cost=([\d.]+),([\d.]+)", text
+    )
+    if found is None:
+        raise InputError(f"threshold must be {_RULES}. Received: {text!r}")
+    beta, kind, bound, *costs = found.groups()
+    try:
+        numbers = [float(number) for number in (beta or bound, *costs) if number]
+    except ValueError as error:
+        raise InputError(f"threshold {text!r} has a part that is not a number.") from error
+    if kind and not 0 < numbers[0] <= 1:
+        raise InputError(f"threshold {text!r}: {kind} must be above 0 and at most 1.")
+    if beta:
+        square = numbers[0] ** 2
+        return lambda hits, wanted, found: (1 + square) * hits / (square * wanted + found)
+    if kind == "recall":
+        return lambda hits, wanted, found: np.where(
+            hits >= numbers[0] * wanted, hits / found, -np.inf
+        )
+    if kind == "precision":
+        return lambda hits, wanted, found: np.where(
+            hits >= numbers[0] * found, hits / wanted, -np.inf
+        )
+    return lambda hits, wanted, found: -(numbers[0] * (found - hits) + numbers[1] * (wanted - hits))
+
+
+def choose_threshold(
+    rule: _Rule, is_positive: np.ndarray, scores: np.ndarray, name: str
+) -> ThresholdScores:
+    """Returns the threshold that a rule is best at, and the scores with it.
+
+    The threshold is halfway between two scores, so that rounding in another runtime changes no
+    decision; of equally good ones, the highest.
+
+    Args:
+        is_positive: bool `[examples]`.
+        scores: float `[examples]`, in [0, 1].
+    """
+    wanted = int(is_positive.sum())
+    if not wanted:
+        raise InputError(f"no text has the label {name!r}; its threshold cannot be chosen.")
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # last of equal scores
+    hits, found = np.cumsum(is_positive[order])[ends], ends + 1
+    values = rule(hits, wanted, found)
+    best = int(values.argmax())
+    if values[best] == -np.inf:
+        raise InputError(f"no threshold of {name!r} reaches the wanted precision on these texts.")
+    lower = ranked[ends[best] + 1] if ends[best] + 1 < len(ranked) else 0.0
+    threshold = float(str(np.float32((ranked[ends[best]] + lower) / 2)))
+    return ThresholdScores(threshold, *ratios(int(hits[best]), wanted, int(found[best])))
+
+
+def bounds_of(
+    thresholds: dict[str, float] | None, labels: list[str], problem_type: str
+) -> np.ndarray:
+    """Checks thresholds by label; returns float32 `[classes]`, NaN for a label without one."""
+    bounds = np.full(len(labels), np.nan, "float32")
+    if not thresholds:
+        return bounds
+    if problem_type == REGRESSION:
+        raise InputError("a regression model has no thresholds.")
+    if problem_type == SINGLE and len(thresholds) > 1:
+        raise InputError(
+            f"texts with one label each take the threshold of one label. Received: {thresholds!r}"
+        )
+    for name, value in thresholds.items():
+        if name not in labels:
+            raise InputError(f"thresholds: {name!r} is not one of the labels {listed(labels)}.")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= 1:
+            raise InputError(f"the threshold of {name!r} must be from 0 to 1. Received: {value!r}")
+        bounds[labels.index(name)] = value
+    return bounds
+
+
+def thresholds_of(bounds: np.ndarray, labels: list[str]) -> dict[str, float] | None:
+    """Returns the thresholds of `bounds_of`; None without any."""
+    given = {n: float(str(b)) for n, b in zip(labels, bounds, strict=True) if not np.isnan(b)}
+    return given or None

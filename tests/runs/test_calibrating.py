@@ -1,0 +1,93 @@
+"""`keras-bert calibrate` on runs and model directories."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.tasks import load_tuned, read_table
+from tests.tasks.helpers import examples, save_base
+
+
+def write_table(path, seed, count=60):
+    texts, labels = examples(count, seed)
+    path.write_text("label,text\n" + "".join(f"{b},{a}\n" for a, b in zip(texts, labels)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrating")
+    save_base(folder / "base")
+    for seed, split in enumerate(("train", "dev", "other")):
+        write_table(folder / f"{split}.csv", seed)
+    for out, *more in (["run"], ["lora", "--tuning=lora"]):
+        command = ["finetune", f"--model={folder}/base", f"--train={folder}/train.csv"]
+        command += [f"--dev={folder}/dev.csv", f"--out={folder}/{out}", "--text=text"]
+        command += ["--label=label", "--epochs=1", "--learning-rate=0.02", "--max-length=16"]
+        assert main([*command, *more]) == 0
+    return folder
+
+
+def predictions(run):
+    lines = [line.split("\t") for line in (run / "predictions.tsv").read_text().splitlines()]
+    return [line[1] for line in lines[1:]], np.array([line[2:] for line in lines[1:]], float)
+
+
+@pytest.mark.parametrize("name", ["run", "lora"])
+def test_a_run_is_calibrated_on_its_validation_set(folder, tmp_path, capsys, name):
+    run = shutil.copytree(folder / name, tmp_path / "run")
+    before = predictions(run)[1]
+    files = {path.name for path in (run / "model").iterdir()}
+    assert main(["calibrate", f"--model={run}", "--threshold=recall=0.9", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    threshold = found["chosen"]["positive"]
+    assert found["num_texts"] == 60 and threshold["recall"] >= 0.9
+    model = load_tuned(run)
+    assert model.thresholds == {"positive": threshold["threshold"]}
+    assert {path.name for path in (run / "model").iterdir()} == files
+    # The run's predictions and scores are those of the calibrated model.
+    labels, scores = predictions(run)
+    powers = before ** (1 / found["temperature"])
+    np.testing.assert_allclose(scores, powers / powers.sum(axis=1, keepdims=True), atol=1e-4)
+    chosen = np.where(scores[:, 1] >= threshold["threshold"], "positive", "negative")
+    assert labels == chosen.tolist()
+    truth = np.array(read_table(folder / "dev.csv", text="text", label="label").labels)
+    stored = json.loads((run / "scores.json").read_text())
+    assert stored["accuracy"] == pytest.approx(np.mean(chosen == truth))
+    assert "majority/accuracy" in stored
+    assert main(["evaluate", f"--model={run}", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == stored["accuracy"]
+
+
+def test_a_model_directory_is_calibrated_on_a_file(folder, tmp_path, capsys):
+    model = shutil.copytree(folder / "run" / "model", tmp_path / "model")
+    columns = ["--text=text", "--label=label"]
+    command = ["calibrate", f"--model={model}", f"--dev={folder}/other.csv", *columns]
+    assert main(command) == 0
+    first = capsys.readouterr().out
+    assert first.startswith("temperature ") and "expected calibration error" in first
+    assert main(command) == 0  # calibrated already
+    assert capsys.readouterr().out.startswith("temperature 1.000, n = 60\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold=best"], "threshold must be f1"),
+        (["--class=positive"], "--class is for --threshold RULE"),
+        (["--threshold=f1", "--class=spam"], "label 'spam' is not one of 'negative', 'positive'"),
+    ],
+)
+def test_bad_rules_change_nothing(folder, capsys, options, message):
+    before = (folder / "run/model/model.safetensors").read_bytes()
+    assert main(["calibrate", f"--model={folder}/run", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert (folder / "run/model/model.safetensors").read_bytes() == before
+
+
+def test_a_model_directory_needs_examples(folder, capsys):
+    assert main(["calibrate", f"--model={folder}/run/model"]) == 2
+    assert "pass the examples to calibrate on with --dev FILE" in capsys.readouterr().err
