@@ -74,7 +74,12 @@ def open_model(
     Raises:
         InputError: the model does not exist, or a file is missing or damaged.
     """
-    name_or_path = expanded(name_or_path)
+    source = _opened(expanded(name_or_path), generator, base)
+    source.name = str(name_or_path)
+    return source
+
+
+def _opened(name_or_path, generator, base):
     if _is_prefix(name_or_path):
         path = Path(name_or_path)
         return ModelSource(path.parent, *open_google_checkpoint(path, generator))

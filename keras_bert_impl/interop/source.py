@@ -44,6 +44,7 @@ class ModelSource:
         tensors: Tensors under their Hugging Face names.
 
     Attributes:
+        name: The name or path that the user passed, for warnings.
         adapter: `Adapter` of fine-tuned weights, or None.
         prefix: Optional prefix of the encoder's tensor names, found in models with a head.
         task_path: Directory of the task's files.
@@ -51,6 +52,7 @@ class ModelSource:
 
     def __init__(self, path: Path, config: dict, tensors: TensorFile) -> None:
         self.path = self.task_path = path
+        self.name = str(path)
         self.config = Document(config, f"{path}/config.json")
         self.adapter: Adapter | None = None
         self.prefix = "bert"

@@ -167,7 +167,7 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
         ("NaN or infinite values in", not_finite),
     ):
         if found:
-            _log.warning("%s: %s: %s", directory.path, what, ", ".join(found))
+            _log.warning("%s: %s: %s", directory.name, what, ", ".join(found))
     return fresh
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from keras_bert_impl import TextClassifier
 from keras_bert_impl.hub import local_directory
 from keras_bert_impl.io.errors import InputError
 from tests.hub.hub_models import FILES, WEIGHTS, content
+from tests.tasks.helpers import save_base
 
 # Other files that repositories contain and this package never reads.
 OTHERS = dict.fromkeys(
@@ -221,3 +223,10 @@ def test_a_family_that_is_not_supported_is_named_before_its_weights(hub, config,
         local_directory("owner/model")
     asked = {request.name for request in hub.requests if request.method == "GET"}
     assert asked == {"revision", "config.json"}
+
+
+def test_warnings_name_the_model_as_the_user_did(hub, tmp_path, caplog):
+    base = save_base(tmp_path / "base")
+    hub.add("owner/model", {path.name: path.read_bytes() for path in base.iterdir()})
+    TextClassifier.from_pretrained("owner/model", num_classes=2)
+    assert "owner/model: newly initialized; train before use: classifier/dense" in caplog.text
