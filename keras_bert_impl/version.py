@@ -1,12 +1,69 @@
-"""The version of the package, and the command that installs more of its extras."""
+"""Versions: of the package, of others that work together, and the command that installs extras."""
 
 import json
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import url2pathname
+
+from packaging.version import Version
 
 __version__ = "0.1.0"
 DISTRIBUTION = "keras-bert-impl"
+
+
+class Minors(NamedTuple):
+    """The minor versions of a package from the first to the last, such as 3.12 to 3.15."""
+
+    package: str
+    first: str
+    last: str
+
+    def covers(self, version: str) -> bool:
+        """Returns whether a version is one of them; release candidates and nightlies count."""
+        first, last = Version(self.first), Version(self.last)
+        return first.release <= Version(version).release[:2] <= last.release
+
+    @property
+    def requirement(self) -> str:
+        """What pip is given to install one of them."""
+        if self.first == self.last:
+            return f"{self.package}=={self.first}.*"
+        major, minor = Version(self.last).release
+        return f"{self.package}>={self.first},<{major}.{minor + 1}"
+
+
+class Combination(NamedTuple):
+    """Versions that work together, and what they were tested with."""
+
+    python: Minors
+    package: Minors
+    companion: Minors | None  # None: it has no build for this Python
+    tested_with: str
+
+
+_PYTHON = Minors("python", "3.11", "3.13")
+_TENSORFLOW, _TEXT = "tensorflow", "tensorflow-text"
+COMBINATIONS = tuple(
+    Combination(*row)
+    for row in (
+        (_PYTHON, Minors(_TENSORFLOW, "2.20", "2.20"), Minors(_TEXT, "2.20", "2.20"), "releases"),
+        (_PYTHON, Minors(_TENSORFLOW, "2.21", "2.21"), Minors(_TEXT, "2.21", "2.21"), "releases"),
+        (_PYTHON, Minors(_TENSORFLOW, "2.22", "2.22"), Minors(_TEXT, "2.22", "2.22"), "2.22.0rc0, nightly"),
+        (Minors("python", "3.14", "3.14"), Minors(_TENSORFLOW, "2.22", "2.22"), None, "2.22.0rc0"),
+        (_PYTHON, Minors("keras", "3.12", "3.15"), Minors("keras-hub", "0.25", "0.32"), "releases"),
+        (_PYTHON, Minors("keras", "3.15", "3.16"), Minors("keras-hub", "0.33", "0.33"), "nightlies"),
+    )
+)  # fmt: skip
+
+
+def companions_of(package: str, version: str) -> list[Minors]:
+    """Returns the versions of another package that work with a version of this one."""
+    return [
+        companion
+        for _, one, companion, _ in COMBINATIONS
+        if companion and one.package == package and one.covers(version)
+    ]
 
 
 def install_command(extras: str = "", options: str = "") -> str:

@@ -19,13 +19,13 @@ fail() {
 find_python() {
     python="${PYTHON:-python3}"
     command -v "$python" >/dev/null 2>&1 ||
-        fail "there is no $python; install Python 3.10 to 3.13, or set PYTHON=/path/to/python3"
+        fail "there is no $python; install Python 3.11 to 3.14, or set PYTHON=/path/to/python3"
     local version minor
     version="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" ||
         fail "$python does not run"
     minor="${version#*.}"
-    if [[ "${version%%.*}" != 3 ]] || ((minor < 10 || minor > 13)); then
-        fail "Python 3.10 to 3.13 is needed, but $python is $version; set PYTHON=python3.12 or another"
+    if [[ "${version%%.*}" != 3 ]] || ((minor < 11 || minor > 14)); then
+        fail "Python 3.11 to 3.14 is needed, but $python is $version; set PYTHON=python3.12 or another"
     fi
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         fail "$python has no venv module; on Debian and Ubuntu: apt install python$version-venv"

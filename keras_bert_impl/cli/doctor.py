@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
-from packaging.version import Version
 
 from keras_bert_impl.cli.common import print_json
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.cluster import read_cluster
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import DISTRIBUTION, __version__, install_command
+from keras_bert_impl.version import DISTRIBUTION, __version__, companions_of, install_command
 
 _COMMAND, _ENTRY_POINT = "keras-bert", "keras_bert_impl.cli.main:main"
 _OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that no command needs
@@ -153,7 +152,7 @@ def check_packages() -> list[Section]:
             _check(requirement, required)
         elif requirement.name not in names:
             _check(requirement, optional, extra)
-    required.problems += [*_tensorflow_text_problems(), *_clashes()]
+    required.problems += [*_unfit_companions(), *_clashes()]
     return [required, optional]
 
 
@@ -194,15 +193,17 @@ def _check(requirement, section, extra=None):
         section.add(what, do, is_failure=extra is None)
 
 
-def _tensorflow_text_problems():
-    tensorflow, text = version_of("tensorflow"), version_of("tensorflow-text")
-    minor, of_text = (Version(found or "0").release[:2] for found in (tensorflow, text))
-    if tensorflow and text and minor != of_text:
-        yield Problem(
-            f"tensorflow-text {text} does not work with tensorflow {tensorflow}: the first two "
-            "numbers must be equal.",
-            f"pip install 'tensorflow-text=={'.'.join(map(str, minor))}.*'",
-        )
+def _unfit_companions():
+    """Yields a problem for each package whose version does not work with the version of another."""
+    for package in ("tensorflow", "keras"):
+        version = version_of(package)
+        wanted = companions_of(package, version) if version else []
+        found = version_of(wanted[0].package) if wanted else None
+        if found and not any(one.covers(found) for one in wanted):
+            yield Problem(
+                f"{wanted[0].package} {found} does not work with {package} {version}.",
+                f"pip install '{wanted[0].requirement}'",
+            )
 
 
 def _clashes():

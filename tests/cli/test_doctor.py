@@ -106,13 +106,27 @@ def test_jax_is_asked_for_its_devices(monkeypatch):
     assert doctor.check_devices().facts["jax devices"] == "cpu:0 cpu, cpu:1 cpu"
 
 
-def test_another_minor_version_of_tensorflow_text_is_a_failure(monkeypatch):
-    versions = {"tensorflow": "2.21.0", "tensorflow-text": "2.20.1"}
+@pytest.mark.parametrize(
+    ("package", "version", "companion", "wrong", "right"),
+    [
+        ("tensorflow", "2.21.0", "tensorflow-text", "2.20.1", "2.21.1"),
+        ("tensorflow", "2.22.0rc0", "tensorflow-text", "2.21.1", "2.22.0.dev20260924"),
+        ("keras", "3.16.0.dev2026102704", "keras-hub", "0.32.0", "0.33.0.dev202610250352"),
+    ],
+)
+def test_versions_that_do_not_work_together_are_a_failure(
+    package, version, companion, wrong, right, monkeypatch
+):
+    versions = {package: version, companion: wrong}
     monkeypatch.setattr(doctor, "version_of", lambda name: versions.get(name))
-    (problem,) = doctor._tensorflow_text_problems()
-    assert problem.is_failure and problem.do == "pip install 'tensorflow-text==2.21.*'"
-    versions["tensorflow-text"] = "2.21.1"
-    assert list(doctor._tensorflow_text_problems()) == []
+    (problem,) = doctor._unfit_companions()
+    assert problem.is_failure
+    assert problem.what == f"{companion} {wrong} does not work with {package} {version}."
+    assert problem.do == f"pip install '{companion}=={'.'.join(right.split('.')[:2])}.*'"
+    versions[companion] = right
+    assert list(doctor._unfit_companions()) == []
+    del versions[companion]
+    assert list(doctor._unfit_companions()) == []
 
 
 def test_versions_out_of_range_and_missing_packages(monkeypatch):

@@ -1,4 +1,4 @@
-"""tools/quickstart.sh and tools/test.sh: the Python they choose, and their messages."""
+"""tools/quickstart.sh, test.sh and tomorrow.sh: the Python they choose, and their messages."""
 
 import os
 import shutil
@@ -72,9 +72,9 @@ def log(checkout):
 @pytest.mark.parametrize(
     "stub, message",
     [
-        ({"version": "3.9"}, "Python 3.10 to 3.13 is needed, but python3 is 3.9"),
-        ({"version": "3.14"}, "Python 3.10 to 3.13 is needed, but python3 is 3.14"),
-        ({"version": "2.7"}, "Python 3.10 to 3.13 is needed, but python3 is 2.7"),
+        ({"version": "3.10"}, "Python 3.11 to 3.14 is needed, but python3 is 3.10"),
+        ({"version": "3.15"}, "Python 3.11 to 3.14 is needed, but python3 is 3.15"),
+        ({"version": "2.7"}, "Python 3.11 to 3.14 is needed, but python3 is 2.7"),
         ({"version": "3.12", "venv_status": 1}, "apt install python3.12-venv"),
     ],
 )
@@ -94,7 +94,7 @@ def test_reports_a_missing_python(checkout):
 
 def test_python_is_preferred_to_python3(checkout):
     good = stub_python(checkout.parent, "3.13").rename(checkout.parent / "mine")
-    stub_python(checkout.parent, "3.9")
+    stub_python(checkout.parent, "3.10")
     assert run(checkout, "tools/test.sh", PYTHON=str(good)).returncode == 0
 
 
@@ -146,6 +146,19 @@ def test_tests_are_run_with_their_arguments(checkout):
         "tools/docs/check_site.py build/site",
     ]
     assert log(checkout) == [*lint, *docs, PYTEST]
+
+
+def test_nightlies_take_the_place_of_releases_in_another_environment(checkout):
+    stub_python(checkout.parent)
+    nightlies = "tensorflow-text-nightly keras-nightly keras-hub-nightly"
+    assert run(checkout, "tools/tomorrow.sh", "-k", "fit", TENSORFLOW="tensorflow").returncode == 0
+    assert not (checkout / ".venv").exists() and (checkout / "build" / "tomorrow").exists()
+    *_, uninstall, install, _, tests = log(checkout)
+    assert uninstall.startswith(
+        "-m pip uninstall --quiet --yes tensorflow tf-nightly tensorflow-text "
+    )
+    assert install == f"-m pip install --quiet --pre --no-deps tensorflow {nightlies}"
+    assert tests == f"{PYTEST} -k fit"
 
 
 def test_a_failed_installation_is_tried_again(checkout):

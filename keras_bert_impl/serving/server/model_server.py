@@ -184,7 +184,7 @@ class ModelServer:
             answer = self._answer(body, name, version, request.state.method)
             try:
                 return await asyncio.wait_for(answer, self.limits.seconds)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
     async def _answer(self, body, name, version, method):
@@ -232,7 +232,7 @@ class ModelServer:
         try:
             await asyncio.wait_for(read(), self.limits.client_seconds)
             yield b"".join(parts)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise ApiError("The request did not arrive in time.", status=408) from None
         finally:
             self._held -= size
