@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from keras_bert_impl import version
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.hub import check_name
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -116,6 +117,19 @@ def test_an_address_gives_a_badge_links_and_an_install_line():
     notebooks.share(notebook, "01_a", None)
     notebooks.share(kept, "01_a", None)
     assert notebook == kept
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"), [(None, {"archive_info": {}}), (ADDRESS, {"vcs_info": {"vcs": "git"}})]
+)
+def test_messages_install_extras_as_the_notebook_does(address, origin, monkeypatch):
+    notebook = read(PATHS[0])
+    notebooks.share(notebook, "01_a", address)
+    (install,) = (cell.source for cell in notebook.cells if cell.id == "install")
+    (package,) = re.findall('PACKAGE = "(.*)"', install)
+    url = package.partition(" @ ")[2].removeprefix("git+")
+    monkeypatch.setattr(version, "_origin", lambda: origin | {"url": url})
+    assert version.install_command("plots") == f'pip install "{package}"'
 
 
 def installed_by(monkeypatch, modules):

@@ -92,7 +92,11 @@ _TRAINING = [
     Row("create_optimizer(adam_beta2)", ("AdamW(beta_2=)",)),
     Row("create_optimizer(adam_epsilon)", ("AdamW(epsilon=)",), "default 1e-6, not 1e-8"),
     Row("create_optimizer(adam_global_clipnorm)", ("AdamW(global_clipnorm=)",)),
-    Row("create_optimizer(include_in_weight_decay)", ("AdamW(not_decayed=)",), "weights without decay"),
+    Row(
+        "create_optimizer(include_in_weight_decay)",
+        ("AdamW(not_decayed=)",),
+        "weights without decay",
+    ),
     Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train"), "removed after 4.37"),
     Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),
     Row("output_dir", ("finetune(output_directory=)", f"{_RUN} --out")),
