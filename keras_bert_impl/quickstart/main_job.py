@@ -110,8 +110,11 @@ class MainJob:
             self._say(f"         {text[:80]}{'...' if len(text) > 80 else ''}")
             self._say(f"             predicted: {predictions[row]}; label: {dev.labels[row]}")
         self._say(
-            f"         logistic regression on words is right for {score:.1%} of {len(dev):,} "
-            "passages; BERT begins without knowing a word"
+            f"         logistic regression on words is right for {score:.1%} of {len(dev):,} passages"
+        )
+        self._say(
+            "         expect BERT below that: it starts from random weights, and this text is about "
+            "a thousandth of what published models have read"
         )
 
     def learn_vocabulary(self) -> None:
