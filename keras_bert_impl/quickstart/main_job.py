@@ -113,7 +113,7 @@ class MainJob:
             f"         logistic regression on words is right for {score:.1%} of {len(dev):,} passages"
         )
         self._say(
-            "         expect BERT below that: it starts from random weights, and this text is about "
+            "         expect BERT below that: it starts from random weights, and this text is less than "
             "a thousandth of what published models have read"
         )
 
