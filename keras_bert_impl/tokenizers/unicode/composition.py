@@ -20,6 +20,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
 )
 
 _NEWLINE = ord("\n")
+_BEGINS = -1  # instead of the rank of the first character of a group, which joins nothing
 _FIRST, _VOWEL, _FINAL, _SYLLABLE = 0x1100, 0x1161, 0x11A7, 0xAC00  # of Hangul
 _FIRSTS, _VOWELS, _FINALS = 19, 21, 28
 
@@ -53,57 +54,75 @@ def _composed_groups(codes, begins, may_change, classes):
     sizes = starts[1:] - starts[:-1]  # [groups]
     is_active = put(tf.fill(tf.shape(sizes), False), tf.gather(group, places_of(may_change)), True)
     inside = tf.gather(is_active, group)
-    new, new_group = _compose(chosen(codes, inside), chosen(group, inside), classes)
+    new, new_group, new_place = _compose(chosen(codes, inside), chosen(group, inside), classes)
     num_new = tf.math.unsorted_segment_sum(tf.ones_like(new), new_group, tf.size(sizes))
     counts = tf.where(is_active, num_new, sizes)
     group = numbers_of(counts)  # [composed characters]
     index = tf.range(tf.size(group)) - tf.gather(tf.cumsum(counts, exclusive=True), group)
-    # The first character of a group stands for those that vanish.
-    vanished = tf.gather(sizes - counts, group)
-    origins = tf.gather(starts, group) + tf.where(index > 0, tf.maximum(index + vanished, 0), 0)
     places = places_of(tf.gather(is_active, group))
+    index = put(index, places, tf.clip_by_value(new_place, 0, tf.gather(sizes, new_group) - 1))
+    origins = tf.gather(starts, group) + index
     return put(tf.gather(codes, origins), places, new), origins
 
 
 def _compose(codes, group, classes):
-    """Composes characters; returns them with the group of each."""
-    codes, group = _decompose(codes, group)
+    """Composes characters.
+
+    Returns:
+        int32 vectors: codes; the group of each; the index of its origin in the group.
+    """
+    codes, group, more = _decompose(codes, group)
+    is_first = before(group, -1) != group
     ranks = tf.bitwise.bitwise_and(classes.lookup(codes), RANK)
-    begins = tf.equal(ranks, 0) | (before(group, -1) != group)
-    order = tf.argsort(tf.cumsum(tf.cast(begins, tf.int32)) * (RANK + 1) + ranks, stable=True)
-    codes, ranks = tf.gather(codes, order), tf.gather(ranks, order)
+    runs = tf.cumsum(tf.cast(tf.equal(ranks, 0) | is_first, tf.int32))
+    order = tf.argsort(runs * (RANK + 1) + ranks, stable=True)
+    codes, ranks, more = (tf.gather(part, order) for part in (codes, ranks, more))
+    ranks = tf.where(is_first, _BEGINS, ranks)
     numbers = tf.range(tf.size(codes))
-
-    def join(codes, ranks, group, numbers, last, _):
-        """Joins the first possible character of each run to the one at its start."""
-        is_start = tf.equal(ranks, 0) | (before(group, -1) != group)
-        starts = tf.concat([[0], places_of(is_start)], axis=0)
-        # The start of the run before each character.
-        start = tf.gather(starts, tf.cumsum(tf.cast(is_start, tf.int32), exclusive=True))
-        is_next = tf.equal(start, tf.range(tf.size(codes)) - 1)
-        is_open = tf.equal(before(group, -1), group)
-        is_open &= is_next | (before(ranks, 0) < ranks) & (ranks > 0)
-        is_open &= numbers > tf.gather(last, start)
-        joined = _pair(tf.gather(codes, start), codes)
-        can = is_open & (joined > 0)
-        found = places_of(can)
-        first = tf.gather(start, found)
-        is_first = before(first, -1) != first
-        found, first = chosen(found, is_first), chosen(first, is_first)
-        codes = put(codes, first, tf.gather(joined, found))
-        last = put(last, first, tf.gather(numbers, found))
-        kept = places_of(put(tf.fill(tf.shape(codes), True), found, False))
-        state = (tf.gather(part, kept) for part in (codes, ranks, group, numbers, last))
-        return *state, tf.size(found) > 0
-
-    vector = tf.TensorShape([None])
-    codes, _, group, *_ = tf.while_loop(
-        lambda *state: state[-1],
-        join,
-        (codes, ranks, group, numbers, -tf.ones_like(numbers), tf.constant(True)),
-        (*[vector] * 5, tf.TensorShape([])),
+    state = tf.stack([codes, ranks, 1 - more, numbers, -tf.ones_like(numbers)])
+    state, _ = tf.while_loop(
+        lambda _, goes_on: goes_on,
+        lambda state, _: _join(*tf.unstack(state, num=5)),
+        (state, tf.constant(True)),
+        (tf.TensorShape([5, None]), tf.TensorShape([])),
     )
-    return codes, group
+    codes, _, uses, numbers, _ = tf.unstack(state, num=5)
+    group = tf.gather(group, numbers)
+    places = tf.cumsum(uses, exclusive=True)  # among the characters of all groups
+    begin = tf.gather(places, tf.searchsorted(group, group))
+    return codes, group, places - begin - tf.cast(tf.equal(uses, 0), tf.int32)
+
+
+def _join(codes, ranks, uses, numbers, last):
+    """Joins the first possible character of each run to the one at its start.
+
+    Args:
+        codes: int32 [characters]; the next three, too.
+        ranks: 0 at the start of a run, _BEGINS at the start of a group.
+        uses: how many characters of the text it stands for; 0: it shares the one before.
+        numbers: ascending.
+        last: at starts, the number of the last character that was joined.
+
+    Returns:
+        (the same for the characters that are left, whether some were joined).
+    """
+    is_start = ranks <= 0
+    starts = tf.concat([[0], places_of(is_start)], axis=0)
+    # The start of the run before each character.
+    start = tf.gather(starts, tf.cumsum(tf.cast(is_start, tf.int32), exclusive=True))
+    is_open = tf.equal(start, tf.range(tf.size(codes)) - 1) | (before(ranks, 0) < ranks)
+    is_open &= (ranks != _BEGINS) & (numbers > tf.gather(last, start))
+    joined = _pair(tf.gather(codes, start), codes)
+    found = places_of(is_open & (joined > 0))
+    first = tf.gather(start, found)
+    is_first = before(first, -1) != first
+    found, first = chosen(found, is_first), chosen(first, is_first)
+    codes = put(codes, first, tf.gather(joined, found))
+    last = put(last, first, tf.gather(numbers, found))
+    uses = put(uses, first, tf.gather(uses, first) + tf.gather(uses, found))
+    kept = places_of(put(tf.fill(tf.shape(codes), True), found, False))
+    state = tf.stack([codes, ranks, uses, numbers, last])
+    return tf.gather(state, kept, axis=1), tf.size(found) > 0
 
 
 def _pair(first, second):
@@ -119,7 +138,11 @@ def _pair(first, second):
 
 
 def _decompose(codes, group):
-    """Decomposes characters except Hangul syllables, which would become the same again."""
+    """Decomposes characters except Hangul syllables, which would become the same again.
+
+    Returns:
+        int32 vectors: codes; groups; 1 for all but the first of a character's parts.
+    """
     known, rows = (read_composition()[name] for name in ("decomposed", "parts"))
     place = tf.minimum(tf.searchsorted(known, codes), len(known) - 1)
     nothing = tf.fill([tf.size(codes), rows.shape[1] - 1], -1)
@@ -127,7 +150,8 @@ def _decompose(codes, group):
     is_known = tf.equal(tf.gather(known, place), codes)[:, tf.newaxis]
     parts = tf.reshape(tf.where(is_known, tf.gather(rows, place), alone), [-1])
     group = tf.repeat(group, rows.shape[1])
-    return chosen(parts, parts >= 0), chosen(group, parts >= 0)
+    more = tf.cast(tf.range(tf.size(parts)) % rows.shape[1] > 0, tf.int32)
+    return tuple(chosen(values, parts >= 0) for values in (parts, group, more))
 
 
 def _stored_pair(first, second):
