@@ -177,9 +177,9 @@ def test_max_length_can_be_set():
 
 def test_objects_of_keras_2_are_named():
     kind = type("Adam", (), {"__module__": "tf_keras.src.optimizers.adam"})
-    with pytest.raises(InputError, match="It is of Keras 2: unset TF_USE_LEGACY_KERAS"):
+    with pytest.raises(InputError, match="It belongs to Keras 2: unset TF_USE_LEGACY_KERAS"):
         helpers.classifier().compile(optimizer=kind())
-    with pytest.raises(InputError, match="It is of Keras 2: unset TF_USE_LEGACY_KERAS"):
+    with pytest.raises(InputError, match="It belongs to Keras 2: unset TF_USE_LEGACY_KERAS"):
         helpers.classifier().fit(["good"], [1], callbacks=[kind()])
 
 

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: the report of a run, runs side by side, and a look into a model."""
+"""Self-contained HTML pages: the report of a run, a comparison of runs, and a model's attention."""
 
 from keras_bert_impl.lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""Charts: curves, points, bars and a matrix of counts, as `Drawing`s."""
+"""Charts (`Drawing`s): curves, points, bars and a matrix of counts."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ from keras_bert_impl.version import install_command
 
 Point = tuple[float, float]
 
-# Colors of a light page; `assets/page.css` has the dark ones. Series: Okabe and Ito's
+# Colors of a light page; `assets/page.css` contains the dark colors. Series: Okabe and Ito's
 # palette, darkened where a line on white would have less contrast than 3:1.
 COLORS = {
     "paper": "#ffffff",
@@ -38,17 +38,17 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 @dataclasses.dataclass(frozen=True)
 class _Shape:
     kind: str  # line, rect, circle or text
-    color: str  # a key of COLORS
-    points: tuple[Point, ...]  # for rect: corner and size; for circle: center and radius
-    text: str = ""  # of a text; else what the shape means, shown on hover
+    color: str  # key of `COLORS`
+    points: tuple[Point, ...]  # rect: corner and size; circle: center and radius
+    text: str = ""  # contents of a text; for other shapes, the tooltip
     anchor: str = "start"
     size: float = 12
     opacity: float = 1.0
-    upright: bool = False  # text that is read from below
+    upright: bool = False  # whether text runs upwards
 
 
 class Drawing:
-    """A picture in pixels, from the top left."""
+    """A chart as shapes, in pixels from the top left."""
 
     def __init__(self, name: str, title: str, width: int = 340, height: int = 240) -> None:
         self.name, self.title = re.sub(r"[^\w-]+", "_", name), title
@@ -56,7 +56,7 @@ class Drawing:
         self._shapes: list[_Shape] = []
 
     def line(self, points: Sequence[Point], color: str = "ink", size: float = 1) -> None:
-        """Adds a line of a width; series other than the first are dashed."""
+        """Adds a line; series other than the first are dashed."""
         self._shapes.append(_Shape("line", color, tuple(points), size=size))
 
     def rectangle(
@@ -87,14 +87,14 @@ class Drawing:
         size: float = 12,
         upright: bool = False,
     ) -> None:
-        """Adds a line of text at its baseline; `anchor` is start, middle or end."""
+        """Adds a line of text at a baseline; `anchor` is start, middle or end."""
         shape = _Shape("text", color, ((x, y),), text, anchor, size, upright=upright)
         self._shapes.append(shape)
 
     # === Formats ===
 
     def svg(self, is_file: bool = False) -> str:
-        """Returns SVG: an element for a page, whose style colors it, or a whole file."""
+        """Returns SVG: an element for a page, whose style sets the colors, or a file."""
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}"'
         size += f' height="{self.height}" role="img" aria-label="{escape(self.title)}"'
         shapes = "".join(map(_svg_of, self._shapes))
@@ -121,7 +121,7 @@ class Drawing:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise InputError(f"PNG pictures need matplotlib: {install_command('plots')}") from error
+            raise InputError(f"PNG files require matplotlib: {install_command('plots')}") from error
         figure = Figure(figsize=(self.width / 100, self.height / 100))
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
@@ -130,7 +130,8 @@ class Drawing:
         for shape in self._shapes:
             _draw(axes, shape)
         with replace_file(path) as temporary, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # the font lacks a character
+            # Warnings about characters missing in the font.
+            warnings.filterwarnings("ignore", "Glyph")
             figure.savefig(temporary, format="png", dpi=100 * dots_per_pixel)
 
 
@@ -159,7 +160,7 @@ def _draw(axes, shape):
 
     color = COLORS[shape.color]
     (x, y), (width, height) = shape.points[0], shape.points[-1]
-    points = 0.72  # of a pixel, at 100 pixels an inch
+    points = 0.72  # points per pixel, at 100 pixels per inch
     if shape.kind == "line":
         dashes = tuple(float(part) / shape.size for part in DASHES.get(shape.color, "").split())
         style = (0, dashes) if dashes else "-"
@@ -167,7 +168,7 @@ def _draw(axes, shape):
         axes.plot(*columns, color=color, linewidth=shape.size * points, linestyle=style)
     elif shape.kind == "text":
         place = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-        # No formulas: a dollar sign is a dollar sign.
+        # A dollar sign does not start a formula.
         axes.text(x, y, clean(shape.text), color=color, fontsize=shape.size * points, ha=place,
                   va="baseline", rotation=90 * shape.upright, rotation_mode="anchor",
                   parse_math=False)  # fmt: skip
@@ -180,18 +181,18 @@ def _draw(axes, shape):
 # === Charts ===
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 42, 44
-_MOST_POINTS = 400  # of a line: more than the pixels of a chart
+_MOST_POINTS = 400  # maximum number of points of a line, more than a chart has pixels
 SERIES = ("s0", "s1", "s2", "s3", "s4", "s5")
 
 
 class Series(NamedTuple):
-    """Points of a curve, or of a cloud.
+    """A series of points.
 
     Attributes:
         label: name in the legend; "" for none.
-        xs, ys: coordinates; points that are not finite are left out.
+        xs, ys: coordinates; points that are not finite are not drawn.
         color: key of `COLORS`.
-        hints: what each point is, for `points`.
+        hints: tooltip of each point, for `points`.
     """
 
     label: str
@@ -202,14 +203,14 @@ class Series(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis: its label, and its range, or None for the range of the data."""
+    """An axis: its label and its range; None for the range of the data."""
 
     label: str
     limits: tuple[float, float] | None = None
 
 
 def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
-    """Draws lines, with a circle for the only point of a short one."""
+    """Draws lines; a single point is drawn as a circle."""
     drawing, place = _frame(name, title, series, x, y)
     for one in series:
         points = [place(*point) for point in _finite(one)]
@@ -223,7 +224,7 @@ def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
 
 
 def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
-    """Draws clouds of points."""
+    """Draws a scatter plot."""
     drawing, place = _frame(name, title, series, x, y)
     for one in series:
         hints = list(one.hints) or [""] * len(one.xs)
@@ -234,14 +235,16 @@ def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) ->
 
 
 def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawing:
-    """Draws the accuracy of bins of confidence against the diagonal of a calibrated model."""
+    """Draws a reliability diagram: the accuracy in each bin of confidence."""
     diagonal = Series("calibrated", (0, 1), (0, 1), "muted")
     axes = Axis("confidence", (0, 1)), Axis("accuracy", (0, 1))
     drawing, place = _frame(name, title, [Series(label, (), ()), diagonal], *axes)
     for one in bins:
         left, top = place(one.low, one.accuracy)
         right, bottom = place(one.high, 0)
-        hint = f"{one.size:,} examples, confidence {one.confidence:.3f}, right {one.accuracy:.3f}"
+        hint = (
+            f"{one.size:,} examples, confidence {one.confidence:.3f}, accuracy {one.accuracy:.3f}"
+        )
         size = right - left - 2, max(bottom - top, 1)
         drawing.rectangle(left + 1, bottom - size[1], *size, "s0", 0.6, hint)
         drawing.write(
@@ -339,7 +342,7 @@ def _finite(series):
 
 
 def _scale(values, limits):
-    """Returns (low, high, ticks) at round numbers around the values."""
+    """Returns (low, high, ticks), round numbers around the values."""
     low, high = limits or (min(values, default=0.0), max(values, default=1.0))
     if low == high:
         low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5

@@ -19,8 +19,8 @@ from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
 from keras_bert_impl.tasks.inputs.words import Words
 
 MOST_TOKENS = 64
-_LONGEST_ROW = 512  # tokens; the attention of all layers and heads grows with its square
-_ROWS = 16  # of a batch
+_LONGEST_ROW = 512  # tokens; the attention of all layers and heads grows quadratically
+_ROWS = 16  # rows per batch
 _CONTROLS = """
 <p class="note">Choose a word. The other words are shaded by the attention between them. Arrow keys
 move from word to word.</p>
@@ -40,7 +40,7 @@ move from word to word.</p>
 <h3>All heads</h3><p class="note">Rows: layers. Columns: attention heads. Choose one to show it
 above. The scale is the square root of the weights.</p>
 <div class="scroll" tabindex="0" role="region" aria-label="All heads"><div id="heads"></div></div>
-<noscript><p>The attention is drawn by a script, which this browser does not run.</p></noscript>
+<noscript><p>The attention is drawn by JavaScript, which is disabled in this browser.</p></noscript>
 """
 _STYLE = """<style>
 .controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem;margin:.6rem 0}
@@ -59,13 +59,13 @@ class TextAttention(NamedTuple):
     """Attention weights within one text.
 
     Attributes:
-        tokens: first tokens of what the model reads, special tokens included. Several rows, such as
-            the texts of an embedder, follow each other.
-        features: int32 `[rows, length]` each, the encoder's inputs as in `predict`, up to the last
-            token of the longest row.
-        weights: float32 `[layers, heads, tokens, tokens]`; rows attend to columns, and sum to 1
-            if no tokens are left out.
-        rollout: float32 `[layers, tokens, tokens]`, of the whole rows; see `rollout`.
+        tokens: first tokens of the model's input, including special tokens. Several rows, such as
+            the texts of an embedder, are concatenated.
+        features: dict of int32 `[rows, length]`, the encoder's inputs in `predict`, without common
+            padding.
+        weights: float32 `[layers, heads, tokens, tokens]`; rows attend to columns, and sum to 1 if
+            all tokens are included.
+        rollout: float32 `[layers, tokens, tokens]`, computed from all tokens; see `rollout`.
         is_cut: whether the text has more tokens.
     """
 
@@ -77,7 +77,7 @@ class TextAttention(NamedTuple):
 
 
 def look(model: Any, text: Any, path: str | Path) -> Path:
-    """Visualizes attention and attributions for a text, as one HTML file that needs no network.
+    """Visualizes attention and attributions for a text, in a self-contained HTML file.
 
     The page shows the attention of each layer and head, its rollout, and the words that support
     the prediction (see `attribute`). For a `MaskedLM` it shows the loss of each masked token. The
@@ -86,7 +86,7 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
 
     Args:
         model: a task model.
-        text: a text, a (first, second) pair, or (prompt, endings) for choices; an embedder reads
+        text: a text, a (first, second) pair, or (prompt, endings) for choices. An embedder encodes
             each text of a pair separately.
         path: file to write.
 
@@ -94,7 +94,7 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
         The path.
 
     Raises:
-        InputError: the text is empty, or the model does not take such a text.
+        InputError: the text is empty, or not valid for the model.
 
     Example:
         look(classifier, "a good film", "look.html")
@@ -123,7 +123,7 @@ def _texts(text):
 def _cut(found):
     if not found.is_cut:
         return ""
-    text = f"The text is longer: these are its first {len(found.tokens)} tokens, special ones included."
+    text = f"Only the first {len(found.tokens)} tokens are shown, including special tokens."
     return page.paragraph(text)
 
 
@@ -138,7 +138,7 @@ def _data(found: TextAttention) -> dict[str, Any]:
 
 
 def _bytes(weights):
-    """Encodes weights in [0, 1] as one byte each, in base64; the square root keeps small ones."""
+    """Encodes the square roots of weights in [0, 1] as one byte each, in base64."""
     rounded = np.round(np.sqrt(np.clip(weights, 0, 1)) * 255).astype("uint8")
     return base64.b64encode(rounded.tobytes()).decode()
 
@@ -169,7 +169,7 @@ def token_losses(model: Any, features: dict[str, np.ndarray], count: int) -> np.
     """Computes the loss of each token if only this token is masked.
 
     Args:
-        features: int32 `[1, length]` each, a row of the model.
+        features: dict of int32 `[1, length]`.
 
     Returns:
         float32 `[count]`, in nats; NaN for special tokens.
@@ -213,7 +213,7 @@ def _losses(model, found):
 
 
 def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttention:
-    """Computes the attention of a text or example in the encoder, with the features of `predict`."""
+    """Computes the encoder's attention for a text or example, with the features of `predict`."""
     example = model.as_example(text)
     features = _encoder_features(model, example)
     lengths = features["padding_mask"].sum(axis=1)
@@ -238,7 +238,7 @@ def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttent
 
 
 def _encoder_features(model, example):
-    """Returns the features that reach the encoder for an example, int32 `[rows, length]` each."""
+    """Returns the encoder's input features for an example, a dict of int32 `[rows, length]`."""
     rows, network = model.encoder_call(example)
     features = features_of_first(model, rows)
     found = []
@@ -253,14 +253,14 @@ def _encoder_features(model, example):
 
 
 def _num_tokens(tokenizer, segments):
-    """Returns the sequence length that holds the whole segments."""
+    """Returns the sequence length without truncation."""
     texts = [text.text if isinstance(text, Words) else text for text in segments]
     special = 2 + (len(texts) > 1) * tokenizer.num_separators
     return special + int(tokenizer.tokenize(texts).row_lengths().numpy().sum())
 
 
 def _diagonal(blocks):
-    """Joins matrices `[..., n, n]` along the diagonal: tokens of other rows are not seen."""
+    """Returns the block-diagonal matrix of `[..., n, n]`: rows do not attend to each other."""
     ends = np.cumsum([block.shape[-1] for block in blocks])
     joined = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]), "float32")
     for block, end in zip(blocks, ends):
@@ -273,10 +273,10 @@ def rollout(weights: np.ndarray) -> np.ndarray:
     """Computes the attention rollout up to each layer.
 
     Args:
-        weights: float `[layers, heads, length, length]`, rows that sum to 1.
+        weights: float `[layers, heads, length, length]`; rows sum to 1.
 
     Returns:
-        float32 `[layers, length, length]`, rows that sum to 1.
+        float32 `[layers, length, length]`; rows sum to 1.
 
     Source: Abnar and Zuidema 2020 (arXiv:2005.00928), section 3.
     """

@@ -1,4 +1,4 @@
-"""Pages of HTML without any other file: sections, tables, charts and lines to copy."""
+"""Self-contained HTML pages with sections, tables, charts and code to copy."""
 
 import base64
 import hashlib
@@ -14,39 +14,39 @@ from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.tasks.scores.statistics import Interval
 from keras_bert_impl.version import __version__
 
-# XML and HTML allow no control characters but these white spaces, and UTF-8 no lone surrogates.
+# XML and HTML only allow these control characters, and UTF-8 does not allow lone surrogates.
 _NOT_ALLOWED = re.compile(r"[^\t\n\r -\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_CHARACTERS = 600
 NO_INTERVAL = "–"
 
 
 class Html(str):
-    """Text that is HTML already; `escape` leaves it as it is."""
+    """Text that is already HTML; `escape` does not change it."""
 
 
 class Digits(str):
-    """A formatted number, which tables align to the right."""
+    """A formatted number; tables align it to the right."""
 
 
 def escape(value: Any) -> str:
-    """Returns any value as text of an HTML or SVG element or attribute."""
+    """Converts any value to text for an HTML or SVG element or attribute."""
     return value if isinstance(value, Html) else html.escape(clean(value))
 
 
 def clean(value: Any) -> str:
-    """Returns any value as text in which U+FFFD replaces characters that a page cannot have."""
+    """Converts any value to text; U+FFFD replaces characters that are not allowed in a page."""
     return _NOT_ALLOWED.sub("\ufffd", str(value))
 
 
 def user_text(value: Any, most: int = _MOST_CHARACTERS) -> Html:
-    """Returns the HTML of a user's text, with its own direction and a note if it is cut."""
+    """Returns the HTML of a user's text, truncated with a note, in its writing direction."""
     text = str(value)
     cut = f'<small class="cut"> … {len(text):,} characters</small>' if len(text) > most else ""
     return Html(f'<bdi class="text">{escape(text[:most])}</bdi>{cut}')
 
 
 def script_json(value: Any) -> str:
-    """Returns JSON that can stand in a `<script>` element: nothing in it ends the element."""
+    """Returns JSON for a `<script>` element, escaped so that it does not end the element."""
     text = json.dumps(_cleaned(value), ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
 
@@ -60,7 +60,7 @@ def _cleaned(value):
 
 
 def number(value: Any) -> str:
-    """Formats a number for people: 12,345 or 0.8312; NaN and text as they are."""
+    """Formats a number for readers: 12,345 or 0.8312; keeps NaN and text."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int) or (value == value and abs(value) >= 1000 and value % 1 == 0):
@@ -72,12 +72,12 @@ def number(value: Any) -> str:
 
 
 class Section(NamedTuple):
-    """A part of a page under a heading.
+    """A section of a page.
 
     Attributes:
         title: the heading.
-        html: its contents.
-        drawings: the pictures in it, for files.
+        html: the contents.
+        drawings: the section's charts, to write them to files.
     """
 
     title: str
@@ -93,7 +93,7 @@ def page(
     script: str = "",
     data: Any = None,
 ) -> str:
-    """Returns a whole page."""
+    """Returns the HTML of a page."""
     code = _asset("page.js") + script
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     links = "".join(
@@ -153,7 +153,7 @@ def paragraph(text: str, kind: str = "note") -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", first: str = "row"
 ) -> str:
-    """Returns a table that scrolls sideways where it is wider than the page."""
+    """Returns a table, which scrolls sideways if it is wider than the page."""
     rows = [list(row) for row in rows]
     is_number = [
         bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
@@ -205,23 +205,23 @@ def bounds(value: Interval) -> Digits:
 
 
 def charts(drawings: Sequence[Any]) -> str:
-    """Returns pictures side by side, one below the other on a phone."""
+    """Returns charts next to each other; on a phone, one below the other."""
     figures = "".join(f"<figure>{drawing.svg()}</figure>" for drawing in drawings)
     return f'<div class="charts">{figures}</div>' if drawings else ""
 
 
 def code(text: str) -> str:
-    """Returns lines to copy."""
+    """Returns a block of code."""
     return f'<div class="code"><pre tabindex="0"><code>{escape(text)}</code></pre></div>'
 
 
 def details(summary: str, html: str) -> str:
-    """Returns contents that are hidden until they are asked for."""
+    """Returns contents that are collapsed until the reader opens them."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def example(pairs: Iterable[tuple[str, Any]]) -> str:
-    """Returns a box of (name, value) lines about one example."""
+    """Returns a box with (name, value) lines about one example."""
     lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
     return f'<div class="example"><dl>{lines}</dl></div>'
 

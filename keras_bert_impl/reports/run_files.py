@@ -1,4 +1,4 @@
-"""Contents of a report: the files of a run, its model and examples."""
+"""Inputs of a report: the files of a run, its model and its examples."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,21 +14,21 @@ from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words,
 from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from keras_bert_impl.training.runs.reports import read_metrics
 
-MOST_EXPLAINED = 5  # errors with attributions
+MOST_EXPLAINED = 5  # number of errors with attributions
 _NO_LIMIT = 1 << 60
 
 
 class Run(NamedTuple):
-    """Contents of a run directory; empty where a file is missing or damaged.
+    """Contents of a run directory; attributes of missing or damaged files are empty.
 
     Attributes:
-        name: of the directory.
-        settings: `recipe.yaml`.
-        changed: the settings that differ from their defaults; None if the run does not name them.
-        data: `data.json`.
+        name: name of the directory.
+        settings: contents of `recipe.yaml`.
+        changed: settings that differ from their defaults; None if unknown.
+        data: contents of `data.json`.
         metrics: lines of `metrics.jsonl`.
-        scores: `scores.json`.
-        model_class: name of the class of `model/`; None if unknown.
+        scores: contents of `scores.json`.
+        model_class: class name of the model in `model/`; None if unknown.
         problems: a message for each damaged file.
     """
 
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
     @property
     def records(self) -> str | None:
-        """The folder of the records of a pre-training run; None for other runs."""
+        """Folder of a pre-training run's records; None for other runs."""
         found = self.data.get("records")
         source = found.get("source") if isinstance(found, dict) else None
         return source if isinstance(source, str) else None
@@ -54,7 +54,9 @@ def read_run(path: str | Path) -> Run:
     """Reads the small files of a run."""
     path = local_path(path)
     if not path.is_dir():
-        raise InputError(f"{path} is not a directory: name a run, the --out of a training command.")
+        raise InputError(
+            f"{path} is not a directory: pass a run directory, the --out of a training command."
+        )
     problems: list[str] = []
 
     def read(reader, name, default):
@@ -85,7 +87,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def runs_of(path: str | Path) -> list[Path]:
-    """Returns the runs of a set that `finetune_set` wrote, the best first; else the path alone."""
+    """Returns the runs of a `finetune_set` directory, best first, or else the path."""
     path = local_path(path)
     found = sorted(recipe.parent for recipe in path.glob("runs/*/recipe.yaml"))
     if found and (path / "scores.json").is_file():  # else the set is not finished
@@ -99,11 +101,11 @@ def _model_class(path):
 
 
 def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
-    """Reads `predictions.tsv` of a run on one example a line.
+    """Reads a run's `predictions.tsv` with one example per line.
 
     Returns:
-        (headings without the index, rows without the index); None if the file is missing or
-        damaged, which is added to the problems of the run.
+        (column names, rows), both without the index; None if the file is missing or damaged, which
+        is added to the run's problems.
     """
     path = run.path / "predictions.tsv"
     if not path.exists():
@@ -116,10 +118,10 @@ def read_predictions(run: Run) -> tuple[list[str], list[list[str]]] | None:
 
 
 class Subject(NamedTuple):
-    """A run with what the caller has of it.
+    """A run with its examples and model, if available.
 
     Attributes:
-        examples: labeled examples that the model is scored on, or None.
+        examples: labeled examples to score the model on, or None.
         model: the model of the run, or None.
     """
 
@@ -128,21 +130,22 @@ class Subject(NamedTuple):
     model: Any = None
 
     def scored_as(self, noun: str) -> str:
-        """Returns what was scored: "14 examples of tickets.csv"."""
+        """Returns a description of the scored examples: "14 examples of tickets.csv"."""
         return f"{len(self.examples):,} {noun} of {without_folders(self.examples.source)}"
 
 
 def check_count(subject: Subject, count: int) -> None:
-    """Raises an `InputError` if the run's predictions are of other examples."""
+    """Raises an `InputError` if the run's predictions are for different examples."""
     if count != len(subject.examples):
         raise InputError(
             f"{subject.run.path} has predictions for {count:,} examples, but "
-            f"{subject.examples.source} has {len(subject.examples):,}: give those it was scored on."
+            f"{subject.examples.source} has {len(subject.examples):,}: pass the "
+            "examples that the run was scored on."
         )
 
 
 def explanation(model: Any, text: Any, target: Any = None) -> Html:
-    """Returns the words of a text shaded by integrated gradients, and the largest as a table."""
+    """Returns the words of a text, shaded by integrated gradients, and a table of the shares."""
     try:
         found = attribute(model, text, target)
     except InputError as error:

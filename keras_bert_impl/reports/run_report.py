@@ -1,4 +1,4 @@
-"""`write_report` for one run, and `write_comparison` for several."""
+"""`write_report` for one run, and `write_comparison` for several runs."""
 
 import contextlib
 import importlib
@@ -32,25 +32,26 @@ def write_report(
     path: str | Path | None = None,
     pictures: str | Path | None = None,
 ) -> Path:
-    """Writes a report about a run: one HTML file, which needs no network.
+    """Writes a report about a run, a self-contained HTML file.
 
     Settings, data and learning curves come from the files of the run. Scores with confidence
     intervals, classes, calibration and errors need `examples`; attributions of errors also need
     `model`.
 
     Args:
-        run_directory: run of `finetune` or `pretrain`.
-        model: the model of the run, as `load_tuned` returns it.
-        examples: the labeled examples of the run's scores. Its predictions are read from the run,
-            or computed by `model` if there are none. For a `MaskedLM`, a list of texts to mask.
+        run_directory: directory of a run of `finetune` or `pretrain`.
+        model: the run's model, from `load_tuned`.
+        examples: the labeled examples that the run was scored on. Predictions are read from the
+            run, or computed with `model` if the run contains none. For a `MaskedLM`, a list of
+            texts to mask.
         path: file to write. Default: `report.html` in the run.
-        pictures: folder for each picture as SVG, and as PNG if matplotlib is installed.
+        pictures: folder for the charts as SVG files, and as PNG files if matplotlib is installed.
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: the directory is not a run, or the run has predictions for other examples.
+        InputError: the directory is not a run, or the run's predictions are for different examples.
 
     Example:
         write_report("run", load_tuned("run"))
@@ -89,7 +90,7 @@ def report_sections(subject: Subject) -> list[Section]:
 
 
 def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
-    """Writes the pictures of sections as SVG and PNG files; returns their paths."""
+    """Writes the charts of sections as SVG and PNG files; returns their paths."""
     folder = local_path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     drawings = [drawing for section in sections for drawing in section.drawings]
@@ -101,13 +102,13 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
 
 
 def _task_sections(subject):
-    """Returns the sections of the task of the examples."""
+    """Returns the sections for the task of the examples."""
     module = report_of(subject.examples, subject.model)
     return module.sections(subject) if module else []
 
 
 def report_of(examples: Any, model: Any = None) -> ModuleType | None:
-    """Returns the module with the `sections` of a task, of labeled examples or of a list of texts."""
+    """Returns the task's module with `sections`, for labeled examples or a list of texts."""
     report = None
     if isinstance(examples, LabeledExamples):
         report = task_of_examples(examples).report
@@ -132,7 +133,7 @@ def _tiles(run: Run):
 
 
 def _title(run):
-    """Returns the task and the data: "Text classification: tickets.csv"."""
+    """Returns a title with task and data: "Text classification: tickets.csv"."""
     if run.records is not None:
         return f"Pre-training: {without_folders(run.records)}"
     kind = model_class_named(run.model_class)
@@ -158,24 +159,24 @@ def write_comparison(
     examples: Any = None,
     pictures: str | Path | None = None,
 ) -> Path:
-    """Writes a report that compares runs: settings that differ, scores, and curves.
+    """Writes a report that compares runs: different settings, scores and learning curves.
 
     With `examples`, scores have confidence intervals, and each run is compared with the first one
     by a paired bootstrap of the difference.
 
     Args:
-        run_directories: two or more runs, or the directory of a set of runs. The others are
-            compared with the first run, which in a set is the best.
+        run_directories: two or more runs, or the directory of a set of runs. All runs are compared
+            with the first run; in a set, this is the best one.
         path: file to write.
         examples: labeled texts (`Examples`) that all runs have predictions for.
-        pictures: folder for the pictures; see `write_report`.
+        pictures: folder for the charts; see `write_report`.
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: there are fewer than two runs, a directory is not a run, or a run has
-            predictions for other examples.
+        InputError: there are fewer than two runs, a directory is not a run, or a run's predictions
+            are for different examples.
 
     Example:
         from keras_bert_impl.reports import write_comparison
@@ -185,7 +186,7 @@ def write_comparison(
         run_directories = [run_directories]
     directories = [run for directory in run_directories for run in runs_of(directory)]
     if len(directories) < 2:
-        raise InputError("a comparison needs at least two run directories, or a set of runs.")
+        raise InputError("a comparison requires at least two run directories, or a set of runs.")
     if examples is not None and report_of(examples) is not classification:
         raise InputError(
             f"runs are compared on labeled texts, not on {type(examples).__name__}: leave out the "
@@ -258,8 +259,9 @@ def _paired(runs, examples):
     headings = ["score", "run", "value", interval, f"difference from {runs[0].name}", interval, "p"]
     caption = f"{len(examples):,} examples of {without_folders(examples.source)}"
     html = page.table(headings, rows, caption, first="cell") + page.paragraph(
-        f"{how([one for scores in by_run for one in scores])} Differences: paired bootstrap with the "
-        "same resamples for both runs; p is two-sided. Many comparisons find some small p by chance."
+        f"{how([one for scores in by_run for one in scores])} Differences: paired bootstrap with "
+        f"the same resamples for both runs; p is two-sided. With many comparisons, some p are "
+        f"small by chance."
     )
     return Section("On the same examples", html)
 
@@ -268,7 +270,7 @@ def _paired(runs, examples):
 
 
 def describe_run(run_directory: str | Path, model: Any = None, examples: Any = None) -> None:
-    """Writes `report.html` of a run, and the card of its model with data, settings and scores."""
+    """Writes the `report.html` of a run, and a model card with data, settings and scores."""
     run = local_path(run_directory)
     if model is not None:
         with _only_warning(run, "card"):
@@ -278,8 +280,7 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
 
 
 def is_described(run_directory: str | Path) -> bool:
-    """Returns whether a finished run has its report; it has none if the process was killed before
-    that was written."""
+    """Returns whether a finished run has its report, which is missing if the process was killed."""
     return (local_path(run_directory) / FILE).is_file()
 
 
@@ -287,5 +288,5 @@ def is_described(run_directory: str | Path) -> bool:
 def _only_warning(run, what):
     try:
         yield
-    except Exception as error:  # of any kind: a page is not worth a run
+    except Exception as error:  # any error, since a failed report must not fail the run
         _LOG.warning("%s has no complete %s: %s: %s", run, what, type(error).__name__, error)

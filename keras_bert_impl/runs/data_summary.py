@@ -1,4 +1,4 @@
-"""Summary of the training data: counts, lengths and warnings, before the first step."""
+"""Summary of the training data, computed before training: counts, lengths and warnings."""
 
 import dataclasses
 
@@ -9,8 +9,8 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.comparison import is_uneven
 
-_SAMPLE = 10_000  # rows that are tokenized
-_SAMPLE_CHARACTERS = 2_000_000  # about half a second
+_SAMPLE = 10_000  # number of rows to tokenize
+_SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, in about half a second
 _PERCENTILES = (50, 90, 99)
 _CUT = 0.01  # share of truncated texts that is worth a warning
 _SHOWN_CLASSES = 8
@@ -18,21 +18,21 @@ _SHOWN_CLASSES = 8
 
 @dataclasses.dataclass(frozen=True)
 class DataSummary:
-    """Numbers about the examples of a run, of which `data.json` keeps a copy.
+    """Statistics of a run's examples; `data.json` contains a copy.
 
     Attributes:
         train_rows, dev_rows: number of examples.
         labels: what `train_labels` and `dev_labels` count: `"classes"`, `"entities"`, `"tags"`,
-            `"questions"` or `"endings"`, or `"numbers"`, which have `min`, `mean` and `max`; None
+            `"questions"` or `"endings"`; `"numbers"` if they contain `min`, `mean` and `max`; None
             without labels.
         train_labels, dev_labels: name -> count.
-        lengths: sequence lengths of the training examples: percentiles `"50"`, `"90"` and `"99"`,
+        lengths: percentiles `"50"`, `"90"` and `"99"` of the sequence lengths of the training set,
             and `"max"`, in a sample of 10,000 rows.
-        max_length: longest row of the model, in tokens.
-        truncated: share of the rows that are truncated; None if they are split into windows.
-        in_both: number of examples of dev with a text that is also in train.
-        empty: number of examples of both with an empty text.
-        warnings: what may spoil the result, and what to do about it; a sentence each.
+        max_length: maximum sequence length of the model.
+        truncated: fraction of texts that are truncated; None if they are split into windows.
+        in_both: number of validation examples with a text that is also in the training set.
+        empty: number of examples with an empty text, in both sets.
+        warnings: problems of the data with what to do about them.
     """
 
     train_rows: int
@@ -48,7 +48,7 @@ class DataSummary:
     warnings: list[str] = dataclasses.field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """Returns the numbers in at most three lines, without the warnings."""
+        """Returns the statistics in at most three lines, without the warnings."""
         lines = [f"data: {self.train_rows:,} examples to train on, {self.dev_rows:,} to score on"]
         if self.labels == "numbers":
             shown = ", ".join(f"{name} {value:g}" for name, value in self.train_labels.items())
@@ -71,7 +71,7 @@ class DataSummary:
 
 
 def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) -> DataSummary:
-    """Counts labels, measures texts in tokens and looks for what may spoil a run."""
+    """Counts labels, measures sequence lengths and checks for problems."""
     labels, of_train = train.label_counts()
     _, of_dev = dev.label_counts()
     lengths = _lengths(model, train)
@@ -97,21 +97,21 @@ def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) ->
 
 
 def _key(text):
-    """Returns a text, its segments, or its prompt and endings, as something that can be hashed."""
+    """Converts a text, pair, or prompt with endings to a hashable value."""
     return text if isinstance(text, str) else tuple(map(_key, text))
 
 
 def _is_empty(text):
-    """Returns whether a text, or a part of it, has no characters but white space."""
+    """Returns whether a text, or a part of it, contains only white space."""
     return not text.strip() if isinstance(text, str) else not text or any(map(_is_empty, text))
 
 
 def _lengths(model, examples):
-    """Measures rows of a sample of the examples, in tokens, with special tokens: int [rows]."""
+    """Returns the sequence lengths of a sample of the examples, with special tokens: int [rows]."""
     texts = examples.inputs
     sample = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), _SAMPLE)).astype(int))
     rows, characters = [], 0
-    # In an order that leaves any beginning of it spread over the file.
+    # Ordered such that the first n texts are spread over the file for any n.
     for number in np.random.default_rng(0).permutation(sample):
         rows += model.rows_of(texts[number])
         characters += sum(map(len, rows[-1]))
@@ -142,8 +142,8 @@ def _warnings(summary, model, has_classes):
         found += _of_classes(summary, has_classes and summary.labels == "classes")
     if summary.in_both:
         found.append(
-            f"{summary.in_both:,} of the {summary.dev_rows:,} texts to score on are also trained "
-            "on, which raises the scores. Remove them from one of the two."
+            f"{summary.in_both:,} of the {summary.dev_rows:,} validation texts are also in the "
+            "training set, which raises the scores. Remove them from one of the sets."
         )
     if summary.empty:
         found.append(f"{summary.empty:,} texts are empty. Remove them, or check the text column.")
@@ -166,10 +166,10 @@ def _of_classes(summary, has_one_each):
     missing = [name for name, count in dev.items() if count and not train.get(name)]
     if missing:
         verb = "occurs" if len(missing) == 1 else "occur"
-        yield f"{listed(missing)} {verb} only in the texts to score on. Add examples to train on."
+        yield f"{listed(missing)} {verb} only in the validation set. Add training examples."
     single = [name for name, count in train.items() if count == 1]
     if single:
-        yield f"{_first(single)} {_has(single)} one example to train on. Add some, or merge classes."
+        yield f"{_first(single)} {_has(single)} one training example. Add some, or merge classes."
     counts = np.array([count for count in train.values() if count])
     if has_one_each and is_uneven(counts):
         most, least = max(train, key=train.get), min(filter(train.get, train), key=train.get)

@@ -1,8 +1,8 @@
-"""Training objectives beyond the label loss: soft targets, intermediate layers, R-Drop.
+"""Training objectives other than the label loss: soft targets, intermediate layers, R-Drop.
 
-`compile(objective=...)` takes one of these; see `ReplicatedTrainer`. Evaluation keeps the task's
-loss. All objectives are sums over texts or tokens, so replicas and micro-batches do not change
-them.
+Pass one of them to `compile(objective=...)`; see `ReplicatedTrainer`. Evaluation uses the task's
+loss. Objectives are sums over texts or tokens, so they do not depend on the number of replicas and
+micro-batches.
 """
 
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ _DIVERGENCES = {
 
 
 class _WithLabelLoss:
-    """An objective that includes the loss of the labels of a model."""
+    """Base class of objectives that include the model's label loss."""
 
     variables = ()  # trained with the model
-    read_variables: Sequence = ()  # read, but not trained: a teacher's
+    read_variables: Sequence = ()  # used, but not trained: the teacher's variables
     _model: TaskModel
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
@@ -48,7 +48,7 @@ class _WithLabelLoss:
         return _DIVERGENCES[_problem_type(self._model)](targets, outputs, temperature)
 
     def _share(self, losses, y, sample_weight, totals):
-        """Computes a batch's share of the loss from losses `[batch]`, or `[batch, length]` of tokens."""
+        """Computes a batch's share of the loss from losses `[batch]` or `[batch, length]`."""
         if self._model.has_token_labels:
             losses = losses * token_weights(y, sample_weight)
         elif sample_weight is not None:
@@ -59,25 +59,24 @@ class _WithLabelLoss:
 class SoftTargets(_WithLabelLoss):
     """Knowledge distillation from a teacher's predictions, combined with the labels.
 
-        teacher_weight * divergence + (1 - teacher_weight) * loss of the labels
+        teacher_weight * divergence + (1 - teacher_weight) * label loss
 
-    The divergence of the student's predictions from the teacher's is `kl_divergence` at a
-    temperature for single labels, the same for each label for multiple labels, and the squared
-    error for regression. The teacher predicts in each step, without dropout, and is not trained.
+    The divergence between the teacher's and student's predictions is `kl_divergence` with a
+    temperature for classification, computed for each label in multi-label classification, and the
+    squared error for regression. The teacher predicts in each step, without dropout.
 
     Args:
         student: `TextClassifier`, or `TokenClassifier` without a CRF.
-        teacher: a fine-tuned model of the same class, labels and tokenizer. Under a distribution
-            strategy, load it inside the strategy's scope, like the student.
-        temperature: divides the logits of both models; not used for regression.
+        teacher: fine-tuned model with the same class, labels and tokenizer. With a distribution
+            strategy, load both models in the strategy's scope.
+        temperature: divisor of both models' logits; not used for regression.
         teacher_weight: from 0 to 1.
 
     Raises:
-        InputError: student and teacher do not match; the message names the difference. Also for a
-            temperature or a weight out of range.
+        InputError: student and teacher do not match, or an argument is out of range.
 
-    Source: Hinton et al. 2015 (arXiv:1503.02531); with a weight of 1 and a temperature of 1, the
-    prediction layer of Jiao et al. 2020, "TinyBERT", equation 10.
+    Source: Hinton et al. 2015 (arXiv:1503.02531); with weight 1 and temperature 1, prediction-layer
+        distillation of Jiao et al. 2020, "TinyBERT", equation 10.
 
     Example:
         from keras_bert_impl.tasks import SoftTargets
@@ -111,18 +110,18 @@ class SoftTargets(_WithLabelLoss):
 class IntermediateLayers:
     """Distillation of a teacher's embeddings, hidden states and attention.
 
-    Layer m of the student's M layers learns from layer `m * L / M` of the teacher's L layers. The
-    loss is the sum of the squared errors of the embeddings, of each layer's hidden states, and of
-    each layer's attention scores before the softmax; each is a mean over the real tokens of a text,
-    and then over the texts. If the student is narrower, its states are projected by linear maps
-    that are trained with it, one for the embeddings and one for all layers. Labels and text weights
-    are not used.
+    Layer m of the student's M layers is trained on layer `m * L / M` of the teacher's L layers. The
+    loss is the sum of the squared errors of the embeddings, of each layer's hidden states and of
+    each layer's attention scores before the softmax. Errors are averaged over the tokens of a text,
+    without padding, and then over texts. If the student is narrower, two trained linear layers
+    project its embeddings and hidden states to the teacher's size. Labels and text weights are not
+    used.
 
     Args:
         student, teacher: see `SoftTargets`; with the same number of attention heads.
 
     Raises:
-        InputError: student and teacher do not match; the message names the difference.
+        InputError: student and teacher do not match, or long texts are split into windows.
 
     Source: Jiao et al. 2020, "TinyBERT", section 3, equations 7 to 9.
 
@@ -154,7 +153,7 @@ class IntermediateLayers:
 
     @property
     def variables(self) -> list:
-        """Variables of the linear maps."""
+        """Variables of the linear layers."""
         return [variable for layer in self._maps or () for variable in layer.variables]
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
@@ -171,19 +170,19 @@ class IntermediateLayers:
 
 
 class RDrop(_WithLabelLoss):
-    """R-Drop: two forward passes with different dropout, and the divergence of their predictions.
+    """R-Drop: penalizes the divergence of two forward passes with different dropout.
 
-        loss of one + loss of the other + alpha * (divergence of each from the other) / 2
+        loss of pass 1 + loss of pass 2 + alpha * (divergence 1 from 2 + divergence 2 from 1) / 2
 
-    The divergence is the one of `SoftTargets` at a temperature of 1. A step is two forward and two
-    backward passes.
+    The divergence is computed as in `SoftTargets`, with temperature 1. A training step takes two
+    forward and two backward passes.
 
     Args:
         model: `TextClassifier`, or `TokenClassifier` without a CRF.
         alpha: weight of the divergence, at least 0.
 
     Raises:
-        InputError: the model is of another task, or `alpha` is negative.
+        InputError: the model is not supported, or `alpha` is negative.
 
     Source: Liang et al. 2021 (arXiv:2106.14448), section 2.2.
 
@@ -240,8 +239,8 @@ def _check_pair(student, teacher):
         )
     if teacher.tokenizer.fingerprint != student.tokenizer.fingerprint:
         raise InputError(
-            "teacher and student have different tokenizers. Use a teacher with the tokenizer of "
-            "the student."
+            "teacher and student have different tokenizers. Use a teacher with the student's "
+            "tokenizer."
         )
     if teacher.config.max_length < student.max_length:
         raise InputError(

@@ -1,4 +1,4 @@
-"""How served texts, and a model's answers to them, differ from those it was trained on."""
+"""Data drift: compares served texts and predictions with the training set's."""
 
 import dataclasses
 import math
@@ -13,22 +13,22 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
 
-_BINS = 10  # of numbers: deciles of the reference
-_LARGE, _SMALL = 0.25, 0.1  # of the population stability index, by convention
+_BINS = 10  # bins of numbers, the deciles of the reference
+_LARGE, _SMALL = 0.25, 0.1  # conventional limits of the population stability index
 _SIGNIFICANT = 0.01
-_MIN_EXPECTED = 5  # of a class, for the chi-square distribution to be a good approximation
+_MIN_EXPECTED = 5  # expected count of a class, for the chi-square approximation
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How a quantity of served texts differs from the reference.
+    """Difference between served texts and the reference in one quantity.
 
     Attributes:
-        psi: population stability index, the sum of (q - p) log(q / p) over bins or classes with
-            shares p of the reference and q of the served texts. Counts are smoothed by 0.5, so the
-            value may differ slightly from 0 for equal shares of few texts.
-        p_value: probability of such a difference if both had the same distribution. Numbers: the
-            Kolmogorov-Smirnov test. Classes: the chi-square test.
+        psi: population stability index: the sum of (q - p) log(q / p) over bins or classes, where p
+            is the share in the reference and q the share in the served texts. Counts are smoothed
+            by 0.5, so the index of a few texts is not exactly 0 for equal shares.
+        p_value: p-value of the Kolmogorov-Smirnov test for numbers, or the chi-square test for
+            classes.
     """
 
     psi: float
@@ -46,9 +46,9 @@ def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comp
     """Compares numbers, such as lengths or scores."""
     one, other = (np.sort(np.asarray(values, "float64")) for values in (reference, served))
     if not (one.size and other.size and np.isfinite(one).all() and np.isfinite(other).all()):
-        raise ValueError("expected finite numbers, at least one each.")
+        raise ValueError("expected at least one finite number in each sample.")
     edges = np.unique(np.quantile(one, np.arange(1, _BINS) / _BINS))
-    # A bin for each edge itself, too: whole numbers often equal one.
+    # Edges are separate bins, since integers are often equal to an edge.
     bins = (np.searchsorted(edges, v) + np.searchsorted(edges, v, "right") for v in (one, other))
     counts = np.array([np.bincount(b, minlength=2 * len(edges) + 1) for b in bins])
     return Comparison(_psi(*counts[:, counts.any(0)]), _kolmogorov_smirnov(one, other))
@@ -57,7 +57,7 @@ def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comp
 def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparison:
     """Compares how often each class occurs."""
     if not (len(reference) and len(served)):
-        raise ValueError("expected names, at least one each.")
+        raise ValueError("expected at least one name in each sample.")
     one, other = Counter(reference), Counter(served)
     names = sorted(one | other)
     counts = np.array([[one[name] for name in names], [other[name] for name in names]], "float64")
@@ -65,7 +65,7 @@ def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparis
 
 
 def _psi(reference, served):
-    """Computes the index of two arrays of counts; half a text more in each avoids log 0."""
+    """Computes the index of two arrays of counts; adding 0.5 to each count avoids log 0."""
     p, q = ((counts + 0.5) / (counts + 0.5).sum() for counts in (reference, served))
     return float(((q - p) * np.log(q / p)).sum())
 
@@ -76,17 +76,17 @@ def _kolmogorov_smirnov(one, other):
     shares = (np.searchsorted(v, points, side="right") / v.size for v in (one, other))
     statistic = np.abs(np.subtract(*shares)).max()
     x = statistic * math.sqrt(one.size * other.size / (one.size + other.size))
-    if x < 0.2:  # the series converges slowly there; the probability is 1 to 1e-12
+    if x < 0.2:  # the series converges slowly there, and the probability is 1 up to 1e-12
         return 1.0
     k = np.arange(1, 101)
     return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * x) ** 2)).sum(), 0, 1))
 
 
 def _chi_square(counts):
-    """Returns the p-value of the test that both rows of counts have the same shares."""
+    """Returns the p-value of the test whether two rows of counts have the same distribution."""
     expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
     rare = expected.min(0) < _MIN_EXPECTED
-    if rare.any():  # one class of all rare ones
+    if rare.any():  # rare classes are merged
         counts = np.column_stack([counts[:, ~rare], counts[:, rare].sum(1)])
         expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
     if counts.shape[1] < 2:
@@ -98,12 +98,12 @@ def _chi_square(counts):
 
 @dataclasses.dataclass
 class Sample:
-    """Quantities of texts and predictions that are compared.
+    """Quantities of texts and predictions to compare.
 
     Attributes:
-        numbers: lists by name: `tokens` and `unknown tokens` of each text, and the numbers of its
-            answer, such as `score`.
-        classes: lists by name: `label`; empty for answers without label names.
+        numbers: {name: list}: `tokens` and `unknown tokens` of each text, and numbers of its
+            prediction, such as `score`.
+        classes: {name: list}: `label`; empty if predictions have no label names.
     """
 
     numbers: dict[str, list[float]] = dataclasses.field(default_factory=dict)
@@ -111,7 +111,7 @@ class Sample:
 
 
 def sample_of(model: Any, texts: Iterable) -> Sample:
-    """Predicts texts, a block at a time, and returns what `compare_samples` takes."""
+    """Predicts texts in blocks; returns a `Sample` for `compare_samples`."""
     task, sample = task_of_model(model), Sample()
     for block in filter(None, blocks(texts)):
         for name, values in _of_texts(model.tokenizer, block).items():
@@ -140,7 +140,7 @@ def compare_samples(reference: Sample, served: Sample) -> dict[str, Comparison]:
 
 
 def _of_texts(tokenizer, block) -> dict[str, list[float]]:
-    """Returns the number of tokens of each text or pair, and the fraction that is unknown."""
+    """Returns the number of tokens of each text or pair, and the fraction of unknown tokens."""
     if not all(isinstance(part, str) for item in block for part in _parts(item)):
         return {}
     parts = [part for item in block for part in _parts(item)]
@@ -157,7 +157,7 @@ def _of_texts(tokenizer, block) -> dict[str, list[float]]:
 
 
 def _parts(item):
-    """Returns the texts of a text, of a pair, or of a prompt with a list of endings."""
+    """Returns the strings of a text, a pair, or a prompt with endings."""
     if isinstance(item, (list, tuple)):
         return [part for one in item for part in _parts(one)]
     return [item]
@@ -167,14 +167,14 @@ def _numbers(answer) -> Iterator[tuple[str, float]]:
     for name, value in answer.items():
         if isinstance(value, float):
             yield name, value
-        elif name == "values":  # of a regression
+        elif name == "values":  # regression
             yield from ((f"value {number}", one) for number, one in enumerate(value))
         elif name == "entities":
             yield name, float(len(value))
 
 
 def _classes(answer) -> list[str]:
-    """Returns the names in an answer, such as its label or the types of its entities."""
+    """Returns the names in a prediction, such as its label or entity types."""
     if "label" in answer:
         return [answer["label"]]
     if "entities" in answer:

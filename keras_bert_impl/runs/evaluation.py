@@ -23,23 +23,23 @@ def evaluate(
     output_directory: str | Path | None = None,
     more: dict[str, LabeledExamples] | None = None,
 ) -> dict[str, float]:
-    """Scores a fine-tuned model by the metrics of its task, as `finetune` scores the saved model.
+    """Computes the metrics of a fine-tuned model, as `finetune` does for the saved model.
 
-    Decision settings are not selected again: for SQuAD 2.0, the no-answer threshold is the model's.
+    Decision settings such as SQuAD 2.0's no-answer threshold are the model's; they are not selected
+    again.
 
     Args:
         model: a model, or a run or model directory; see `load_tuned`.
-        examples: labeled examples; see `finetune`. Their labels are matched by name to the labels of
-            the model.
-        output_directory: directory for `scores.json` and the predictions; None to write nothing.
-        more: name -> further examples; see `more_dev` of `finetune`.
+        examples: labeled examples; see `finetune`. Labels are matched by name.
+        output_directory: directory for `scores.json` and the predictions; None writes no files.
+        more: dict of name -> more examples; see `more_dev` of `finetune`.
 
     Returns:
-        The scores; the first one is the score by which models are compared.
+        Scores by name; the first one is used to compare models.
 
     Raises:
-        InputError: the model does not exist, the examples are of another task, or a label is
-            unknown to the model (with file and line, if known).
+        InputError: the model does not exist, the examples belong to a different task, or a label is
+            unknown to the model; the message names file and line if possible.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -67,7 +67,7 @@ def load_model(
     dtype: str | None = None,
     base: str | Path | None = None,
 ) -> TaskModel | Encoder:
-    """Loads the model of a run directory, a model directory or a name, for export."""
+    """Loads the model of a run directory, model directory or name, for export."""
     if use is None:
         return load_tuned(name_or_path, dtype, base)
     if use == "embedder":
@@ -82,7 +82,7 @@ def load_signatures(
     dtype: str | None = None,
     base: str | Path | None = None,
 ) -> Signatures:
-    """Loads the serving signatures of a model; for arguments see `load_model`."""
+    """Loads the serving signatures of a model; see `load_model` for the arguments."""
     model = load_model(name_or_path, use, dtype, base)
     if use == "encoder":
         return EncoderSignatures(model, Tokenizer.from_pretrained(name_or_path))

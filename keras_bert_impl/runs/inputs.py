@@ -1,4 +1,4 @@
-"""Inputs of a fine-tuning run: models, and examples from readers or memory."""
+"""Inputs of a fine-tuning run: the model, and examples from readers or memory."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 def model_directory(path: str | Path) -> str | Path:
-    """Returns the model directory of a run; any other path or name unchanged."""
+    """Returns the model directory of a run directory; keeps other paths and names."""
     directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
 
@@ -34,13 +34,13 @@ def made_of(
     }
     for name in ("model", "teacher"):
         path = getattr(settings, name)
-        if path:  # a teacher may be a run
+        if path:  # a teacher may be a run directory
             read[name] = {"source": str(path), **_identity(model_directory(path))}
     return read
 
 
 def _identity(path):
-    """Returns the checksums of a model, its tokenizer and its settings for sentence vectors."""
+    """Returns the checksums of a model, its tokenizer and its sentence-embedding settings."""
     source = open_model(path)
     settings = read_sentence_settings(source.task_path)
     sentences = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -67,26 +67,26 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
         raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
     texts, labels = (_as_list(part, name) for part in data)
     if len(texts) != len(labels) or not texts:
-        raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels.")
+        raise InputError(f"{name} has {len(texts)} texts, but {len(labels)} labels.")
     found = (task.examples_of(texts, labels, name) for task in all_tasks())
     return next(examples for examples in found if examples is not None)
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
-    """Names the classes by their numbers if the first set, the training set, has no names."""
+    """Uses class numbers as class names if the first set, the training set, has no names."""
     return task_of_examples(sets[0]).with_named_classes(*sets)
 
 
 def read_options(
     train: LabeledExamples, dev: LabeledExamples, task: str | None
 ) -> dict[str, Any] | None:
-    """Returns the options with which `keras-bert` reads the examples of a run again."""
+    """Returns the `keras-bert` options that read the examples of a run."""
     if dev.read_with is None:
         return None
     options = {"task": task, **dev.read_with, "train": (train.read_with or {}).get("dev")}
     if options.get("dev_split"):
         options["train"], options["dev"] = options["dev"], None
-    places = ("data",) if options.get("tfds") else ("train", "dev", "data")  # else of splits
+    places = ("data",) if options.get("tfds") else ("train", "dev", "data")  # otherwise from splits
     for name in places:
         if options.get(name):
             options[name] = str(Path(options[name]).absolute())

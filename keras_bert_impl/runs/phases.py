@@ -19,13 +19,13 @@ from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_c
 
 
 class Phase(NamedTuple):
-    """Consecutive epochs with the same objective, each phase with its own optimizer.
+    """Consecutive epochs with one objective and one optimizer.
 
     Attributes:
-        start, end: first epoch of the phase, and the epoch after its last one.
+        start, end: first epoch, and the epoch after the last one.
         objective: see `ReplicatedTrainer`; None for the task's loss.
-        name: subfolder for its checkpoints in the run's checkpoint folder.
-        is_scored: whether the model's predictions have meaningful metrics and loss.
+        name: subfolder for the phase's checkpoints.
+        is_scored: whether metrics and loss of the model are meaningful.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Phase(NamedTuple):
 def phases_of(
     settings: FinetuneSettings, model: TaskModel, teacher: TaskModel | None = None
 ) -> list[Phase]:
-    """Returns the phases of a run: one, or two with `distillation=tinybert`."""
+    """Returns the phases of a run: two with `distillation=tinybert`, else one."""
     if teacher is None:
         objective = None if settings.r_drop is None else RDrop(model, settings.r_drop)
         return [Phase(0, settings.epochs, objective)]
@@ -55,14 +55,14 @@ def phases_of(
 def metric_of(
     settings: FinetuneSettings, task: Task, train: LabeledExamples, dev: LabeledExamples
 ) -> str | None:
-    """Returns the score by which a run is compared; None for the first of the task's scores."""
+    """Returns the score to compare runs by; None means the task's first score."""
     if settings.metric is None:
         return task.default_metric(train)
     return check("metric", settings.metric, Annotated[str, OneOf(*task.score_names(dev))])
 
 
 def metric_first(scores: dict[str, float], metric: str | None) -> dict[str, float]:
-    """Returns scores with the score of a metric first."""
+    """Moves the score of a metric to the first place."""
     return scores if metric is None else {metric: scores[metric], **scores}
 
 
@@ -74,7 +74,7 @@ def best_epoch(
     start: int,
     metric: str | None = None,
 ) -> BestEpoch | None:
-    """Returns the `BestEpoch` of a run by a score on `dev`; None without `keep_best`."""
+    """Returns the `BestEpoch` of a run according to a score on `dev`; None without `keep_best`."""
     if not settings.keep_best:
         return None
 
@@ -90,7 +90,7 @@ def best_epoch(
 
 def _score_of_chief(score, model):
     """Creates a function that scores a model on the chief and returns its score on all workers."""
-    # Built outside the strategy, in which the chief cannot predict while the others wait.
+    # Built outside the strategy, since the chief must predict while the other workers wait.
     alone = type(model).from_config(model.get_config()) if is_chief() else None
 
     def of_chief():

@@ -1,6 +1,6 @@
-"""Tables of predictions: the rows of the input with the columns of the answers, written as a stream.
+"""Prediction tables: the input rows with added columns of predictions, written row by row.
 
-The columns of the input come first. An answer's column whose name the input also has is named
+The columns of the input come first. If both have a column NAME, the predicted one is named
 `predicted_NAME`.
 """
 
@@ -23,7 +23,7 @@ from keras_bert_impl.tasks.data.layout import Layout
 from keras_bert_impl.tasks.data.tables import open_table, table_format
 
 Row = dict[str, Any]
-# The row of the input, or some of its columns; the answer; and its cells in a line of text.
+# The input row, or some of its columns; the prediction; and its cells in a line of text.
 Predicted = tuple[Row, Row, list[str]]
 _CLASH = "predicted_"
 
@@ -33,7 +33,7 @@ _CLASH = "predicted_"
 def read_rows(
     path: str | Path, layout: Layout, delimiter: str | None = None
 ) -> Iterator[tuple[str | tuple[str, ...], Row]]:
-    """Yields the text or pair of each row of a table, and the row with all of its columns."""
+    """Yields the text or pair in each row of a table, with the whole row."""
     table = open_table(path, layout, delimiter, whole=True)
     for number, read in table.rows:
         try:
@@ -44,7 +44,7 @@ def read_rows(
 
 
 def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = None) -> int | None:
-    """Counts the rows of a file that can be read twice, for the time left; None for others."""
+    """Counts the rows of a file to estimate the remaining time; None for pipes."""
     if not local_path(path).is_file():  # a pipe
         return None
     if layout is None:
@@ -57,17 +57,17 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
     return None
 
 
-# === Answers ===
+# === Predictions ===
 
 
 def joined(row: Row, answer: Row) -> Row:
-    """Returns a row of the input with the columns of its answer."""
+    """Returns an input row with the columns of its prediction."""
     names = {name: f"{_CLASH}{name}" if name in row else name for name in answer}
     taken = [name for name in names.values() if name in row]
     if taken:
         raise InputError(
-            f"the input has the columns {listed(taken)}, which are the names of answers. Rename "
-            "them, or name one column to keep with --id."
+            f"the input has the columns {listed(taken)}, which are needed for predictions. Rename "
+            f"them, or select one column to keep with --id."
         )
     return row | {names[name]: value for name, value in answer.items()}
 
@@ -79,7 +79,7 @@ def joined(row: Row, answer: Row) -> Row:
 def table_writer(
     path: str | Path, like: str | Path | None = None
 ) -> Iterator[Callable[[Iterable[Predicted]], None]]:
-    """Yields a function that appends predictions to a table; it is created if the block ends without error."""
+    """Yields a function that appends predictions; the file is only created if no error occurs."""
     path = local_path(path)
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":
@@ -95,7 +95,7 @@ def table_writer(
 
 
 def check_output(path: str | Path) -> None:
-    """Raises `InputError` if a table of predictions has another suffix."""
+    """Raises `InputError` if the suffix is not supported."""
     if local_path(path).suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv, .tsv, .jsonl or .parquet.")
 
@@ -116,7 +116,7 @@ class _JsonLines:
 
 
 class _Delimited:
-    """A CSV file with quotes, or a TSV file without."""
+    """A CSV file with quotes, or a TSV file without quotes."""
 
     def __init__(self, file: TextIO, suffix: str) -> None:
         self._file, self._is_csv = file, suffix == ".csv"
@@ -139,7 +139,7 @@ class _Delimited:
 
 
 class _Parquet:
-    """A Parquet file; the first rows determine the types, unless a schema has the column."""
+    """A Parquet file; column types are from a schema, or else from the first rows."""
 
     def __init__(self, path: Path, known: pyarrow.Schema | None) -> None:
         self._path, self._known = path, known
@@ -175,7 +175,8 @@ def _arrow_table(rows, schema=None):
         return pyarrow.Table.from_pylist(rows, schema=schema)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
         raise InputError(
-            f"a column has values of different types, which Parquet does not hold ({error}). Write "
+            f"a column has values of different types, which Parquet does not support ({error}). "
+            f"Write "
             "a .csv or .jsonl file."
         ) from error
 

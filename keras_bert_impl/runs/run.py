@@ -1,4 +1,4 @@
-"""A resumable fine-tuning run: takes labeled examples and writes a run directory."""
+"""Resumable fine-tuning runs, which write a run directory."""
 
 import dataclasses
 import functools
@@ -56,7 +56,7 @@ from keras_bert_impl.tuning.choice import count_parameters
 
 
 class TunedRun(NamedTuple):
-    """A finished run: its directory, model and development examples, and whether it was trained now."""
+    """A finished run: its directory, model, validation set, and whether this call trained it."""
 
     path: Path
     model: TaskModel
@@ -77,7 +77,7 @@ def tune(
     read_with: dict[str, Any] | None,
     **settings: Any,
 ) -> TunedRun:
-    """Fine-tunes and scores; see `finetune`, which also writes the report of the run."""
+    """Fine-tunes and scores a model; see `finetune`, which also writes the report."""
     output_directory = local_path(output_directory)
     config = settings_for(train)(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
@@ -88,12 +88,12 @@ def tune(
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     task, own = task_with(config, train, dev)
     for more in more_dev.values():
-        task_of(train, more)  # checks their labels before the training, not after it
+        task_of(train, more)  # checks their labels before training, not after it
     metric = metric_of(config, task, train, dev)
     dev = task.with_metric(dev, metric)
     of_fit: dict[str, Any] = {}
     if "class_weight" in own:
-        # Only tasks with this setting have the method.
+        # Tasks with this setting have the method.
         weights = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
         of_fit["class_weight"] = weights
     model_class: type[TaskModel] = task.model_class(own)
@@ -110,12 +110,12 @@ def tune(
         phases = phases_of(config, tuned, teacher)
     best = best_epoch(config, task, tuned, dev, phases[-1].start, metric)
     data = task.inputs(train), task.inputs(dev)
-    # Created after all checks, so that a rejected run leaves nothing.
+    # Created after all checks, so that invalid input does not leave a directory.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, made_of=read)
     verbose = verbose if is_chief() else 0
     if run.is_finished:
-        _show(verbose, f"{run.path} is finished; its model is in {run.model}")
+        _show(verbose, f"{run.path} is already finished; its model is in {run.model}")
         return TunedRun(run.path, load_tuned(run.path, config.dtype), dev, is_new=False)
     if is_chief():
         summary = summarize(tuned, train, dev)
@@ -139,18 +139,17 @@ def load_tuned(
     base: str | Path | None = None,
     **settings: Any,
 ) -> TaskModel:
-    """Loads the task model of a run or model directory, of the class that the directory names.
+    """Loads the task model of a run or model directory.
 
     Args:
         path: run or model directory.
-        dtype: Keras dtype policy. Default: the run's dtype, with which its scores were computed;
-            float32 for a model directory.
-        base: if only a small part of the weights was saved: the model that was fine-tuned. Default:
-            its original location.
-        **settings: arguments of the class, which replace the saved ones.
+        dtype: Keras dtype policy. Default: the run's dtype; float32 for a model directory.
+        base: current location of the original model, if only the trained weights were saved.
+            Default: its location when it was fine-tuned.
+        **settings: arguments of the class that replace the saved ones.
 
     Raises:
-        InputError: the directory has no task model.
+        InputError: the directory does not contain a task model.
     """
     path = local_path(path)
     directory = model_directory(path)
@@ -164,15 +163,15 @@ def load_tuned(
 def load_embedder(
     name_or_path: str | Path, dtype: str | None = None, **settings: Any
 ) -> TextEmbedder:
-    """Loads the `TextEmbedder` of a run directory, or of any model directory or name.
+    """Loads the `TextEmbedder` of a run directory, a model directory or a model name.
 
     Args:
         name_or_path: directory or name.
         dtype: Keras dtype policy. Default: the run's dtype, else float32.
-        **settings: arguments of `TextEmbedder`, which replace the saved ones.
+        **settings: arguments of `TextEmbedder` that replace the saved ones.
 
     Raises:
-        InputError: there is no model, or the run is of another task.
+        InputError: there is no model, or the run belongs to a different task.
     """
     directory = model_directory(name_or_path)
     if directory == name_or_path:
@@ -182,7 +181,7 @@ def load_embedder(
 
 
 def settings_for(train: Any) -> type[FinetuneSettings]:
-    """Returns the class of the settings of a run on these examples."""
+    """Returns the settings class for a run on these examples."""
     if not isinstance(train, LabeledExamples):
         return FinetuneSettings
     return with_settings_of(FinetuneSettings, task_of_examples(train))
@@ -191,7 +190,7 @@ def settings_for(train: Any) -> type[FinetuneSettings]:
 def task_with(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> tuple[Task, dict[str, Any]]:
-    """Returns the task of a run and the task-specific settings that are set."""
+    """Returns the task of a run and its task-specific settings."""
     task = task_of(train, dev)
     chosen = settings.of_tasks
     for name in chosen:
@@ -220,7 +219,7 @@ def _build(settings, task, model_class, own):
 
 
 def _plan(model, settings, epochs, train):
-    """Describes the training in lines: epochs, steps, devices and parameters."""
+    """Returns lines that describe the training: epochs, steps, devices and parameters."""
     steps = model.steps_per_epoch(train[0], settings.batch_size)
     total, trained = count_parameters(model)
     passes = "1 epoch" if epochs == 1 else f"{epochs} epochs"
@@ -258,7 +257,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
         if is_chief() and not log:
             log = [MetricsLog(run, steps, end * steps, finished * steps)]
             log[0].examples_per_step = settings.batch_size
-        # The score runs first: the log writes it, and the checkpoint keeps the best epoch.
+        # The score comes first, since the log and the checkpoint of the best epoch use it.
         of_score = [best] if best_here else []
         progress = TrainingProgress(
             end, step_of, finished, "epoch", verbose, best_here and best.metric
@@ -271,12 +270,12 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
                 initial_epoch=finished,
                 validation_data=dev if phase.is_scored else None,
                 callbacks=[*of_score, *log, checkpoint, *callbacks, shown],
-                verbose=0,  # `TrainingProgress` shows it
+                verbose=0,  # shown by `TrainingProgress`
                 **of_fit,
             )
     if best is not None:
         checkpoint.restore_best()
-        mean_of_workers(strategy, 0.0)  # all have read it before the chief removes it
+        mean_of_workers(strategy, 0.0)  # the chief removes it after all workers have read it
 
 
 def _compile(model, settings, steps, phase):
@@ -304,7 +303,7 @@ def _save_and_score(tuned, run, settings, task, train, dev, more_dev, metric, ve
         save_tuned(tuned, run.model, settings.model)
     else:
         tuned.save_pretrained(run.model)
-    # Reloaded, so that users who load the saved model get the same scores.
+    # Reloaded, so that the scores describe the saved model.
     saved = load_tuned(run.path, settings.dtype)
     scores = metric_first(task.finish(saved, dev, run.path), metric)
     scores |= score_more(saved, more_dev, run.path)

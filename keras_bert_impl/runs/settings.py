@@ -1,4 +1,4 @@
-"""Settings of a fine-tuning run; imports nothing heavy, for the command line's help."""
+"""Settings of a fine-tuning run; does not import TensorFlow."""
 
 import dataclasses
 import inspect
@@ -20,10 +20,10 @@ from keras_bert_impl.io.settings import (
 from keras_bert_impl.tasks.names import settings_of_tasks
 from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
-# The grid that BERT was fine-tuned with on every task: Devlin et al., appendix A.3.
+# The grid for fine-tuning BERT on all tasks: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
 SOFT, TINYBERT = "soft", "tinybert"
-_DEFAULTS = {  # of the kinds of distillation
+_DEFAULTS = {  # epochs of each kind of distillation
     SOFT: {"temperature": 2.0, "teacher_weight": 0.5},
     TINYBERT: {"temperature": 1.0, "teacher_weight": 1.0, "intermediate_epochs": 10},
 }
@@ -31,22 +31,22 @@ _DEFAULTS = {  # of the kinds of distillation
 
 @dataclasses.dataclass(frozen=True)
 class ObjectiveSettings(TuningSettings):
-    """Training signals besides the labels: a teacher, or R-Drop.
+    """Settings of training objectives other than the label loss: a teacher, or R-Drop.
 
     Args:
-        teacher: Run or model directory whose predictions are learned from too. It has the same
-            task, labels and tokenizer; see `SoftTargets`.
-        distillation: What is learned from the teacher. soft learns from its predictions; tinybert
-            first learns from its layers for `intermediate_epochs` (see `IntermediateLayers`), then
-            from its predictions for `epochs`. Each of the two phases has its own optimizer and a
-            complete learning-rate schedule. Default: soft with a teacher.
-        temperature: Divides the logits of both models. Not for regression. Default: 2 for soft, 1
-            for tinybert.
-        teacher_weight: Share of the teacher's predictions in the loss. The labels have the rest.
-            Default: 0.5 for soft, 1 for tinybert.
-        intermediate_epochs: Epochs on the teacher's layers, for tinybert. Default: 10.
-        r_drop: Weight in the loss of the divergence between two passes with different dropout. See
-            `RDrop`. A step is two forward and two backward passes. Default: none.
+        teacher: Run or model directory of a teacher with the same task, labels and tokenizer. See
+            `SoftTargets`.
+        distillation: How to train on the teacher. soft uses its predictions; tinybert first uses
+            its layers for `intermediate_epochs` (see `IntermediateLayers`), then its predictions
+            for `epochs`. Each phase has its own optimizer and learning-rate schedule. Default:
+            soft.
+        temperature: Divisor of both models' logits. Not for regression. Default: 2 for soft, 1 for
+            tinybert.
+        teacher_weight: Weight of the teacher's predictions in the loss; the weight of the labels is
+            the rest. Default: 0.5 for soft, 1 for tinybert.
+        intermediate_epochs: Epochs of training on the teacher's layers, for tinybert. Default: 10.
+        r_drop: Loss weight of the divergence between two passes with different dropout.
+            It doubles the computation. See `RDrop`. Default: none.
 
     Raises:
         InputError: the settings are incompatible.
@@ -95,30 +95,29 @@ _OfTasks: Any = settings_of_tasks()
 class FinetuneSettings(_OfTasks, ObjectiveSettings):
     """Settings of a fine-tuning run.
 
-    See `TuningSettings` for which weights are trained and at which learning rates, and
-    `ObjectiveSettings` for training signals besides the labels. The settings that only some tasks
-    have are declared in the folder of the task.
+    See `TuningSettings` for the trained weights and learning rates, and `ObjectiveSettings` for the
+    loss. Task-specific settings are declared in the folders of the tasks.
 
     Args:
-        model: Model directory or name to start from.
-        epochs: Passes over the training texts.
-        batch_size: Texts of the global batch.
-        warmup: Share of the steps in which the learning rate rises. Then it falls to 0.
+        model: Model directory or name to fine-tune.
+        epochs: Passes over the training set.
+        batch_size: Texts per batch, over all devices.
+        warmup: Fraction of the steps in which the learning rate rises; then it falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
-        clip_norm: Limit of the global gradient norm. None for no limit.
-        max_length: Maximum sequence length in tokens. Longer texts are truncated, or split into windows of this
-            length for tagging, questions and depending on `long_texts`. Default: 384 for questions,
-            else 128.
+        clip_norm: Maximum global gradient norm. None for no limit.
+        max_length: Maximum sequence length in tokens. Longer texts are truncated, or split into
+            windows of this length for tagging, questions, and some values of `long_texts`. Default:
+            384 for questions, else 128.
         dropout: Dropout rate. Default: the model's rate.
         accumulation_steps: Gradient accumulation: parts into which each batch is split.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
-        keep_best: Keep the epoch with the best `metric` on --dev, not the last.
+        keep_best: Save the epoch with the best `metric` on --dev, not the last one.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
             learning rate falls as in a run of all `epochs`.
-        metric: Score by which epochs and runs are compared, such as macro_f1, f1 or f1/CLASS. It is
-            the first of the scores. Default: macro_f1 where the largest class has ten times the
-            examples of the smallest, else the task's.
-        seed: Seed of the head, text order and dropout.
+        metric: Score to compare epochs and runs by, such as macro_f1, f1 or f1/CLASS. It is listed
+            first. Default: macro_f1 if the largest class has ten times as many examples as the
+            smallest, else the task's default.
+        seed: Seed of the head's initial weights, the text order and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """
@@ -145,7 +144,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
 
     @property
     def of_tasks(self) -> dict[str, Any]:
-        """The settings that not every task has and that differ from their defaults."""
+        """Task-specific settings that differ from their defaults."""
         general = {field.name for field in dataclasses.fields(ObjectiveSettings)}
         general |= set(inspect.get_annotations(FinetuneSettings))
         return {
@@ -156,7 +155,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
 
 
 def with_settings_of(settings_class: type, *tasks: Any) -> type:
-    """Returns a class of settings that also has those that only tasks from outside have."""
+    """Returns a settings class that includes tasks registered outside this package."""
     known = {field.name for field in dataclasses.fields(settings_class)}
     new = {name: task for task in tasks for name in task.settings if name not in known}
     if not new:
@@ -167,5 +166,7 @@ def with_settings_of(settings_class: type, *tasks: Any) -> type:
         "FinetuneSettings", fields, bases=(settings_class,), frozen=True
     )
     lines = [f"    {name}: Argument of {new[name].model_classes[0].__name__}." for name in new]
-    made.__doc__ = "\n".join(["Settings of tasks from outside.", "", "Args:", *lines])
+    made.__doc__ = "\n".join(
+        ["Settings of tasks registered outside this package.", "", "Args:", *lines]
+    )
     return known_fields("FinetuneSettings")(made)

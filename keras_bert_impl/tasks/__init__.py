@@ -1,4 +1,4 @@
-"""Fine-tuning: models that take raw strings, readers of labeled data, runs."""
+"""Fine-tuning: models that take raw strings, readers of labeled data, and training runs."""
 
 from keras_bert_impl.lazy import lazy_names
 

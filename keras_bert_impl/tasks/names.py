@@ -1,4 +1,4 @@
-"""Declarations of the tasks for the command line; imports nothing heavy."""
+"""Task declarations for the command line; does not import TensorFlow."""
 
 import functools
 import importlib
@@ -10,14 +10,14 @@ from types import ModuleType
 
 @functools.cache
 def _folders() -> list[ModuleType]:
-    """Returns the packages of the tasks that read labeled examples; see `base.options`."""
+    """Returns the packages of all tasks with labeled examples; see `base.options`."""
     folders = pkgutil.iter_modules([Path(__file__).parent], f"{__package__}.")
     packages = [importlib.import_module(folder.name) for folder in folders if folder.ispkg]
     return [package for package in packages if hasattr(package, "TASK_NAME")]
 
 
 def task_names() -> list[str]:
-    """Returns the names of the tasks that read their own file formats."""
+    """Returns the names of the tasks that have their own file formats."""
     names = [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
     return names + [task.name for task in registered_tasks() if task.name]  # type: ignore[attr-defined]
 
@@ -30,18 +30,18 @@ def settings_of_tasks() -> type:
 
 
 def registered_tasks() -> list[type]:
-    """Returns the tasks from outside, without an import of the registry."""
+    """Returns the tasks registered outside this package, without importing the registry."""
     registry = sys.modules.get(f"{__package__}.registry")
     return [] if registry is None else list(registry._registered)
 
 
 def reader_options() -> dict[str | None, set[str]]:
-    """Returns the fields of `ExampleSource` that the reader of each task takes, without the files."""
+    """Returns {task name: `ExampleSource` fields that its reader takes}, except for the files."""
     return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _folders()}
 
 
 def reader_help() -> str:
-    """Returns sentences on what each `--task` reads."""
+    """Returns help sentences about the input files of each `--task`."""
     of_tasks = [f"{folder.TASK_NAME} {folder.READS}" for folder in _folders() if folder.TASK_NAME]
     notes = [folder.READER_NOTE for folder in _folders() if hasattr(folder, "READER_NOTE")]
     return " ".join([f"--task {'; '.join(of_tasks)}.", *notes])

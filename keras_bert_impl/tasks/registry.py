@@ -1,4 +1,4 @@
-"""The task registry: finds tasks by name, by class of examples and by model class."""
+"""The task registry: finds a task by its name, example class or model class."""
 
 import functools
 import importlib.util
@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
 
 
 class NotFineTunedError(InputError):
-    """A model directory has no model of a task."""
+    """Raised if a model directory does not contain a fine-tuned model."""
 
 
 _registered: list[type[Task]] = []
@@ -23,7 +23,7 @@ def register_task(task: type[Task]) -> type[Task]:
     """Registers a task defined outside this package; usable as a decorator.
 
     Raises:
-        InputError: a task of other models already has its name, or a task its class of examples.
+        InputError: the name or the example class already belongs to another task.
     """
     for other in all_tasks():
         is_named = task.name is not None and task.name == other.name
@@ -50,12 +50,12 @@ def _built_in():
 
 
 def task_named(name: str | None) -> type[Task]:
-    """Returns the task with this `--task` name; None for the task of text tables."""
+    """Returns the task with this `--task` name; the name None means the task for text tables."""
     for task in all_tasks():
         if task.name == name and task.example_class is not None:
             return task
     names = listed(dict.fromkeys(task.name for task in all_tasks() if task.name))
-    raise InputError(f"there is no task {name!r}. The tasks are {names}.")
+    raise InputError(f"unknown task {name!r}. Choose one of {names}.")
 
 
 def task_of_model(model: TaskModel) -> type[Task]:
@@ -64,13 +64,13 @@ def task_of_model(model: TaskModel) -> type[Task]:
         for task in all_tasks():
             if model_class in task.model_classes:
                 return task
-    raise InputError(f"no task has models of class {type(model).__name__}.")
+    raise InputError(f"no task uses models of class {type(model).__name__}.")
 
 
 def task_of(train: Any, dev: Any) -> Task:
-    """Creates the task for two sets of labeled examples."""
+    """Creates the task for a training and a validation set."""
     if type(train) is not type(dev):
-        raise InputError(f"{train.source} and {dev.source} are examples of different tasks.")
+        raise InputError(f"{train.source} and {dev.source} contain examples of different tasks.")
     for examples in (train, dev):
         _check_labeled(examples)
     return task_of_examples(train)(train, dev)
@@ -83,7 +83,7 @@ def _check_labeled(examples):
 
 
 def task_of_examples(examples: Any) -> type[Task]:
-    """Returns the task that labeled examples belong to."""
+    """Returns the task class for labeled examples."""
     for kind in type(examples).__mro__:
         for task in all_tasks():
             if task.example_class is kind:
@@ -106,7 +106,7 @@ def score(model: TaskModel, examples: Any, directory: Path | None = None) -> dic
 def score_more(
     model: TaskModel, more: dict[str, Any], directory: Path | None = None
 ) -> dict[str, float]:
-    """Scores a model on further example sets; prefixes each score with the name of its set."""
+    """Scores a model on more example sets; prefixes score names with the set's name."""
     scores: dict[str, float] = {}
     for name, examples in more.items():
         folder = None if directory is None else directory / name
@@ -123,7 +123,7 @@ def model_class_of(
     """Returns the task model class that the `config.json` of a model directory names.
 
     Raises:
-        InputError: it is not a `kind`.
+        InputError: the class is not a subclass of `kind`.
     """
     source = open_model(directory, base=base)
     found = _named_class(source) or _recognized_class(source)
@@ -150,6 +150,6 @@ def _recognized_class(source):
     found = source.config.list_of("architectures", str, [])
     known = [end for task in all_tasks() for end in task.architectures]
     raise NotFineTunedError(
-        f"{source.path} is not a fine-tuned model: none of the architectures in its config.json "
-        f"ends in {', '.join(known)}. Received: {listed(found)}"
+        f"{source.path} is not a fine-tuned model: no architecture in its config.json ends in "
+        f"{', '.join(known)}. Received: {listed(found)}"
     )

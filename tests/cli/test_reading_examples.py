@@ -42,7 +42,7 @@ def test_reads_augmented_texts_instead_of_those_of_a_task(glue):
     more.write_text('{"text": "a", "pair": "b", "label": "other"}\n')
     with pytest.raises(InputError, match="more.jsonl, line 1: label 'other' is not one of 'not_"):
         read("--task", "mrpc", "--data", glue, "--train", more)
-    with pytest.raises(InputError, match="needs --data .its folder."):
+    with pytest.raises(InputError, match="requires --data .its folder."):
         read("--task", "mrpc", "--data", glue, "--dev", more)
 
 
@@ -78,7 +78,7 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     for more, message in (
         (["--pair", "two", "--negative", "three", "--label", "score"], "leave out --label"),
         (["--pair", "two", "--negative", "four"], "no column named 'four'"),
-        ([], "--pair, the column of the second text, is missing"),
+        ([], "the column of the second text is missing: pass --pair"),
     ):
         with pytest.raises(InputError, match=message):
             read(*files, *more)

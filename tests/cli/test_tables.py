@@ -33,7 +33,7 @@ def test_a_table_without_a_header(folder, tmp_path, capsys):
     data = ("--train", folder / "sms", "--dev-split", 0.4, *columns)
     model = ("--model", folder / "model", "--out", tmp_path / "run", "--epochs", 1)
     assert run("finetune", *model, *data, "--delimiter", "tab") == 2
-    assert "If the first line is no header, pass --no-header" in capsys.readouterr().err
+    assert "If the first line is not a header, pass --no-header" in capsys.readouterr().err
     assert run("finetune", *model, *data, *form) == 0
     assert run("evaluate", "--model", tmp_path / "run") == 0
     assert run("evaluate", "--model", tmp_path / "run", "--dev", folder / "sms") == 0
@@ -89,7 +89,7 @@ def test_a_table_is_not_classified_line_by_line(
     out, err = capsys.readouterr()
     if suffix:
         assert status == 2 and not out
-        assert f"ends in {suffix}, and name" in err and ("standard input" in err) == is_piped
+        assert f"ends in {suffix}, and pass" in err and ("standard input" in err) == is_piped
     else:
         assert len(out.splitlines()) == table.count("\n")
 

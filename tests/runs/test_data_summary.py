@@ -50,13 +50,13 @@ def test_lengths_of_a_sample(model, monkeypatch):
     "train, dev, message",
     [
         (TRAIN, DEV, "25.0% of the texts are truncated. max_length=8 would hold 99 % of them."),
-        (TRAIN, DEV, "1 of the 2 texts to score on are also trained on"),
-        (Examples(["joy", "bad"], ["a", "b"]), DEV, "'a', 'b' have one example to train on"),
+        (TRAIN, DEV, "1 of the 2 validation texts are also in the training set"),
+        (Examples(["joy", "bad"], ["a", "b"]), DEV, "'a', 'b' have one training example"),
         (Examples(["joy", " "], ["a", "b"]), DEV, "1 texts are empty."),
         (
             Examples(["joy", "bad"], [0, 0], ["a", "b"]),
             Examples(["a"], [1], ["a", "b"]),
-            "'b' occurs only in the texts to score on.",
+            "'b' occurs only in the validation set.",
         ),
         (
             Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2),

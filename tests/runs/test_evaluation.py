@@ -203,9 +203,9 @@ def test_scores_of_further_sets_have_their_names(scored, tmp_path):
         (["--dev", "{0}/1.tsv", "--text", "text"], "--label is missing"),
         (
             ["--dev", "{0}/1.tsv", "--text", "text", "--label", "label", "--test"],
-            "--test needs a folder",
+            "--test requires a folder",
         ),
-        (["--task", "sst2", "--dev", "{0}/1.tsv"], "--task needs --data"),
+        (["--task", "sst2", "--dev", "{0}/1.tsv"], "--task requires --data"),
         (["--dev", "{0}/1.tsv", "--text", "label", "--label", "text"], "1.tsv, line 2: label"),
         (["--dev", "{0}/1.tsv", *TABLE, "--out", "{0}/run"], "contains a run. Choose another"),
         (

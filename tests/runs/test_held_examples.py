@@ -47,7 +47,7 @@ def test_converts_words_with_labels_and_keeps_examples():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((["a"], ["x", "y"]), "train has 1 texts and 2 labels"),
+        ((["a"], ["x", "y"]), "train has 1 texts, but 2 labels"),
         (([], []), "train has 0 texts"),
         ((["a"], ["x"], ["y"]), "Received: a tuple of length 3"),
         (("abc", ["x"]), "train must be a list of texts and a list of labels. Received: 'abc'"),
@@ -112,7 +112,7 @@ def test_indices_of_unnamed_classes_become_names():
     bools = Examples(["d", "e"], [True, False], source="dev.csv")
     assert with_named_classes(named, bools) == (named, bools)
     assert list(bools.class_numbers(["x", "y"])) == [1, 0]
-    with pytest.raises(InputError, match="label 1 may be the class '1' or the class of that num"):
+    with pytest.raises(InputError, match="label 1 may mean the class '1' or class number 1"):
         dev.class_numbers(["1", "2"])
 
 

@@ -72,7 +72,7 @@ def test_finished_run_is_not_trained_again(run, base, capsys):
     left = run / "checkpoints" / "ckpt-2.data-00000-of-00001"
     left.write_text("by a process that was killed while it removed the checkpoints")
     again = finetune(base, TRAIN, DEV, run, **SETTINGS)
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"{run} is finished; its model is")
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"{run} is already finished")
     assert again.classify(DEV.texts) == load_tuned(run).classify(DEV.texts)
     assert sorted(run.rglob("*")) == files
     for name, tensor in saved_weights(run).items():

@@ -1,1 +1,1 @@
-"""The sections of a report: common sections, and sections for each task."""
+"""Sections of reports: common sections, and sections for each task."""

@@ -1,4 +1,4 @@
-"""Sections of a classifier: scores, classes, confusion, calibration, thresholds and errors."""
+"""Report sections for text classification, such as scores, confusion matrix and errors."""
 
 import csv
 from typing import Any, NamedTuple
@@ -32,18 +32,18 @@ from keras_bert_impl.tasks.scores.statistics import (
     ratios,
 )
 
-_MOST_CELLS = 20  # classes of a confusion matrix
+_MOST_CELLS = 20  # maximum number of classes in a confusion matrix
 _MOST_ERRORS = 20
 
 
 class Predicted(NamedTuple):
-    """Predictions on the examples of a subject.
+    """Predictions for the examples of a subject.
 
     Attributes:
-        names: of the classes.
+        names: class names.
         scores: float `[examples, classes]`.
-        chosen: predicted class numbers `[examples]`, for several labels bool `[examples, classes]`;
-            None for numbers.
+        chosen: predicted class numbers `[examples]`, or bool `[examples, classes]` for multi-label
+            classification; None for regression.
     """
 
     names: list[str]
@@ -52,7 +52,7 @@ class Predicted(NamedTuple):
 
 
 def predicted_scores(subject: Subject) -> Predicted | None:
-    """Returns the predictions of the run's file or of its model."""
+    """Returns the predictions from the run's file or its model."""
     found = read_predictions(subject.run)
     if found is None:
         if subject.model is None:
@@ -104,7 +104,7 @@ def _outcome(subject, names, scores, chosen):
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `Examples`; none without predictions."""
+    """Returns the sections for `Examples`; empty without predictions."""
     found = predicted_scores(subject)
     if found is None:
         return []
@@ -195,7 +195,8 @@ def _reliability(confidences, is_right):
     html = page.paragraph(
         f"Expected calibration error {error:.4f}, 95% interval [{low:.4f}, {high:.4f}]: the mean "
         "distance of the bars from the diagonal, weighted by their examples, which the bars show "
-        "(10 bins of equal width). Bars below it: overconfident; keras-bert calibrate corrects it."
+        "(10 bins of equal width). Bars below the diagonal: overconfident; keras-bert calibrate "
+        "corrects it."
     )
     html += page.charts([picture]) + page.details("as a table", page.table(headings, rows))
     return Section("Reliability", html, [picture])
@@ -242,7 +243,7 @@ def _errors(subject, found, labels, order):
 
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
-    """Returns the boxes of errors below a line that counts them."""
+    """Returns the number of errors, followed by a box for each error."""
     if not wrong:
         return page.paragraph(f"No errors on {count:,} examples.")
     text = f"{wrong:,} of {count:,} examples are wrong. The most confident errors come first."
@@ -255,12 +256,12 @@ def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
 
 
 def shown_text(text: Any) -> Html:
-    """Returns a text, or the texts of a pair one below the other."""
+    """Returns the HTML of a text, or of a pair's texts one below the other."""
     parts = text if isinstance(text, (tuple, list)) else (text,)
     return Html("<br>".join(map(user_text, parts)))
 
 
-# === Several labels, and numbers ===
+# === Multi-label classification and regression ===
 
 
 def _multi_label(subject, names, scores, result):

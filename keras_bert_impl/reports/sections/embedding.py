@@ -1,4 +1,4 @@
-"""Sections of an embedder: similarities, a map of the texts, and nearest neighbors."""
+"""Report sections for embeddings: similarities, a map of the texts, and nearest neighbors."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ _MOST_ROWS = 15
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for pairs or triplets of texts; none without the model."""
+    """Returns the sections for text pairs or triplets; empty without a model."""
     if subject.model is None:
         return []
     examples, found = subject.examples, []
@@ -50,10 +50,10 @@ def _similarities(subject):
 
 
 def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Projects vectors onto the directions of their largest variance.
+    """Projects vectors onto their principal components.
 
     Returns:
-        (float `[texts, count]`, share of the variance of each direction).
+        (float `[texts, count]`, fraction of the variance explained by each component).
     """
     centered = np.asarray(vectors, "float64") - np.mean(vectors, axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
@@ -70,8 +70,8 @@ def _map(texts, vectors):
     axes = [charts.Axis(f"component {n + 1} ({share:.1%})") for n, share in enumerate(shares)]
     picture = charts.points("map", "Map of the texts", [cloud], *axes)
     text = (
-        f"{len(texts):,} texts, placed by the two principal components of their vectors, which hold "
-        f"{shares.sum():.1%} of the variance. Point at one to read it."
+        f"{len(texts):,} texts, placed by the two principal components of their vectors, which "
+        f"explain {shares.sum():.1%} of the variance. Point at a circle to read its text."
     )
     return Section("Map", page.paragraph(text) + page.charts([picture]), [picture])
 

@@ -1,4 +1,4 @@
-"""Sections of multiple choice: the score, and prompts with a wrong ending chosen."""
+"""Report sections for multiple choice: the score, and wrong choices."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _MOST_ERRORS = 20
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `ChoiceExamples`; none without predictions or answers."""
+    """Returns the sections for `ChoiceExamples`; empty without predictions or labels."""
     found, answers = _probabilities(subject), subject.examples.labels
     if found is None or answers is None:
         return []
@@ -27,7 +27,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _probabilities(subject):
-    """Returns the probabilities `[endings]` of each prompt, of the run's file or of its model."""
+    """Returns the probabilities `[endings]` of each prompt, from the run's file or its model."""
     found = read_predictions(subject.run)
     if found is None:
         model = subject.model

@@ -1,4 +1,4 @@
-"""Sections of every run: settings, data, learning curves, and what to do with the model."""
+"""Report sections for all runs: settings, data, learning curves, and use of the model."""
 
 import json
 import numbers
@@ -13,18 +13,18 @@ from keras_bert_impl.reports.sections.scores import score_name
 from keras_bert_impl.tasks.data.labels import join_names
 from keras_bert_impl.tasks.scores.comparison import BASELINES
 
-# Of a report line: not metrics of the model.
+# Values in `metrics.jsonl` that are not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
 _HELD_OUT = "val_"
-_MOST_CLASSES = 30  # of a chart
+_MOST_CLASSES = 30  # number of points in a chart
 _SETS = {"train": "training", "dev": "validation"}
 _PLACES = ("train", "dev", "data", "tfds")
-_WIDTH = 78  # of a line of a command
+_WIDTH = 78  # characters per line of a command
 _OFF: tuple = (None, False, "", [], {})
 
 
 def settings_section(run: Run) -> Section:
-    """Returns the settings that differ from their defaults."""
+    """Returns the section of settings that differ from their defaults."""
     if run.changed is None:
         shown, note = {k: v for k, v in run.settings.items() if v not in _OFF}, ""
     else:
@@ -44,12 +44,12 @@ def _value(value):
 
 
 def source_of(run: Run, name: str) -> str:
-    """Returns the source of the `train` or `dev` set, without folders; empty if unknown."""
+    """Returns the file name of the `train` or `dev` set; empty if unknown."""
     return without_folders(str(_mapping(run.data, name).get("source") or ""))
 
 
 def count_of(run: Run, name: str) -> int | None:
-    """Returns the number of examples of the `train` or `dev` set, if the run contains it."""
+    """Returns the number of examples in the `train` or `dev` set, if known."""
     found = _mapping(run.data, name).get("examples")
     return found if isinstance(found, int) else None
 
@@ -60,12 +60,12 @@ def is_regression(run: Run) -> bool:
 
 
 def is_of_baseline(name: str) -> bool:
-    """Returns whether a score in `scores.json` is one of a baseline."""
+    """Returns whether a score in `scores.json` belongs to a baseline."""
     return name.partition("/")[0] in BASELINES
 
 
 def verdict_section(run: Run) -> Section | None:
-    """Returns whether the run was worth it, and the scores of its baselines; None if unknown."""
+    """Returns the section that compares the model with baselines; None without baselines."""
     verdict = run.data.get("verdict")
     if not isinstance(verdict, dict):
         return None
@@ -79,7 +79,7 @@ def verdict_section(run: Run) -> Section | None:
 
 
 def data_section(run: Run) -> Section | None:
-    """Returns what the run was trained and scored on; None if `data.json` has neither."""
+    """Returns the section about the training and validation set; None if both are unknown."""
     summary = _mapping(run.data, "summary")
     sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
     if not (summary or sets):
@@ -100,7 +100,7 @@ def data_section(run: Run) -> Section | None:
 
 
 def _sequence_lengths(summary):
-    """Returns the percentiles of the lengths in tokens, and what happens to longer texts."""
+    """Returns sentences about sequence lengths and truncation."""
     lengths = _numbers(summary, "lengths")
     if not lengths:
         return ""
@@ -133,7 +133,7 @@ def _texts(summary):
 
 
 def curves_section(runs: list[Run]) -> Section | None:
-    """Returns the learning curves of a run, or the curves of several runs in one picture."""
+    """Returns the learning curves of a run, or of several runs in one chart."""
     names: dict[str, None] = {}
     for run in runs:
         for line in run.metrics:
@@ -143,7 +143,7 @@ def curves_section(runs: list[Run]) -> Section | None:
     drawings = {name: _curve(runs, name) for name in names}
     if not drawings:
         return None
-    # Metrics that are also measured on validation examples; in a run without any, the losses.
+    # Metrics that are also computed on validation examples; if there are none, the losses.
     held_out = {key.removeprefix(_HELD_OUT) for r in runs for line in r.metrics for key in line
                 if key.startswith(_HELD_OUT)}  # fmt: skip
     first = [
@@ -169,7 +169,7 @@ def _is_curve(key, value):
 
 
 def _series(run, name, position, is_one_of_several):
-    """Yields the training and the validation curve; of several runs, the validation curve if there is one."""
+    """Yields the training and validation curve; for several runs, one of them."""
     color = charts.SERIES[position % len(charts.SERIES)]
     for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):
         lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
@@ -187,7 +187,7 @@ def _series(run, name, position, is_one_of_several):
 
 
 def use_section(run: Run) -> Section | None:
-    """Returns lines that load, export, predict with and repeat the run; None without a model."""
+    """Returns code to load, use and repeat the run; None without a model."""
     if not (run.path / "model").is_dir():
         return None
     if run.records is not None or run.model_class is None:
@@ -210,7 +210,7 @@ def use_section(run: Run) -> Section | None:
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
     html += f"<h3>Repeat it</h3>{page.code(_finetune_again(run))}"
     if not _mapping(run.data, "read_with"):
-        html += page.paragraph("Add the columns of the text and the label, as in the first run.")
+        html += page.paragraph("Add the text and label columns, as in the first run.")
     return Section("Use it", html)
 
 
@@ -231,14 +231,14 @@ def _finetune_again(run):
     options = {
         name: _as_typed(value, sources) if name in _PLACES else value
         for name, value in options.items()
-        if name != "seed" and value is not None  # the seed is a setting
+        if name != "seed" and value is not None  # the seed is always shown
     }
     given = {"model": settings.pop("model", None) or "MODEL"} | options
     return _command("keras-bert finetune", given | {"out": f"{run.name}-again"} | settings)
 
 
 def _command(start, options):
-    """Returns a command with its options, broken into lines."""
+    """Returns a command with its options, wrapped into lines."""
     lines = [start]
     for name, value in options.items():
         if name in ("model", "teacher", "generator") and value is not None:
@@ -251,7 +251,7 @@ def _command(start, options):
 
 
 def _option(name, value):
-    """Returns an option of the command line with its value."""
+    """Returns a command-line option with its value."""
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return option if value else f"--no-{option[2:]}"
@@ -263,7 +263,7 @@ def _option(name, value):
 
 
 def _as_typed(path, sources):
-    """Returns a path as the command named it if it did not name the whole, else the file's name."""
+    """Returns a relative path as typed by the user; for absolute paths, only the file name."""
     path = str(path)
     known = [str(one) for one in sources if one and path.endswith(f"/{one}")]
     return max(known, key=len, default=without_folders(path))

@@ -1,4 +1,4 @@
-"""Sections of a pre-training run: its records, and masked tokens with predictions."""
+"""Report sections for pre-training: the records, and masked tokens with predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ _MOST_CHARACTERS = 400
 
 
 def records_section(run: Run) -> Section | None:
-    """Returns the rows, tokens and fill of the records; None if their manifest is not here."""
+    """Returns the section about the records; None if their manifest is missing."""
     folder = run.records
     if folder is None or not (Path(folder) / MANIFEST).exists():
         return None
@@ -33,13 +33,13 @@ def records_section(run: Run) -> Section | None:
     keys = dict.fromkeys(k for v in splits.values() for k in v if isinstance(v[k], (int, float)))
     rows = [[key.replace("_", " "), *(s.get(key, "") for s in splits.values())] for key in keys]
     html = page.table(
-        ["", *splits], rows, f"Records in {without_folders(folder)}, rows of {length} tokens"
+        ["", *splits], rows, f"Records in {without_folders(folder)}, sequence length {length}"
     )
     fills = {n: _fill(split, length) for n, split in splits.items()}
     fills = {name: fill for name, fill in fills.items() if fill is not None}
     drawings = []
     if fills:
-        title = "Real tokens in a row, in percent"
+        title = "Tokens in a row without padding, in percent"
         drawings = [charts.bars("fill", title, [*fills], [100 * f for f in fills.values()], " %")]
     return Section("Records", html + page.charts(drawings), drawings)
 
@@ -52,7 +52,7 @@ def _fill(split: dict[str, Any], length: Any) -> float | None:
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns masked texts with a `MaskedLM`'s predictions; `examples` is a list of texts."""
+    """Returns the section of masked texts with a `MaskedLM`'s predictions."""
     model = subject.model
     boxes = []
     for text in subject.examples[:_MOST_TEXTS]:
@@ -74,7 +74,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _masked(tokenizer, text):
-    """Replaces every sixth word by the mask token; returns the text and the words."""
+    """Replaces every sixth word by the mask token; returns the text and the masked words."""
     words = text.split()
     places = np.arange(_EVERY // 2, len(words), _EVERY)
     hidden = [words[place] for place in places]

@@ -1,4 +1,4 @@
-"""Sections of question answering: scores, and questions with wrong answers in their contexts."""
+"""Report sections for question answering: scores, and wrong answers in their contexts."""
 
 import dataclasses
 from typing import Any
@@ -14,11 +14,11 @@ from keras_bert_impl.reports.sections.scores import proportion, resampled, score
 from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
 
 _MOST_ERRORS = 20
-_WINDOW = 160  # characters on each side of an answer
+_WINDOW = 160  # context characters on each side of an answer
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `QuestionExamples`; none without predictions."""
+    """Returns the sections for `QuestionExamples`; empty without predictions."""
     answers = _predictions(subject)
     if answers is None:
         return []
@@ -33,7 +33,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _predictions(subject):
-    """Returns the answer to each question, of the run's file or of its model."""
+    """Returns the predicted answer to each question, from the run's file or its model."""
     path, examples = subject.run.path / "predictions.json", subject.examples
     if not path.exists():
         return None if subject.model is None else subject.model.answer(examples.pairs)
@@ -41,7 +41,7 @@ def _predictions(subject):
     missing = [name for name in examples.ids if not isinstance(texts.get(name), str)]
     if missing:
         raise InputError(
-            f"{path} has no answer to question {missing[0]!r} of {examples.source}: give the "
+            f"{path} has no answer to question {missing[0]!r} of {examples.source}: pass the "
             "questions that the run was scored on."
         )
     return [texts[name] for name in examples.ids]
@@ -59,7 +59,7 @@ def _score(examples, row, answer):
 
 
 def _by_kind(examples, scores):
-    """Returns the F1 by the first word of the question."""
+    """Returns the F1 for each first word of questions."""
     kinds: dict[str, list[int]] = {}
     for row, question in enumerate(examples.questions):
         kinds.setdefault(question.split()[0].lower() if question.split() else "", []).append(row)
@@ -106,7 +106,7 @@ def window(context: str, answers: list[tuple[str, int]], predicted: str) -> Html
         spans.append((start, start + len(predicted), True))
     low = max(0, min((span[0] for span in spans), default=0) - _WINDOW)
     high = max((span[1] for span in spans), default=0) + _WINDOW
-    # Cut at every border, so that answers may overlap.
+    # Split at every boundary, since answers may overlap.
     inside = (place for span in spans for place in span[:2])
     borders = sorted({low, min(high, len(context)), *inside})
     parts = []

@@ -1,4 +1,4 @@
-"""The section of scores with confidence intervals, which all tasks share."""
+"""The section with scores and confidence intervals, shared by all tasks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,12 +17,12 @@ _HOW = {
 
 
 class Score(NamedTuple):
-    """A score with its interval.
+    """A score with its confidence interval.
 
     Attributes:
-        name: as in `scores.json`.
-        is_proportion: whether it is a share of the examples, with a Wilson interval; the others
-            have a bootstrap interval.
+        name: key in `scores.json`.
+        is_proportion: whether the score is a fraction of examples, with a Wilson interval; other
+            scores have a bootstrap interval.
     """
 
     name: str
@@ -31,13 +31,13 @@ class Score(NamedTuple):
 
 
 def proportion(name: str, is_right: Any, scale: float = 1.0) -> Score:
-    """Returns the share of the examples that are right, times `scale`."""
+    """Returns the fraction of correct examples, times `scale`."""
     found = wilson(is_right)
     return Score(name, Interval(*(scale * bound for bound in found)), True)
 
 
 def resampled(name: str, metric: Callable[..., float], *columns: Any) -> Score:
-    """Returns the score of a metric of examples, whose columns are resampled together."""
+    """Returns the score of a metric with an interval from resampled examples."""
     return Score(name, bootstrap(metric, *columns), False)
 
 
@@ -50,15 +50,15 @@ def score_of(name: str, metric: Callable[..., float], labels: Any, predictions: 
 
 
 def score_name(key: str) -> str:
-    """Returns the name of a score for people: "macro F1" of `macro_f1`."""
+    """Returns the readable name of a score: "macro F1" for `macro_f1`."""
     return key.replace("_", " ").replace("f1", "F1")
 
 
 def scores_html(scores: list[Score], examples: str, note: str = "") -> str:
-    """Returns the table of scores with how its intervals were computed.
+    """Returns the table of scores, with a note on the intervals.
 
     Args:
-        examples: what was scored, such as "14 examples of dev.csv".
+        examples: description of the examples, such as "14 examples of dev.csv".
     """
     rows = [
         [score_name(one.name), page.score(one.interval.value), page.bounds(one.interval)]
@@ -74,7 +74,7 @@ def scores_section(scores: list[Score], examples: str, note: str = "") -> Sectio
 
 
 def how(scores: list[Score]) -> str:
-    """Returns how the intervals of scores were computed."""
+    """Returns a sentence about how the intervals were computed."""
     kinds: dict[bool, list[str]] = {}
     for one in scores:
         kinds.setdefault(one.is_proportion, []).append(score_name(one.name))

@@ -1,4 +1,4 @@
-"""Sections of a tagger: scores, types of entities or labels, and sentences with errors."""
+"""Report sections for tagging: scores, entity types or labels, and sentences with errors."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,18 +23,18 @@ from keras_bert_impl.tasks.tagging.baseline import read_tag_predictions
 from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
 
 _MOST_ERRORS = 20
-_MOST_WORDS = 150  # of a sentence
+_MOST_WORDS = 150  # maximum number of words shown of a sentence
 
 
 def sections(subject: Subject) -> list[Section]:
-    """Returns the sections for `TaggedExamples`; none without predictions."""
+    """Returns the sections for `TaggedExamples`; empty without predictions."""
     predictions = _predictions(subject)
     if predictions is None:
         return []
     gold, texts = subject.examples.labels, subject.examples.texts
     for words, labels in zip(texts, predictions):
         if len(words) != len(labels):
-            raise InputError(f"{subject.run.path} has predictions of other sentences.")
+            raise InputError(f"{subject.run.path} contains predictions for different sentences.")
     names = sorted({label for rows in (gold, predictions) for row in rows for label in row})
     right = [np.mean(np.array(a) == np.array(b)) * len(a) for a, b in zip(gold, predictions) if a]
     words = np.array([[count, len(a)] for count, a in zip(right, filter(None, gold))])
@@ -57,7 +57,7 @@ def sections(subject: Subject) -> list[Section]:
 
 
 def _predictions(subject):
-    """Returns the predicted labels of each sentence, of the run's file or of its model."""
+    """Returns the predicted labels of each sentence, from the run's file or its model."""
     path = subject.run.path / "predictions.tsv"
     if path.exists():
         rows = read_tag_predictions(path)
@@ -71,7 +71,7 @@ def _share(counts):
 
 
 def _labels(names, gold, predictions):
-    """Sections of labels that mark no entities, such as parts of speech."""
+    """Returns the sections for labels without entities, such as parts of speech."""
     places = {name: number for number, name in enumerate(names)}
     true, predicted = ([places[x] for row in rows for x in row] for rows in (gold, predictions))
     counts = confusion(np.array(true), np.array(predicted), len(names))
@@ -113,8 +113,8 @@ def _errors(subject, wanted, found):
             lines.append(("words", explanation(subject.model, words, (wrong[0].start, None))))
         boxes.append(page.example(lines))
     text = (
-        f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. Those with the "
-        "most errors come first. Orange (dashed): missed above, wrong below."
+        f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. The sentences "
+        f"with the most errors come first. Orange (dashed): missed above, wrong below."
     )
     if not order:
         text = f"No errors on {len(wanted):,} sentences."
@@ -122,7 +122,7 @@ def _errors(subject, wanted, found):
 
 
 def marked(words: Sequence[str], spans: set[Span], wrong: set[Span]) -> Html:
-    """Returns the words of a sentence with entities marked; those in `wrong` stand out."""
+    """Returns the words of a sentence with marked entities; entities in `wrong` are highlighted."""
     parts, position = [], 0
     for span in sorted(spans, key=lambda span: span.start):
         if span.end > _MOST_WORDS:

@@ -1,1 +1,1 @@
-"""Shared by all task models: the model, losses, metrics and options."""
+"""Code shared by all task models: base classes, losses, metrics and options."""

@@ -1,4 +1,4 @@
-"""Arguments of `compile`: losses and metrics by name, class, function or object; checks of the rest."""
+"""Converts and checks the arguments of `compile`."""
 
 import difflib
 import functools
@@ -52,7 +52,7 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
             )
         function, settings = parts(metric)
         own_class = _class_of(keras.metrics, function)
-        label = getattr(function, "__name__", type(function).__name__).strip("<>")  # of a lambda
+        label = getattr(function, "__name__", type(function).__name__).strip("<>")  # lambda
         metric = own_class(**settings) if own_class else _FunctionMetric(metric, name=label)
         name = name or label
     if name is not None:
@@ -61,7 +61,7 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
 
 
 class _FunctionLoss(keras.losses.Loss):
-    """Per-example loss computed by a function of labels and predictions."""
+    """Loss that applies a function to the labels and predictions of each example."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__(name=getattr(parts(function)[0], "__name__", "loss"))
@@ -93,7 +93,7 @@ def _named(module, name, what):
 
 
 def parts(function: Callable) -> tuple[Callable, dict]:
-    """Splits a `functools.partial` into (function, settings); else returns (function, {})."""
+    """Splits a `functools.partial` into (function, settings); other functions have no settings."""
     if isinstance(function, functools.partial) and not function.args:
         return function.func, function.keywords
     return function, {}
@@ -110,7 +110,7 @@ def _class_of(module, function):
 
 
 def valid_name(name: str) -> str:
-    """Returns the name of a loss without characters that TensorFlow rejects, as in `<lambda>`."""
+    """Removes characters that TensorFlow does not accept in names, as in `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.-]", "", name) or "loss"
 
 
@@ -125,7 +125,7 @@ _Int64 = Annotated[int, Range(least=-(2**63), most=2**63 - 1)]
 
 
 def check_backend() -> None:
-    """Raises `InputError` if tasks do not run on the Keras backend and its processes."""
+    """Raises `InputError` if tasks do not support the Keras backend or its number of processes."""
     backend = keras.backend.backend()
     if backend not in ("tensorflow", "jax"):
         raise InputError(
@@ -134,26 +134,26 @@ def check_backend() -> None:
         )
     if backend == "jax" and num_hosts() > 1:
         raise InputError(
-            "tasks train on the devices of one host on the JAX backend; on several hosts set "
-            "KERAS_BACKEND=tensorflow. Pre-training takes several hosts on both."
+            "tasks train on one host only on the JAX backend. For several hosts, set "
+            "KERAS_BACKEND=tensorflow; pre-training supports several hosts on both backends."
         )
 
 
 def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[str, Any]) -> None:
-    """Checks arguments of `RawTextTrainer.compile`; `others` are by name."""
+    """Checks arguments of `RawTextTrainer.compile`; `others` are its keyword arguments."""
     if optimizer is not None and learning_rate is not None:
         raise InputError("pass either an optimizer or the learning_rate of the default optimizer.")
     if isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
         raise InputError(
-            "learning_rate must be a number, the peak of the default schedule. For another "
+            "learning_rate must be a number, the peak of the default schedule. For a different "
             "schedule, write compile(optimizer=AdamW(schedule))."
         )
     check("learning_rate", learning_rate, NonNegativeFloat | None)
     check("seed", seed, _Int64)
     if others.get("loss_weights"):
         raise InputError(
-            "loss_weights are for models with several losses, and this one has one: leave them "
-            "out. sample_weight and class_weight weigh examples."
+            "loss_weights require a model with several losses, but this model has one. To weight "
+            "examples, use sample_weight or class_weight."
         )
     if optimizer is not None:
         _check_optimizer(optimizer)
@@ -176,8 +176,8 @@ def _check_optimizer(optimizer):
 
 
 def about_keras_2(value: Any) -> str:
-    """Returns what to do about an object of Keras 2, or an empty string for any other."""
+    """Returns advice for an object of Keras 2; an empty string for other objects."""
     kinds = [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
     if "tf_keras" not in kinds:
         return ""
-    return " It is of Keras 2: unset TF_USE_LEGACY_KERAS and take it from keras, not tf_keras."
+    return " It belongs to Keras 2: unset TF_USE_LEGACY_KERAS and import from keras, not tf_keras."

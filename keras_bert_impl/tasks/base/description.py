@@ -1,4 +1,4 @@
-"""`Task`: what runs, commands and model files need to know about one kind of task."""
+"""`Task`: base class of the task descriptions that runs, commands and model files use."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,32 +15,32 @@ LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector 
 
 
 class Task:
-    """Description of one kind of task; an instance belongs to one run on examples of that kind.
+    """Description of one kind of task; create an instance for each run.
 
-    `tasks.registry` finds the subclasses listed in `TASKS` of `tasks/<folder>/task.py`. Add one
-    from outside this package with `tasks.registry.register_task`.
+    `tasks.registry` finds the subclasses listed in `TASKS` of `tasks/<folder>/task.py`. Register
+    other tasks with `tasks.registry.register_task`.
 
     Args:
         train, dev: labeled examples of type `example_class`.
 
     Raises:
-        InputError: the labels cannot be learned, or only one of the two sets has them.
+        InputError: the labels cannot be used for training, or only one of the two sets has labels.
 
     Attributes:
-        name: value of `--task` on the command line; None for the task used for a table when
-            `--task` is not given.
-        model_classes: `TaskModel` classes that the task trains; the first is the default.
-        example_class: class of its labeled examples; None if `finetune` does not take them.
-        architectures: suffixes of the class names in the `config.json` of other libraries.
-        settings: names of the settings of a run that not every task has: fields of
-            `FinetuneSettings`, or arguments of the model classes.
-        decision_settings: names of the model's settings that `finish` selects.
+        name: value of `--task` on the command line; None for the default task.
+        model_classes: `TaskModel` classes for the task; the first one is the default.
+        example_class: class of the labeled examples; None if `finetune` does not support the task.
+        architectures: suffixes of class names in `config.json` files of other libraries.
+        settings: names of task-specific settings: fields of `FinetuneSettings` or arguments of the
+            model classes.
+        decision_settings: names of the model settings that `finish` selects.
         losses: allowed values of the setting `loss`.
         needs_labels: whether examples without labels are rejected.
-        metrics: names of scores by which models can be compared; the first is the default.
+        metrics: scores that models can be compared by; the first one is the default.
         highest_score: highest value of the first score; 100 for percentages.
-        report: name of the module whose `sections(subject)` are the task's in `report.html`.
-        arguments: dict of arguments for `from_pretrained` of the model class.
+        report: name of the module whose `sections(subject)` adds the task's sections to
+            `report.html`.
+        arguments: dict of arguments for the model class's `from_pretrained`.
     """
 
     name: str | None = None
@@ -60,16 +60,16 @@ class Task:
 
     @classmethod
     def declared(cls, name: str) -> tuple[Any, Any]:
-        """Returns annotation and default of a setting, as a model class declares them."""
+        """Returns the annotation and default of a setting that a model class declares."""
         found = (argument_of(model_class, name) for model_class in cls.model_classes)
         return next(one for one in found if one is not None)
 
     def model_class(self, settings: dict[str, Any]) -> type:
-        """Returns the model class for a run with these settings of the task."""
+        """Returns the model class for these task settings."""
         return self.model_classes[0]
 
     def model_arguments(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Returns the arguments of `from_pretrained` for a run with these settings of the task."""
+        """Returns the arguments of `from_pretrained` for these task settings."""
         if "long_texts" not in self.settings:
             return self.arguments | settings
         fields = {name: settings[name] for name in LONG_TEXT_SETTINGS if name in settings}
@@ -80,12 +80,12 @@ class Task:
 
     @staticmethod
     def examples_of(texts: list, labels: list, source: str) -> Any:
-        """Converts texts and labels in memory to labeled examples; None if they are another task's."""
+        """Converts texts and labels in memory to examples; None if the task does not match."""
         return None
 
     @staticmethod
     def with_named_classes(*sets: Any) -> tuple:
-        """Names the classes by their numbers if the first set, the training set, has no names."""
+        """Uses class numbers as class names if the first set, the training set, has no names."""
         return sets
 
     def inputs(self, examples: Any) -> tuple:
@@ -99,10 +99,10 @@ class Task:
         Args:
             model: instance of one of `model_classes`.
             examples: labeled examples.
-            directory: existing folder to write the predictions to; None to write none.
+            directory: existing folder for the prediction files; None writes no files.
 
         Returns:
-            Scores by name. Models are compared by the first one.
+            Scores by name; the first one is used to compare models.
 
         Raises:
             InputError: a label is unknown to the model; the message names the place.
@@ -110,30 +110,30 @@ class Task:
         raise NotImplementedError
 
     def finish(self, model: Any, dev: Any, directory: Path | None = None) -> dict[str, float]:
-        """Scores a model after selecting the task's decision settings on the development set.
+        """Selects the task's decision settings on the validation set, then scores the model.
 
         Args:
             model: instance of one of `model_classes`.
             dev: labeled examples.
-            directory: run directory that `model` was loaded from, where the selected settings
-                are saved; None to write nothing.
+            directory: run directory of `model`, where the selected settings are saved; None writes
+                nothing.
         """
         return self.score(model, dev, directory)
 
     def score_names(self, dev: Any) -> list[str]:
-        """Returns the names of scores by which models can be compared on these examples."""
+        """Returns the names of scores that models can be compared by on these examples."""
         return list(self.metrics)
 
     def default_metric(self, train: Any) -> str | None:
-        """Returns the score that suits the training examples; None for the first of the scores."""
+        """Returns the score that suits the training examples; None means the first score."""
         return None
 
     def with_metric(self, examples: Any, metric: str | None) -> LabeledExamples:
-        """Returns examples on which `score` also computes `metric`."""
+        """Returns the examples, changed such that `score` also computes `metric` on them."""
         return examples
 
     def compare(self, train: Any, dev: Any, directory: Path) -> Comparison | None:
-        """Compares the predictions that `finish` wrote with simple methods; None without any.
+        """Compares the predictions that `finish` wrote with baselines; None if there are none.
 
         Args:
             train, dev: labeled examples.
@@ -148,10 +148,10 @@ class Task:
 
     @classmethod
     def recognize(cls, source: Any) -> type | None:
-        """Returns the model class for a model directory of another library, or None.
+        """Returns the model class for a model of another library, or None.
 
         Args:
-            source: `interop.source.ModelSource`, the contents of the directory.
+            source: `interop.source.ModelSource`, the contents of the model directory.
         """
         for name in source.config.list_of("architectures", str, []):
             if name.endswith(cls.architectures):
@@ -170,10 +170,10 @@ class Task:
 
     @staticmethod
     def read_inputs(path: str) -> list | None:
-        """Reads inputs from a file that only this task can read; None for lines or a text table."""
+        """Reads inputs from the task's own file format; None for lines of text or a text table."""
         return None
 
     @staticmethod
     def predictions(model: Any, texts: list) -> Iterator[tuple[dict, list[str]]]:
-        """Predicts; yields a dict for JSON and the cells of an output line for each text."""
+        """Predicts texts; yields a dict for JSON output and a list of table cells for each."""
         raise NotImplementedError

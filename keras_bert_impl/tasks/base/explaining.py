@@ -1,4 +1,4 @@
-"""Interface of a task model for attribution, data summaries, HTML pages and model cards."""
+"""Methods of task models for attribution, data summaries, HTML pages and model cards."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +9,17 @@ from keras import ops
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.inputs.words import Words
 
-TargetScore = Callable[[Any], Any]  # of the network's outputs to float32 [batch]
+TargetScore = Callable[[Any], Any]  # from an output of the network to float32 [batch]
 
 
 class Explained:
-    """Base class of `TaskModel`: how one example is read, and what is attributed to its words.
+    """Base class of `TaskModel` that provides the input rows and attribution target of an example.
 
     Attributes:
-        pipeline_tag: the Hugging Face hub's name of the task, for the card.
-        example_call: what the card shows to be called, such as `".predict(['a text'])"`.
-        has_attribution: whether there is an `attribution_target`.
-        has_masked_losses: whether the loss of each masked token is shown.
+        pipeline_tag: the task's name on the Hugging Face hub, for the model card.
+        example_call: method call that the model card shows, such as `".predict(['a text'])"`.
+        has_attribution: whether `attribution_target` is implemented.
+        has_masked_losses: whether HTML pages show the loss of each masked token.
     """
 
     pipeline_tag = ""
@@ -32,22 +32,22 @@ class Explained:
 
         Args:
             row: `attribution.rows.TextRow`.
-            outputs: the network's outputs for its features.
+            outputs: the network's outputs for the row's features.
             target: see `attribute`; None for the model's prediction.
         """
         raise NotImplementedError
 
     def as_example(self, text: Any) -> Any:
-        """Converts one text or example of the user to what `rows` takes."""
+        """Converts one user text or example to an item of the list that `rows` takes."""
         return self.as_texts([text])[0]  # type: ignore[attr-defined]
 
     def encoder_call(self, example: Any) -> tuple[Any, Callable[[dict], Any]]:
-        """Returns the rows of an example, and a function of their features that runs the encoder."""
+        """Returns the rows of an example and a function that encodes their features."""
         return self.rows([example])[0], self  # type: ignore[attr-defined, return-value]
 
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
-        """Returns the segments of each row that a text becomes; of choices, the longest row."""
+        """Returns the segments of each row of a text; for choices, only the longest row."""
         if isinstance(text, tuple):
             return [tuple(p if isinstance(p, str) else max(p, key=len) for p in text)]
         return [(" ".join(text) if isinstance(text, list) else str(text),)]
@@ -59,7 +59,7 @@ class Explained:
 
 
 def label_number(labels: list[str], target: Any) -> int | None:
-    """Returns the index of a label name or number; None for None."""
+    """Converts a label name or number to its index; keeps None."""
     if target is None:
         return None
     if target in labels:

@@ -1,4 +1,4 @@
-"""Converts what a user gives to `fit` and `predict` of a task model to what Keras takes."""
+"""Converts the arguments of a task model's `fit` and `predict` to arguments of Keras."""
 
 import dataclasses
 import functools
@@ -64,7 +64,7 @@ def fit_arguments(
     callbacks: Any,
     sizes: FitSizes,
 ) -> dict[str, Any]:
-    """Returns the arguments of `keras.Model.fit`, with data sets of features."""
+    """Returns the arguments of `keras.Model.fit`, with the texts as datasets of features."""
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
     data_position = _DataPosition()
@@ -90,7 +90,7 @@ def fit_arguments(
             rows, targets, sizes.batch_size, seed, shuffle, first_batch, steps
         )
         x = model.completed(x, first_batch)
-        steps_per_epoch = None  # the data set of an epoch has that many batches
+        steps_per_epoch = None  # each epoch's dataset has this number of batches
     else:
         x, labels, steps_per_epoch = data, None, sizes.steps_per_epoch
         steps = steps_per_epoch or int(x.cardinality())
@@ -133,19 +133,19 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
             name = getattr(callback, "__name__", None)
             line = f" Write {name}(...)." if isinstance(callback, type) else ""
             raise InputError(
-                f"callbacks must be of keras.callbacks. Received: {callback!r:.60}."
+                f"callbacks must be objects of keras.callbacks. Received: {callback!r:.60}."
                 f"{line}{about_keras_2(callback)}"
             )
         if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
             raise InputError(
                 f"{type(callback).__name__} sets the learning rate, but the optimizer has a "
-                "schedule. Write compile(optimizer=AdamW(3e-5)), with a constant rate, first."
+                f"schedule. First call compile(optimizer=AdamW(3e-5)), with a constant rate."
             )
     return callbacks
 
 
 def check_frozen_layers(model: Any) -> None:
-    """Raises if training would not follow a change of `trainable`, since its graph is traced."""
+    """Raises if `trainable` changed after compiling, since training would ignore the change."""
     if not model.trainable_weights:
         warnings.warn("The model does not have any trainable weights.", stacklevel=4)
     if model.uses_default_optimizer:
@@ -159,13 +159,13 @@ def check_frozen_layers(model: Any) -> None:
 
 
 def _restart_schedule(model, steps, epochs):
-    """Restarts the default optimizer with a learning rate over all steps of `epochs`."""
+    """Restarts the default optimizer with a learning rate schedule over all steps of `epochs`."""
     if not model.uses_default_optimizer or epochs < 1:
         return
     if steps < 1:
         raise InputError(
-            "the length of the data set is unknown, and the default learning rate depends on "
-            "it: pass steps_per_epoch, or compile with an optimizer."
+            "the default learning rate depends on the dataset's length, which is unknown: pass "
+            "steps_per_epoch, or compile with an optimizer."
         )
     if model.trains_other_variables:
         model.compile(**model.compile_arguments())
@@ -173,7 +173,7 @@ def _restart_schedule(model, steps, epochs):
 
 
 class _DataPosition(keras.callbacks.Callback):
-    """Sets the first batch of the data set of each epoch."""
+    """Sets the first batch of each epoch's dataset."""
 
     steps_per_epoch = 0
 
@@ -192,7 +192,7 @@ class _DataPosition(keras.callbacks.Callback):
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:
-    """Predicts as `RawTextTrainer.predict`, whose arguments are checked before."""
+    """Implements `RawTextTrainer.predict`, with arguments that are already checked."""
     if user_data.gives_batches(x):
         batches = user_data.text_batches(x, steps, getattr(model, "labels", ()))
         return joined(predict(model, texts, batch_size, None, **kwargs) for texts in batches)
@@ -212,7 +212,7 @@ def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: An
 
 
 def joined(parts: Iterable) -> Any:
-    """Joins the return values of `predict` for each batch to one array or list."""
+    """Concatenates the return values of `predict` for all batches."""
     parts = list(parts)
     if not parts:
         raise InputError("there are no batches to predict.")
@@ -228,7 +228,7 @@ def _predict_block(model, batch_size, texts, **kwargs):
 
 
 def _scores_of_nothing(model):
-    """Returns the scores of no texts, arrays with 0 rows."""
+    """Returns the scores for an empty list of texts: arrays with 0 rows."""
     # Not every layer accepts a batch of 0 rows.
     one = {
         name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
@@ -241,7 +241,7 @@ def _scores_of_nothing(model):
 def predict_sorted(
     model: Any, predict_batches: Callable, rows: Any, batch_size: int, **kwargs: Any
 ) -> Any:
-    """Predicts rows in batches of similar length; returns the outputs in the order of the rows."""
+    """Predicts rows in batches of similar length; returns the outputs in row order."""
     is_one_device = model.distribute_strategy.num_replicas_in_sync == 1
     is_few = rows.num_texts <= batch_size and is_one_device and not kwargs.get("callbacks")
     batches = list_of_batches if is_few else functools.partial(sorted_batches, targets=())
@@ -257,7 +257,7 @@ def predict_list(
     verbose: int | str = "auto",
     callbacks: None | list = None,
 ) -> Any:
-    """Predicts a few batches; returns the joined outputs."""
+    """Predicts a few batches; returns the concatenated outputs."""
     progress = keras.utils.Progbar(len(batches), verbose=1 if verbose == "auto" else verbose)
     outputs = []
     for (features,) in batches:
@@ -267,7 +267,7 @@ def predict_list(
 
 
 def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
-    """Predicts the features of one batch, TensorFlow's tensors, as Keras's `predict_on_batch`."""
+    """Same as Keras's `predict_on_batch`, for a dict of TensorFlow tensors."""
     trace_for_any_shape(model, (features,))
     of_backend = keras.tree.map_structure(
         lambda feature: keras.ops.convert_to_tensor(feature.numpy()), features
@@ -276,7 +276,7 @@ def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
 
 
 def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
-    """Computes the outputs of the network for one batch, of which `predict` returns the `scores`."""
+    """Computes the network's outputs for one batch; `predict` converts them with `scores`."""
     if model.outputs_function is None:
         signature = keras.tree.map_structure(any_shape, features)
         model.outputs_function = compiled(
@@ -286,9 +286,7 @@ def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:
 
 
 def trace_for_any_shape(model: Any, batch: tuple) -> None:
-    """Traces the prediction function once; Keras would trace it for the first batch shape and
-    again for the second.
-    """
+    """Traces the prediction function once for all shapes; Keras would trace it twice."""
     is_traced = model.predict_function is not None
     several = model.steps_per_execution > 1 or model.distribute_strategy.num_replicas_in_sync > 1
     if is_traced or several or model.run_eagerly or not takes_any_shape(model):

@@ -1,7 +1,7 @@
 """Keras losses and metrics for task models, whose networks return logits.
 
-Each loss or metric receives the form it expects: probabilities, or logits if it has
-`from_logits=True`; class indices or one-hot rows.
+Each loss or metric receives the predictions it expects (probabilities, or logits with
+`from_logits=True`) and the labels it expects (class indices or one-hot rows).
 
 Shape legend: ... = batch, followed by a second dimension for words or spans.
 """
@@ -38,8 +38,8 @@ _SOFTMAX_LOSSES = {
     "categorical_focal_crossentropy",
 }
 _SIGMOID_LOSSES = {"binary_crossentropy", "binary_focal_crossentropy"}
-_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # of unbounded scores
-# Not class-aware: each entry is right or wrong.
+_MARGINS = {"hinge", "squared_hinge", "categorical_hinge"}  # for unbounded scores
+# Compare entries one by one, without classes.
 _BINARY = _SIGMOID_LOSSES | set(
     "hinge squared_hinge auc binary_accuracy binary_io_u precision precision_at_recall recall "
     "recall_at_precision sensitivity_at_specificity specificity_at_sensitivity "
@@ -56,7 +56,7 @@ _OVER_CLASSES = _BINARY | set(
     "mean_squared_logarithmic_error root_mean_squared_error huber log_cosh log_cosh_error poisson "
     "pearson_correlation concordance_correlation r2_score".split()
 )
-_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # of user-defined classes
+_BASES = {"loss", "metric", "mean", "sum", "mean_metric_wrapper"}  # for user-defined classes
 _OTHER_DATA = {"circle", "ctc"}  # for embeddings and for sequences
 _CLASSES = _ONE_CLASS | _BINARY | {"accuracy", "f1_score", "f_beta_score"}
 _REFUSED = {
@@ -90,14 +90,14 @@ class Outputs:
         return self.problem_type == SINGLE and self.num_classes == 2
 
     def in_order(self, labels: Any, logits: Any) -> tuple[Any, Any]:
-        """Returns labels and logits in the order of the user's labels."""
+        """Returns labels and logits with the classes in the order of the user's labels."""
         if not self.is_reversed:
             return labels, logits
         is_dense = len(labels.shape) == len(logits.shape)
         return ops.flip(labels, axis=-1) if is_dense else 1 - labels, ops.flip(logits, axis=-1)
 
     def probabilities(self, logits: Any) -> Any:
-        """Converts logits `[..., num_classes]` to probabilities; regression values are kept."""
+        """Converts logits `[..., num_classes]` to probabilities; keeps regression values."""
         if self.problem_type == REGRESSION:
             return logits
         return ops.sigmoid(logits) if self.problem_type == MULTI else ops.softmax(logits)
@@ -108,8 +108,8 @@ class _View:
     """The form in which a loss or metric expects labels and predictions.
 
     Attributes:
-        labels: `"given"`, `"numbers"` (class indices), `"one_hot"`, or `"positive"`: whether the
-            label is the second of two classes, `[..., 1]`.
+        labels: `"given"`, `"numbers"` (class indices), `"one_hot"`, or `"positive"`: `[..., 1]`, 1
+            for the second of two classes.
         predictions: `"logits"`, `"probabilities"`, `"numbers"`, or the values of the second of two
             classes, `[..., 1]`: `"positive_logit"`, `"positive"`.
     """
@@ -162,7 +162,7 @@ class TaskLoss(keras.losses.Loss):
         if outputs.is_binary:
             stable = stable | _SIGMOID_LOSSES
         if name in stable and _is_of_keras(type(loss)):
-            # Same value, but with a gradient where the probability of a class rounds to 0 or 1.
+            # Same value, but the gradient does not vanish where a probability rounds to 0 or 1.
             loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
         super().__init__(name=valid_name(loss.name), reduction=loss.reduction)
         self._loss = loss
@@ -177,8 +177,8 @@ class TaskLoss(keras.losses.Loss):
         losses = self._loss.call(*self._view(y_true, y_pred))
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
-                f"the loss {self.name!r} returns one value for the whole batch: reduce over "
-                "axis=-1, so that it returns one per example."
+                f"the loss {self.name!r} returns one value for the whole batch, but must return "
+                f"one per example: reduce over axis=-1."
             )
         return losses
 
@@ -198,9 +198,9 @@ class TaskMetric(keras.metrics.Metric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if len(y_pred.shape) > len(y_true.shape) > 1:
-            y_true = ops.maximum(y_true, 0)  # tokens without a label are negative, with weight 0
+            y_true = ops.maximum(y_true, 0)  # tokens without a label: negative, weight 0
         y_true, predictions = self._view(y_true, y_pred)
-        if self._compares_outputs:  # an undefined one would be the first class, or below 0.5
+        if self._compares_outputs:  # NaN would count as the first class, or as below 0.5
             sample_weight = defined_weights(y_pred, sample_weight)
         if len(y_pred.shape) > 2:
             y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
@@ -214,7 +214,7 @@ class TaskMetric(keras.metrics.Metric):
 
 
 def as_list(metrics: Any) -> list:
-    """Converts the metrics passed to `compile` to a list; a dict raises an error."""
+    """Converts the metrics passed to `compile` to a list; raises for a dict."""
     if metrics is None:
         return []
     if isinstance(metrics, dict):
@@ -224,7 +224,7 @@ def as_list(metrics: Any) -> list:
     return [metric for given in metrics for metric in as_list(given)]
 
 
-# === What it expects ===
+# === Expected labels and predictions ===
 
 
 def _default_accuracy(outputs):
@@ -236,7 +236,7 @@ def _default_accuracy(outputs):
 
 
 def _view(given, name, outputs):
-    """Returns the `_View` of a loss or metric object; `name` is the Keras name of its kind."""
+    """Returns the `_View` of a loss or metric object with the Keras name `name`."""
     takes_logits = _takes_logits(given) or name in _MARGINS
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
@@ -290,7 +290,7 @@ def _check(name, outputs, what):
 
 
 def _check_ignores_padding(given, name, outputs, what):
-    """Raises for a loss or metric over all classes if their number differs between rows."""
+    """Raises for a loss or metric over all classes if rows differ in their number of classes."""
     if outputs.num_classes is not None or outputs.problem_type != SINGLE:
         return
     smooths = bool(getattr(given, "label_smoothing", 0) or _settings(given).get("label_smoothing"))
@@ -337,8 +337,7 @@ def _rows(values, logits):
 
 
 def multi_label_metrics() -> dict[str, Callable[[], Any]]:
-    """Returns multi-label F1 scores by name, as functions that create the metric: `"micro_f1"`
-    over all entries, and `"macro_f1"`, the mean over the labels."""
+    """Returns functions that create the multi-label F1 metrics `"micro_f1"` and `"macro_f1"`."""
 
     def f1(average):
         metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")
@@ -348,7 +347,7 @@ def multi_label_metrics() -> dict[str, Callable[[], Any]]:
 
 
 def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
-    """Converts a user's metrics to metrics of the network's outputs."""
+    """Converts metrics of the user to metrics for the network's outputs."""
     return [_task_metric(metric, named, outputs_are) for metric in as_list(metrics)]
 
 

@@ -1,4 +1,4 @@
-"""`LongTexts`: how a task model handles texts longer than a row."""
+"""`LongTexts`: how a task model handles texts longer than `max_length` tokens."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged
 
-# The ways for which a field is valid.
+# The ways that support each field.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
 _ATTENTION_TENSORS = optional(
     dense("pool_windows/dense", "window_attention.dense")
@@ -33,28 +33,28 @@ class LongTexts:
 
     `way` is one of
 
-    - `"truncate"`: they are truncated;
-    - `"head_tail"`: their middle is left out;
-    - `"mean"`, `"max"`, `"attention"`: they are split into windows that start `doc_stride` tokens
+    - `"truncate"`: only the first tokens are used;
+    - `"head_tail"`: the first and last tokens are used;
+    - `"mean"`, `"max"`, `"attention"`: texts are split into windows that start `doc_stride` tokens
       apart. The vector of a text is the mean of its windows' vectors, their elementwise maximum,
       or a mean with learned weights. All windows of a text belong to one example, features have
       one more dimension, `[..., windows, length]`, and each example has one loss. For texts of one
       window, the model is the same as with `"truncate"`. `transformers` loads the saved model
       without the pooling, as a model of single windows.
 
-    For a pair, `"head_tail"` and windows apply to one of the texts, and the other is truncated to
-    half of the row.
+    For a pair, `"head_tail"` and windows apply to one of the texts, and the other text is truncated
+    to half of `max_length`.
 
     Args:
         way: see above.
         head_tokens: for `"head_tail"`: number of tokens kept from the start of a long text; the
-            others are from its end. Default: 128 of 510, or the same share.
+            rest are from its end. Default: a quarter, 128 of 510.
         doc_stride: for windows, in tokens. Default: half of `max_length`.
         max_windows: maximum number of windows per text, which limits memory; the rest of the text
             is left out. Default 8.
 
     Raises:
-        InputError: an unknown way, or a field that the way does not have.
+        InputError: the way is unknown, or does not have one of the fields.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
 
@@ -85,11 +85,11 @@ class LongTexts:
         return self.way in OF_WINDOWS
 
     def changed(self, given: "LongTexts | str | dict[str, Any] | None") -> "LongTexts":
-        """Returns the value for what a user gave.
+        """Returns the `LongTexts` for a user's argument.
 
         Args:
-            given: `LongTexts`; or a `way`, or a dict of fields, whose missing fields are taken
-                from this value if the way has them; or None for this value.
+            given: `LongTexts`, a `way`, or a dict of fields; None returns `self`. Missing fields
+                that the way supports are taken from `self`.
         """
         if given is None or isinstance(given, LongTexts):
             return given or self
@@ -101,10 +101,10 @@ class LongTexts:
         kept = {name: getattr(self, name) for name, ways in _WAYS.items() if way in ways}
         return LongTexts(**{"way": way, **kept} | {n: v for n, v in given.items() if v is not None})
 
-    # === From texts to rows ===
+    # === Tokenization ===
 
     def pack(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of texts in one row each, in eager mode and in any graph."""
+        """Computes the features of texts, one row per text, in eager mode or in any graph."""
         if self.way != "head_tail":
             return model.tokenizer(texts, length=model.max_length)
         return windows.pack_head_and_tail(
@@ -112,7 +112,7 @@ class LongTexts:
         )
 
     def tokenize(self, model: Any, texts: list) -> TokenizedTexts | GroupedTexts:
-        """Tokenizes texts or pairs to `TokenizedTexts`, or to `GroupedTexts` with windows."""
+        """Tokenizes texts or pairs; returns `GroupedTexts` if there are windows."""
         if self.has_windows:
             return self._windows(model).tokenize(texts)
         return batching.tokenize_texts(
@@ -130,7 +130,7 @@ class LongTexts:
 
     def _windows(self, model):
         widths, most = model.widths(), self.max_windows or 8
-        # The window counts that batches are padded to, like `widths` for tokens.
+        # Numbers of windows that batches are padded to, like `widths` for tokens.
         counts = [*range(1, most + 1)]
         if len(widths) == 1:
             counts = [most]
@@ -149,7 +149,7 @@ class LongTexts:
     # === The network ===
 
     def inputs(self, groups: int = 0) -> dict[str, Any]:
-        """Same as `task_inputs`, with dimensions for groups and windows before the length."""
+        """Same as `task_inputs`, with additional dimensions for groups and windows."""
         return task_inputs(rank=2 + groups + self.has_windows)
 
     def vectors(
@@ -159,13 +159,13 @@ class LongTexts:
         encoder: Encoder,
         dtype: Any = None,
     ) -> Any:
-        """Builds the network from the features of texts to one vector per text, `[texts, dim]`.
+        """Builds the layers from text features to one vector per text, `[texts, dim]`.
 
         Args:
-            vectors_of_rows: function of features `[rows, length]` to `[rows, dim]`.
+            vectors_of_rows: function from features `[rows, length]` to vectors `[rows, dim]`.
             features: symbolic tensors, `[texts, length]`, or with windows
                 `[texts, windows, length]`.
-            encoder: the encoder in `vectors_of_rows`.
+            encoder: the encoder that `vectors_of_rows` uses.
             dtype: dtype of the layer that pools windows. Default: the encoder's policy.
         """
         if not self.has_windows:
@@ -175,5 +175,5 @@ class LongTexts:
         return pool(vectors_of_rows(merged(features)), features["padding_mask"])
 
     def tensors(self) -> list[TensorName]:
-        """Returns the names of the tensors of the layer that pools windows."""
+        """Returns the tensor names of the layer that pools windows."""
         return _ATTENTION_TENSORS if self.way == "attention" else []

@@ -22,7 +22,7 @@ def write_predictions_table(
 
 
 def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Returns (headings, rows) of a file that `write_predictions_table` wrote, without the index.
+    """Reads a file of `write_predictions_table`; returns (column names, rows without the index).
 
     Raises:
         InputError: the file is missing or damaged.
@@ -38,8 +38,8 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> None:
-    """Writes a line of a CSV file, with quotes where they are needed."""
-    # Python 3.12 and earlier leaves "\r" without quotes, and then cannot read it.
+    """Writes a line of a CSV file, with quotes where needed."""
+    # Python 3.12 and earlier do not quote "\r" and cannot read the file.
     has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
     csv.writer(
         file,
@@ -50,5 +50,5 @@ def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> Non
 
 
 def cells(values: Iterable[float]) -> list[str]:
-    """Formats float32 values with the nine significant digits that round-trip them."""
+    """Formats float32 values with the nine significant digits that identify them."""
     return [f"{value:.9g}" for value in values]

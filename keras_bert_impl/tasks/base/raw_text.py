@@ -1,4 +1,4 @@
-"""`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings for networks that take token ids."""
+"""`RawTextTrainer`: `fit`, `evaluate` and `predict` on strings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,13 +32,13 @@ from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 
 
 class RawTextTrainer(KnownArguments, ReplicatedTrainer):
-    """Mixin before `keras.Model`: takes raw strings, returns scores.
+    """Mixin to list before `keras.Model`; trains and predicts on raw strings.
 
-    The network takes int32 `[batch, length]` `FEATURES`. `fit`, `evaluate` and `predict` take
+    The network takes `FEATURES`, int32 `[batch, length]`. `fit`, `evaluate` and `predict` take
 
     - texts: a list, array or column of str, of (first, second) tuples for pairs of segments, or a
       tuple of two such lists, the first and the second segments; labels are a separate argument;
-    - a table with one column of texts, or two for pairs, see `user_input.from_columns`;
+    - a table with one column of texts, or two columns for pairs; see `user_input.from_columns`;
     - a dict of features as numpy arrays or tensors;
     - a generator or `keras.utils.PyDataset` of batches `(x, labels)` or
       `(x, labels, sample_weight)`, where x is one of these; a generator needs `steps_per_epoch`;
@@ -48,11 +48,12 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     Texts are truncated to `max_length` tokens, the longer segment first, unless `LongTexts` is set,
     and tokenized once. Random choices depend only on `(seed, epoch)`.
 
-    Subclasses have the attributes `tokenizer` and `max_length` and define the labels (`label_codec`)
-    and the objective (`outputs_are`, `default_loss`, `default_metrics`, `named_metrics`, `scores`).
+    Subclasses have the attributes `tokenizer` and `max_length`. They define the labels
+    (`label_codec`) and the objective (`outputs_are`, `default_loss`, `default_metrics`,
+    `named_metrics`, `scores`).
     """
 
-    has_several_rows = False  # whether a text may have several rows
+    has_several_rows = False  # whether a text may become several rows
     needs_labels = True  # whether the loss uses labels
     draws_labels = False  # whether `completed` makes labels
     has_token_labels = False  # whether each token has a label
@@ -61,9 +62,9 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     most_columns = 2
     long_texts = LongTexts()
     long_part = "second"  # the text of a pair that may be long
-    block_texts: int | None = None  # for `predict`, see `blocks`; None for its default
+    block_texts: int | None = None  # block size of `predict`; None for the default of `blocks`
     block_characters: int | None = None
-    outputs_function: Callable | None = None  # the graph of `predicting.outputs_of_batch`
+    outputs_function: Callable | None = None  # the compiled `fitting.outputs_of_batch`
 
     outputs_are = Outputs()  # meaning of the logits, for Keras losses and metrics
 
@@ -71,54 +72,54 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     @property
     def label_codec(self) -> LabelCodec:
-        """How labels are checked and converted for the loss."""
+        """The `LabelCodec` that checks labels and converts them for the loss."""
         return LabelCodec()
 
     def check_labels(self, labels: Any, features: dict[str, Any], sample_weight: Any) -> None:
         """Raises `InputError` if labels do not match features that are given as a dict."""
 
     def class_factors(self, class_weight: Any, labels: Any) -> list[float]:
-        """Computes the factor of each class in the loss; see `LabelCodec.factors`."""
+        """Returns the loss weight of each class; see `LabelCodec.factors`."""
         if self.label_codec.has_classes:
             return self.label_codec.factors(class_weight, labels)
         raise InputError(
-            f"class_weight needs labels that are classes, which a {type(self).__name__} does not "
-            "have: use sample_weight, a number for each example."
+            f"class_weight requires classes as labels, which a {type(self).__name__} does not "
+            f"have: use sample_weight, a number for each example."
         )
 
     def default_loss(self) -> keras.losses.Loss | None:
-        """Returns the loss used when `compile` is given none; here cross-entropy over classes."""
+        """Returns the default loss of `compile`: cross-entropy over classes."""
         return TaskLoss("sparse_categorical_crossentropy", self.outputs_are)
 
     def default_metrics(self) -> list[keras.metrics.Metric]:
-        """Returns the metrics used when `compile` is given none; here accuracy over classes."""
+        """Returns the default metrics of `compile`: accuracy over classes."""
         is_multi = self.outputs_are.problem_type == MULTI
         return [TaskMetric("binary_accuracy" if is_multi else "accuracy", self.outputs_are)]
 
     def named_metrics(self) -> dict[str, Callable[[], Any]]:
-        """Returns the scores that `compile` accepts by name, and functions that create them."""
+        """Returns {name that `compile` accepts: function that creates the metric}."""
         return {}
 
-    # === From texts to rows ===
+    # === Tokenization ===
 
     def as_texts(self, x: Any) -> list:
         """Converts user input to a list of texts for `rows`."""
         return self.checked_texts(user_input.from_columns(x, self.text_columns, self.most_columns))
 
     def checked_texts(self, x: Any) -> list:
-        """Same as `as_texts`, for what `user_input.from_columns` returns."""
+        """Same as `as_texts`, for the return value of `user_input.from_columns`."""
         return user_input.checked_list(x)
 
     def pack(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes the features of a tokenizer's input, one row per text, also in any graph."""
+        """Computes the features of texts, one row per text, in eager mode or in any graph."""
         return self.long_texts.pack(self, texts)
 
     def tokenized(self, texts: list) -> Any:
-        """Tokenizes texts or pairs to `TokenizedTexts`, or `GroupedTexts` of windows."""
+        """Tokenizes texts or pairs; returns `GroupedTexts` if there are windows."""
         return self.long_texts.tokenize(self, texts)
 
     def rows(self, texts: list, labels: Any = None, weights: Any = None) -> tuple[Any, tuple]:
-        """Tokenizes texts to rows of the network; here one example per text.
+        """Tokenizes texts to input rows of the network, here one per text.
 
         Args:
             texts, labels, weights: from `as_texts` and `label_codec`; float32 [texts].
@@ -130,7 +131,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         return self.tokenized(texts), targets
 
     def joined(self, outputs: Any, texts: list, tokenized: Any) -> Any:
-        """Converts the scores of all rows, arrays [rows, ...], to the return value of `predict`.
+        """Converts the scores of all rows, [rows, ...], to the return value of `predict`.
 
         Args:
             texts, tokenized: from `as_texts` and `rows`.
@@ -140,11 +141,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
-        """Adds randomly drawn features or targets to batches of rows; here returns them unchanged.
+        """Adds randomly drawn features or targets to batches; by default returns them unchanged.
 
         Args:
             batches: batches of `(features, *targets)`.
-            first_batch: index of the first training batch; None to draw the same each time.
+            first_batch: index of the first training batch; None to draw the same values each time.
         """
         return batches
 
@@ -170,11 +171,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The features that the network takes."""
+        """Names of the features that the network takes."""
         return tuple(self.input)
 
     def steps_per_epoch(self, x: Any, batch_size: int) -> int:
-        """Number of batches of one pass over texts, some of which may have several rows."""
+        """Returns the number of batches per epoch; a text may have several rows."""
         return batching.num_batches(self.rows(self.as_texts(x))[0], batch_size)
 
     # === Keras ===
@@ -200,11 +201,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         scikit-learn does.
 
         Args:
-            optimizer: default: AdamW over the steps of each `fit`, with 10 % warm-up, linear decay
-                to 0 and clipping to a global gradient norm of 1.0. Each `fit` restarts it.
+            optimizer: default: AdamW with 10% warm-up, linear decay to 0 and gradient clipping to a
+                global norm of 1.0. Each call of `fit` restarts it.
             loss: default: the task's cross-entropy; squared error for regression.
-            metrics: default: accuracy; absolute error for regression; `[]` for none. Besides Keras
-                metrics, accepts the task's own scores by name, such as `"macro_f1"`.
+            metrics: default: accuracy; absolute error for regression; `[]` for none. Also accepts
+                the task's scores by name, such as `"macro_f1"`.
             learning_rate: peak learning rate of the default optimizer. Default 3e-5, or the default
                 for the kind of adapter.
             seed: determines the order of the texts and the dropout masks.
@@ -212,7 +213,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 `accumulation_steps`, `objective`, `steps_per_execution`, `jit_compile`, ...
 
         Raises:
-            InputError: a loss or metric cannot be computed for the task.
+            InputError: the task does not support a loss or metric.
         """
         check_backend()
         check_arguments(optimizer, learning_rate, seed, kwargs)
@@ -242,7 +243,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
 
     @property
     def uses_default_optimizer(self) -> bool:
-        """Whether `compile` was given no optimizer."""
+        """Whether the model is compiled with the default optimizer."""
         return self.compile_arguments().get("optimizer") is None
 
     def fit(
@@ -266,22 +267,22 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     ) -> keras.callbacks.History:
         """Trains the model as in Keras; x may be raw texts.
 
-        A run resumed with `initial_epoch` or `BackupAndRestore` sees the batches that the
-        uninterrupted run would have seen.
+        Training that is resumed with `initial_epoch` or `BackupAndRestore` uses the same batches as
+        uninterrupted training.
 
         Args:
             x, y: see `RawTextTrainer`. The default batch size is 32.
-            class_weight: dict of label name or class index -> factor in the loss, 1 for missing
-                classes; a number for each class; or `"balanced"`: texts / (classes * texts of the
-                class), so that all classes count alike. Multiplied by `sample_weight`.
-            The others: see `keras.Model.fit`.
+            class_weight: dict of label name or class index -> loss weight (default 1); a list with
+                the weight of each class; or `"balanced"`, which weights all classes equally: texts
+                / (classes * texts of the class). Multiplied by `sample_weight`.
+            Other arguments: see `keras.Model.fit`.
         """
         self._check_not_quantized("trained")
         self.compile_if_needed()
         self._check_objective()
         steps = steps_per_epoch, validation_steps, validation_batch_size, validation_freq
         sizes = FitSizes(batch_size, epochs, initial_epoch, validation_split, *steps)
-        self._initial_epoch = None  # BackupAndRestore of an earlier fit leaves it set
+        self._initial_epoch = None  # BackupAndRestore leaves it set after fit
         arguments = fit_arguments(
             self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
         )
@@ -324,14 +325,13 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     ) -> Any:
         """Predicts the `scores` of texts, as numpy arrays in the order given.
 
-        Texts are tokenized and predicted in blocks of 1,024 texts or 1,048,576 characters, so that
-        only the memory of the result grows with their number.
+        To limit memory, texts are processed in blocks of 1,024 texts or 1,048,576 characters.
 
         Args:
             x: see `RawTextTrainer`; labels in a dataset are ignored.
-            batch_size: the most texts of a batch, default 32. On a CPU a batch ends before a text
-                that would lengthen the others by much.
-            steps: number of whole batches to predict, from the first. Default: all.
+            batch_size: maximum number of texts per batch. Default: 32. On a CPU, batches may be
+                smaller to reduce padding.
+            steps: number of batches to predict, each with `batch_size` texts. Default: all.
         """
         check_backend()
         batch_size, steps = user_data.checked_sizes(batch_size, steps)
@@ -340,7 +340,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             return predict(self, x, batch_size, steps, verbose=verbose, **kwargs)
 
     def predict_features(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> Any:
-        """Predicts batches of features, a `tf.data.Dataset` or a list; returns joined scores."""
+        """Predicts a `tf.data.Dataset` or list of feature batches; concatenates the scores."""
         if isinstance(data, list):
             return predict_list(self, data, **kwargs)
         trace_for_any_shape(self, data.element_spec)
@@ -358,11 +358,11 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         class_weight: Any = None,
         return_dict: bool = False,
     ) -> Any:
-        """Runs one training step on one batch, as in Keras, with an optimizer of the user."""
+        """Runs one training step on one batch, as in Keras; requires an explicit optimizer."""
         if self.uses_default_optimizer:
             raise InputError(
                 "the default learning rate depends on the number of steps, which is unknown here: "
-                "write compile(optimizer=AdamW(3e-5)) first."
+                "call compile(optimizer=AdamW(3e-5)) first."
             )
         self._check_objective()
         check_frozen_layers(self)
@@ -375,7 +375,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
     ) -> Any:
-        """Computes loss and metrics of one batch, as in Keras; x may be raw texts."""
+        """Computes loss and metrics on one batch, as in Keras; x may be raw texts."""
         self.compile_if_needed()
         return super().test_on_batch(*user_data.one_batch(self, x, y, sample_weight), return_dict)
 

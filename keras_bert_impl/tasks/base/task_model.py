@@ -60,9 +60,8 @@ MODEL_CLASS = "model_class"  # key of the class among this package's settings in
 class TaskModel(Explained, RawTextTrainer, keras.Model):
     """An encoder with a head that trains and predicts on raw strings; see `RawTextTrainer`.
 
-    Subclasses build the head and define labels and scores. For model files, they define the kind
-    and settings of the head: `head`, `settings`, `pretrained_arguments`, `task_config`,
-    `save_more`.
+    Subclasses build the head and define labels and scores. For loading and saving, they define
+    `head`, `settings`, `pretrained_arguments`, `task_config` and `save_more`.
 
     Args:
         inputs: return value of `task_inputs()`.
@@ -72,15 +71,15 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         long_texts: `LongTexts` that the network was built for. Default: truncate.
 
     Raises:
-        InputError: encoder, tokenizer and `max_length` do not match.
+        InputError: the encoder, tokenizer and `max_length` do not fit together.
     """
 
-    head: str | None = None  # see `interop.head_tensors`; None for an encoder alone
+    head: str | None = None  # see `interop.head_tensors`; None without a head
     signature_class: type[Signatures] | None = None
     network: type[Network] | None = None
-    settings: tuple[str, ...] = ()  # arguments saved in files besides `max_length`
+    settings: tuple[str, ...] = ()  # arguments that are saved in addition to `max_length`
     signature_settings: tuple[str, ...] = ()  # arguments of `signatures`
-    has_class_logits = False  # a logit for each label of a text or token, for distillation
+    has_class_logits = False  # whether outputs are logits of labels, for distillation
     is_quantized = False
 
     def __init__(
@@ -113,7 +112,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
     @property
     def max_length(self) -> int:
-        """Number of tokens to which texts are truncated."""
+        """Maximum sequence length; longer texts are truncated."""
         return self._max_length
 
     @max_length.setter
@@ -133,7 +132,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
     @property
     def default_rates(self) -> list[tuple[str, float]]:
-        """Factors of the learning rate for some weights; see `AdamW`."""
+        """Learning rate factors for some weights; see `AdamW`."""
         kind = getattr(self.config.adapter, "kind", None)
         if kind not in HEAD_RATES:
             return []
@@ -162,7 +161,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         return model
 
     def own_settings(self) -> dict[str, Any]:
-        """Returns the arguments of the class that are saved in files: dict of name to value."""
+        """Returns {name: value} of the arguments that are saved in files."""
         own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
         if "long_texts" in own:
             own |= {"long_texts": dataclasses.asdict(self.long_texts)}
@@ -185,7 +184,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     ) -> None:
         """Exports the model in a format that runs without this package.
 
-        On the JAX backend, another process with the TensorFlow backend writes the files.
+        On the JAX backend, a separate process with the TensorFlow backend writes the files.
 
         Args:
             filepath: the directory to write.
@@ -199,17 +198,16 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
                 `precision="int8"`; for a SavedModel, see `signatures`.
 
         Raises:
-            InputError: the format is unknown or does not have these settings.
+            InputError: the format is unknown or does not support a setting.
         """
         if keras.backend.backend() != "tensorflow":
             self._check_not_quantized("exported on this backend")
         export_model(self, filepath, format, ids_only, custom_ops, settings)
 
     def quantize(self, mode: str = "int8", config: Any = None) -> None:
-        """Quantizes the matrices of all dense layers in place, like Keras's `quantize`.
+        """Quantizes the weights of all dense layers in place, like Keras's `quantize`.
 
-        The quantized model can predict and be exported, but not trained or saved. The arguments are
-        as in Keras; the mode is `"int8"` or `"int4"`.
+        A quantized model cannot be trained or saved. The mode is `"int8"` or `"int4"`.
 
         Raises:
             InputError: the mode is unknown, or the model has an adapter or computes in float16.
@@ -218,7 +216,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         if self.encoder.compute_dtype == "float16":
             raise InputError("a model in float16 cannot be quantized: load it in float32.")
         if self.config.adapter is not None:
-            line = "save_pretrained(directory) merges LoRA, from_pretrained(directory) loads it."
+            line = "merge LoRA with save_pretrained(directory), then load that directory."
             raise InputError(f"a model with an adapter cannot be quantized: {line}")
         for layer in all_layers(self):
             if isinstance(layer, keras.layers.Dense):
@@ -246,25 +244,24 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         base: str | Path | None = None,
         **kwargs: Any,
     ) -> "TaskModel":
-        """Loads a task model from a model directory in the Hugging Face layout.
+        """Loads a task model from a directory with files in the Hugging Face format.
 
-        If the directory has no head of this kind, as for a pretrained encoder, the head is newly
-        initialized.
+        The head is newly initialized if the directory has none of this kind.
 
         Args:
             name_or_path: a directory or a name; see `interop.open_model`.
             dtype: Keras dtype policy, such as `"mixed_bfloat16"`; None for the global one.
-            dropout: replaces every dropout rate: in the encoder, on attention and before the head.
-                Default: the rates of the directory.
-            max_length: default: the value of the directory, or 128.
+            dropout: replaces all dropout rates: of the encoder, its attention and the head.
+                Default: the saved rates.
+            max_length: see the class. Default: the saved value, or 128.
             adapter: `Adapter` to add; only if the directory has none.
-            base: same as `name_or_path`. For a directory of `save_tuned`: the current location of
-                the model that was fine-tuned. Default: its original location.
+            base: only for a directory of `save_tuned`: the current location of the original model,
+                like `name_or_path`. Default: its location when it was fine-tuned.
             **kwargs: arguments of the class: `num_classes`, `labels`, `problem_type`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or has another shape; the message names
-                it.
+            InputError: a file or tensor is missing, damaged or has the wrong shape; the message
+                names it.
         """
         if isinstance(dtype, str):
             check("dtype", dtype, DType)
@@ -295,13 +292,13 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         load_weights(model, source, names + (added_names(model) if source.adapter else []))
         model.order_classes(source)
         if adapter is not None and adapter.kind == "prompt":
-            words = common_words(tokenizer)  # arbitrary tokens or random values learn less
+            words = common_words(tokenizer)  # random token ids or values train worse
             if words:
                 model.encoder.virtual_tokens.begin_as(model.encoder.embeddings, words)
         return model
 
     def order_classes(self, source: ModelSource) -> None:
-        """Reorders the classes of a loaded head to match this model's labels.
+        """Reorders the classes of a loaded head to the order of this model's labels.
 
         Args:
             source: `ModelSource` of the head.
@@ -309,7 +306,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
     @classmethod
     def encoder_config(cls, config: EncoderConfig, arguments: dict[str, Any]) -> EncoderConfig:
-        """Returns the `EncoderConfig` for arguments of the class."""
+        """Returns the `EncoderConfig` for these constructor arguments."""
         return config
 
     @staticmethod
@@ -319,10 +316,9 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
-        """Reads the arguments of the class that a `ModelSource` keeps from the saved model.
+        """Reads the saved constructor arguments from a `ModelSource`.
 
-        Settings of another class are not used: a `TextClassifier` and a `TextEmbedder` both have a
-        `pooling`. The caller puts its own arguments, `given`, in the place of those returned.
+        Settings of other classes are ignored. The caller gives precedence to `given`.
         """
         saved_by = source.config.mapping(OWN_SETTINGS).get(MODEL_CLASS)
         is_same = saved_by is None or saved_by in [base.__name__ for base in cls.__mro__]
@@ -333,7 +329,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
     def pretrained_arguments(
         cls, source: ModelSource, config: EncoderConfig, arguments: dict[str, Any]
     ) -> dict[str, Any]:
-        """Returns the arguments of the class: those given, the rest from a `ModelSource`."""
+        """Returns the constructor arguments: `given`, with missing ones from a `ModelSource`."""
         return dict(arguments)
 
     def head_names(self) -> list[TensorName]:
@@ -347,15 +343,15 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         return self.long_texts.tensors()
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        """Returns the head tensors to read from a `ModelSource`."""
+        """Returns the names of the head tensors to read from a `ModelSource`."""
         return self.head_names()
 
     def task_config(self) -> dict[str, Any]:
-        """Returns the task's entries of `config.json`; by default what Longformer needs for pairs."""
+        """Returns the task's `config.json` entries; by default only one for Longformer's pairs."""
         return {"sep_token_id": self.tokenizer.sep_id} if self.config.max_global_tokens else {}
 
     def file_config(self) -> dict[str, Any]:
-        """Contents of `config.json`."""
+        """Returns the contents of `config.json`."""
         return huggingface_config(
             dataclasses.replace(self.config, adapter=None),
             self.head,
@@ -364,15 +360,16 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
         )
 
     def save_pretrained(self, directory: str | Path) -> None:
-        """Saves the model, tokenizer and head as a directory that `transformers` also loads.
+        """Saves the model, tokenizer and head to a directory that `transformers` can also load.
 
-        LoRA is merged into its matrices. Settings that `transformers` lacks are warned of.
+        LoRA weights are merged into the model. Logs a warning about settings that `transformers`
+        does not support.
 
         Args:
-            directory: files of the same names are replaced.
+            directory: directory to write; existing files with the same names are replaced.
 
         Raises:
-            InputError: the encoder has an adapter of another kind; use `save_tuned` for it.
+            InputError: the encoder has an adapter other than LoRA; use `save_tuned`.
         """
         self._check_not_quantized("saved")
         _, tensors = self.encoder.without_adapter(tensor_prefix(self.config) if self.head else "")
@@ -386,7 +383,7 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
             _log.warning("%s: %s", directory, in_transformers(self.only_here()))
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change scores and that `transformers` does not have."""
+        """Returns the settings that change scores and that `transformers` does not support."""
         windows = self.long_texts.has_windows
         return [f"long_texts={self.long_texts.way!r}"] if windows else []
 

@@ -1,4 +1,4 @@
-"""Training with a label for each token: loss and metrics are means over the labeled ones."""
+"""Training with token labels: loss and metrics are means over labeled tokens."""
 
 import functools
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from keras_bert_impl.internals import track_loss
 from keras_bert_impl.tasks.base.keras_losses import as_list
 from keras_bert_impl.tasks.scores.counting import TokenAccuracy, token_weights
 
-_Mixin: Any = object  # the methods call methods of the `TaskModel` that follows in the bases
+_Mixin: Any = object  # these methods use `TaskModel`, the next base class
 
 
 class TokenLabels(_Mixin):
-    """Mixin of task models whose labels are int `[batch, tokens]`, negative for none.
+    """Mixin for task models with labels int `[batch, tokens]`, negative for tokens without a label.
 
     List it before `TaskModel` in the bases.
     """
@@ -30,8 +30,8 @@ class TokenLabels(_Mixin):
         """Configures training; see `RawTextTrainer.compile`.
 
         Args:
-            metrics, weighted_metrics: lists, which are merged: all metrics are weighted and count
-                only labeled tokens. Default: accuracy; `[]` for none.
+            metrics, weighted_metrics: lists of metrics, which are concatenated; both count only
+                labeled tokens. Default: accuracy; `[]` for none.
         """
         if metrics is None and weighted_metrics is None:
             metrics = ["accuracy"]
@@ -44,7 +44,7 @@ class TokenLabels(_Mixin):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Called by Keras; passes only the labeled tokens to the metrics."""
+        """Passes only the labeled tokens to the metrics; called by Keras."""
         return super().compute_metrics(x, y, y_pred, token_weights(y, sample_weight))
 
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:

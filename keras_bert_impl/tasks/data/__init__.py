@@ -1,1 +1,1 @@
-"""Labeled examples, and readers of tables, GLUE and TensorFlow Datasets."""
+"""Labeled examples, and readers for tables, GLUE and TensorFlow Datasets."""

@@ -1,4 +1,4 @@
-"""Labeled texts, with the file and line that each one came from."""
+"""Labeled texts, with the file and line of each text."""
 
 import collections
 import dataclasses
@@ -17,8 +17,8 @@ _LOG = logging.getLogger(__name__)
 
 
 def content_hash(*columns: Any) -> str:
-    """Returns the SHA-256, in hex, of columns such as texts and labels, converted to JSON."""
-    content = json.dumps(columns, default=str)  # ASCII only, whatever the texts
+    """Returns the hexadecimal SHA-256 hash of columns such as texts and labels."""
+    content = json.dumps(columns, default=str)  # ASCII only, for any texts
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -33,16 +33,17 @@ def made_names(num_classes: int) -> list[str]:
 
 
 def most_common(names: Iterable[str]) -> dict[str, float]:
-    """Counts names; the most common come first."""
+    """Counts names; the most common name comes first."""
     return dict(collections.Counter(names).most_common())
 
 
 class LabeledExamples:
     """Base class of the labeled examples of all tasks.
 
-    A subclass is a frozen dataclass. `labels` is None for unlabeled examples, `source` the name of
-    the data in messages, `skipped` the location and reason of each skipped row, `read_with` the
-    fields of `ExampleSource` that a reader was given, its file as `dev`, or None for other data.
+    A subclass is a frozen dataclass. `labels` is None for unlabeled examples. `source` is the name
+    of the data in messages. `skipped` lists the skipped rows with the reason. `read_with` contains
+    the fields of `ExampleSource` that the file was read with (the file itself as `dev`); it is None
+    for other data.
     """
 
     texts: list
@@ -56,21 +57,21 @@ class LabeledExamples:
 
     @property
     def has_labels(self) -> bool:
-        """Whether a model can be scored on the examples."""
+        """Whether the examples are labeled."""
         return self.labels is not None
 
     @property
     def inputs(self) -> list:
-        """Inputs of the task's model, one for each example."""
+        """The model inputs, one for each example."""
         return self.texts
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
-        """Returns what is counted, such as `"classes"`, and name -> count; (None, {}) for nothing."""
+        """Returns (what is counted, such as `"classes"`; dict of counts), or (None, {})."""
         return None, {}
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of texts and labels."""
+        """Hexadecimal SHA-256 hash of texts and labels."""
         return content_hash(self.texts, self.labels)
 
 
@@ -79,16 +80,16 @@ class Examples(LabeledExamples):
     """Texts with their labels.
 
     Args:
-        texts: strings, or (first, second) tuples for pairs; for embeddings also of three.
-        labels: class indices, label names, floats, or, for multi-label data, lists of label names;
-            None if there are none.
-        label_names: names of the classes; None if the file has no fixed set or labels are floats.
+        texts: strings, or (first, second) tuples for pairs; for embeddings, also tuples of three.
+        labels: class indices, label names, floats, or lists of label names for multi-label data;
+            None if unlabeled.
+        label_names: names of the classes; None if unknown or if labels are floats.
         metrics: keys of `metrics.METRICS`; None for the metrics of the task.
         source: the file.
-        lines: number of the line that each text ended on, or of its row or example.
-        skipped: location and reason for each skipped row.
+        lines: number of the last line, the row or the example of each text.
+        skipped: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"`, `"row"` or `"example"`, what `lines` counts.
+        unit: `"line"`, `"row"` or `"example"`, depending on what `lines` counts.
     """
 
     texts: list
@@ -128,7 +129,7 @@ class Examples(LabeledExamples):
         return self.label_names[label]
 
     def where(self, position: int) -> str:
-        """File and line of a text, for messages."""
+        """Returns the file and line of a text, for messages."""
         if self.lines is None:
             return f"{self.source}, example {position}"
         return f"{self.source}, {self.unit} {self.lines[position]}"
@@ -152,14 +153,14 @@ class Examples(LabeledExamples):
         return rows
 
     def _places(self, names, labels):
-        """Maps each label to its index; numbers are unnamed classes."""
+        """Maps each label to its index; numbers stand for unnamed classes."""
         numbers = index_of_name(map(str, range(len(names))))
         if list(names) != made_names(len(names)) or not all(
             isinstance(label, str) and label in numbers for label in labels
         ):
             return index_of_name(names)
         _LOG.warning(
-            "%s: the labels are numbers, and the classes of the model have no names: 0 is read as "
+            "%s: the labels are numbers, and the model's classes have no names: 0 is read as "
             "LABEL_0, and so on.",
             self.source,
         )
@@ -175,8 +176,8 @@ class Examples(LabeledExamples):
                 )
             if not self.label_names and places.get(str(int(label)), label) != label:
                 raise InputError(
-                    f"{self.where(position)}: label {label} may be the class '{label}' or the class "
-                    f"of that number, {names[label]!r}: give the labels as names."
+                    f"{self.where(position)}: label {label} may mean the class '{label}' or class "
+                    f"number {label}, {names[label]!r}: pass the labels as names."
                 )
             label = names[label]
         if label not in places:
@@ -193,18 +194,18 @@ class Examples(LabeledExamples):
 # === Held-out examples ===
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
-_OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
-_PARTS = 10  # parts of the label range; the same share of each is held out
+_OF_ALL = ("label_names", "metrics", "skipped")  # fields that do not have a value per example
+_PARTS = 10  # bins of numeric labels, which are split with the same share
 
 
 def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
     """Splits labeled examples into a training and a validation set.
 
-    The split is stratified by label, and by score for regression. Questions about one context stay
-    in one part.
+    The split is stratified by label; for regression, by bins of labels. Questions about the same
+    context are kept in the same set.
 
     Args:
-        examples: what a reader such as `read_table` returned.
+        examples: return value of a reader such as `read_table`.
         share: fraction of the examples in the validation set.
         seed: determines the split.
 
@@ -216,12 +217,12 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
     is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
     if is_held.all() or not is_held.any():
         raise InputError(
-            f"{examples.source}: a share of {share:g} of {len(examples)} examples leaves one part "
+            f"{examples.source}: a share of {share:g} of {len(examples)} examples makes one part "
             "empty."
         )
     train, dev = _part(examples, ~is_held), _part(examples, is_held)
     read_with = examples.read_with
-    if read_with is not None:  # a command splits files, but no folders of data sets
+    if read_with is not None:  # a command can split files, but not dataset folders
         of_split = {"dev_split": share, "seed": seed}
         read_with = read_with | of_split if "dev" in read_with else None
     source = f"{examples.source} (held out)"
@@ -229,7 +230,7 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
 
 
 def _strata(examples):
-    """Groups examples to strata: list of lists of units; a unit is a list of example indices."""
+    """Groups examples by stratum: lists of units, which are lists of example indices."""
     count = len(examples)
     if hasattr(examples, "contexts"):
         units = {}
@@ -237,7 +238,7 @@ def _strata(examples):
             units.setdefault(context, []).append(number)
         return [list(units.values())]
     labels = getattr(examples, "labels", None)
-    if labels is None or isinstance(examples.texts[0], list):  # no labels, or one per word
+    if labels is None or isinstance(examples.texts[0], list):  # unlabeled, or a label per word
         return [[[number] for number in range(count)]]
     if isinstance(labels[0], float):
         parts = np.array_split(np.argsort(labels, kind="stable"), _PARTS)
@@ -250,11 +251,12 @@ def _strata(examples):
 
 
 def _held(strata, share, draw):
-    """Draws the units to hold out; returns the list of their example indices."""
+    """Draws the units of the validation set; returns their example indices."""
     held, seen, taken = [], 0, 0
     for units in strata:
         seen += len(units)
-        # The rounded share of all strata so far; each stratum is within one example of its share.
+        # The rounded share of all strata so far, so that no stratum is off by more than one
+        # example.
         count = min(round(share * seen) - taken, len(units) - 1)
         taken += count
         for unit in draw.permutation(len(units))[:count]:

@@ -1,4 +1,4 @@
-"""Checks of labels in a graph, reported as `InputError`, and weights of classes."""
+"""Label checks in a graph, which raise `InputError`, and class weights."""
 
 import numbers
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from keras_bert_impl.tasks.data.user_input import values
 
 
 def check_ids(features: dict[str, tf.Tensor], config: EncoderConfig) -> None:
-    """Stops `fit`, `evaluate` or `predict` if an id of a batch has no embedding."""
+    """Raises in `fit`, `evaluate` or `predict` if an id in a batch has no embedding."""
     limits = {"token_ids": config.vocabulary_size, "segment_ids": config.num_segments}
     for name, limit in limits.items():
-        if limit and name in features:  # without segment embeddings, the ids are not used
+        if limit and name in features:  # without segment embeddings, ids are not used
             ids = features[name]
             is_right = (ids >= 0) & (ids < limit)
             check_labels(is_right, ids, f"{name} must be in [0, {limit}).")
@@ -53,7 +53,7 @@ def class_numbers(labels: Any, num_classes: int, least: float = 0) -> tf.Tensor:
 
 
 def one_hot_tensor(labels: tf.Tensor) -> tf.Tensor:
-    """Checks one-hot rows `[..., classes]`, of zeros where there is no label; returns float32."""
+    """Checks one-hot rows `[..., classes]`, all 0 for no label, and returns them as float32."""
     labels = tf.cast(labels, tf.float32)
     is_right = tf.reduce_all((labels == 0) | (labels == 1), axis=-1)
     is_right &= tf.reduce_sum(labels, axis=-1) <= 1
@@ -78,19 +78,19 @@ def one_hot_rows(rows: np.ndarray, where: str, with_zeros: bool = False) -> np.n
     return rows.astype("float32")
 
 
-# === Weights of classes: `fit(class_weight=...)` ===
+# === Class weights: `fit(class_weight=...)` ===
 
 
 def class_weights(weights: Any, names: list[str], classes: Any = None) -> dict[int, float]:
-    """Converts the weights of classes to one factor per class index.
+    """Converts class weights to one factor per class index.
 
     Args:
-        classes: int array `[texts]`, class of each text, or one-hot or soft rows; needed for
+        classes: class of each text, int array `[texts]`, or one-hot or soft rows; required for
             `"balanced"`.
     """
     if isinstance(weights, str) and weights == "balanced":
         if classes is None:
-            raise InputError("class_weight='balanced' needs labels: pass them with the texts.")
+            raise InputError("class_weight='balanced' requires labels: pass them with the texts.")
         classes = np.asarray(classes)
         classes = classes.argmax(axis=1) if classes.ndim == 2 else classes
         counts = np.bincount(classes, minlength=len(names))
@@ -131,12 +131,11 @@ def _factor(label, weight):
 
 
 def weighted(y: Any, sample_weight: Any, factors: Sequence[float]) -> tf.Tensor:
-    """Multiplies the weights of a batch's examples or words by the factors of their classes.
+    """Multiplies the weights of examples or words by the factors of their classes.
 
     Args:
         y: class indices, int `[batch]`, or `[batch, length]` and negative for words without a
-            class; or one-hot or soft rows of classes, float `[..., classes]`, whose most likely
-            class counts.
+            class; or one-hot or soft rows, float `[..., classes]`, whose most likely class is used.
         sample_weight: float `[batch]` or same shape as `y`; None for 1 each.
     """
     y = tf.convert_to_tensor(y)

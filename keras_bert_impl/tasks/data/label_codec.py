@@ -1,5 +1,5 @@
-"""Labels of all tasks: each class checks one kind and converts it for the loss, on the host
-(`encode`) and in the graph of a data set (`tensor`).
+"""Label codecs: each class checks one kind of labels and converts it for the loss, in NumPy
+(`encode`) and in a dataset's graph (`tensor`).
 """
 
 import itertools
@@ -34,10 +34,10 @@ from keras_bert_impl.tasks.data.user_input import column_names
 class LabelCodec:
     """Base class of the labels of a task."""
 
-    has_classes = False  # whether `fit` takes `class_weight`
+    has_classes = False  # whether `fit` supports `class_weight`
 
     def encode(self, labels: Any, count: int) -> Any:
-        """Checks a user's labels of `count` texts and converts them to an array for the loss.
+        """Checks a user's labels for `count` texts and converts them to an array for the loss.
 
         Raises:
             InputError: the number of labels differs, or a label is unknown to the model.
@@ -45,29 +45,29 @@ class LabelCodec:
         raise NotImplementedError
 
     def tensor(self, labels: Any) -> Any:
-        """Same as `encode` in the graph, for the labels of a `tf.data.Dataset` batch."""
+        """Same as `encode`, for the labels of a `tf.data.Dataset` batch."""
         raise NotImplementedError
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        """Computes the factor of each class in the loss, in the order of the network's outputs.
+        """Computes the loss weight of each class, in the order of the network's outputs.
 
         `labels` are from `encode`; None if they come in batches.
         """
         raise NotImplementedError
 
 
-# === Labels of a text: a class, several classes, or numbers ===
+# === Labels of texts: a class, several classes, or numbers ===
 
 
 def text_labels(names: list[str], problem_type: str, takes_soft: bool = False) -> LabelCodec:
-    """Returns the labels of a `TextClassifier`."""
+    """Returns the label codec of a `TextClassifier`."""
     if problem_type == SINGLE:
         return ClassLabels(names, takes_soft)
     return SeveralLabels(names) if problem_type == MULTI else NumberLabels(len(names))
 
 
 class ClassLabels(LabelCodec):
-    """A class of each text: names, class numbers, one-hot rows, or soft rows if the loss takes them."""
+    """A class for each text: names, class numbers, one-hot rows, or soft rows."""
 
     has_classes = True
 
@@ -120,16 +120,16 @@ class ClassLabels(LabelCodec):
         return class_numbers(labels, len(self.names))
 
     def _check_are_no_names(self):
-        """Raises if labels that are numbers may mean the name of another class."""
+        """Raises if a class number is also the name of a different class."""
         if all(_as_number(name) in (None, place) for place, name in enumerate(self.names)):
             return
         raise InputError(
-            f"the labels of this model are {listed(self.names)}, and numbers may be such names or "
-            "class numbers: pass names, [str(label) for label in labels]."
+            f"the labels of this model are {listed(self.names)}, and numbers may mean names or "
+            f"class numbers: pass names, [str(label) for label in labels]."
         )
 
     def _rows(self, rows):
-        """Checks one-hot rows, or soft ones if the loss takes them; a user's loss sees them so."""
+        """Checks one-hot rows, or soft rows if the loss takes them; returns them unchanged."""
         wrong = ~np.isfinite(rows).all(axis=1) | (rows < 0).any(axis=1)
         wrong |= ~np.isclose(rows.sum(axis=1), 1, atol=1e-4)
         if wrong.any():
@@ -142,7 +142,7 @@ class ClassLabels(LabelCodec):
         if is_soft.any() and not self.takes_soft:
             raise InputError(
                 f"text {is_soft.argmax()} has a soft label, {rows[is_soft.argmax()].tolist()}, "
-                "which this loss does not take: write compile(loss='categorical_crossentropy')."
+                f"which this loss does not support: write compile(loss='categorical_crossentropy')."
             )
         return rows
 
@@ -165,7 +165,7 @@ class ClassLabels(LabelCodec):
 
 
 class SeveralLabels(LabelCodec):
-    """Any number of classes of each text: lists of names, rows of 0 and 1, or a table of such."""
+    """Any number of classes for each text: lists of names, or rows or tables of 0 and 1."""
 
     has_classes = True
 
@@ -201,7 +201,7 @@ class SeveralLabels(LabelCodec):
 
 
 class NumberLabels(LabelCodec):
-    """`width` finite numbers of each text, for regression."""
+    """`width` finite numbers for each text, for regression."""
 
     has_classes = True
 
@@ -232,7 +232,7 @@ class NumberLabels(LabelCodec):
 
 
 class ScoreLabels(LabelCodec):
-    """A number of each example, at most `limit` from 0: a similarity."""
+    """A similarity for each example, a number from `-limit` to `limit`."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -259,11 +259,11 @@ class ScoreLabels(LabelCodec):
         return labels
 
 
-# === Labels of parts of a text: endings, words, answers ===
+# === Labels of endings, words and answers ===
 
 
 class ChoiceLabels(LabelCodec):
-    """The number of the correct ending of each example, or a one-hot row of endings."""
+    """The index of each correct ending, or a one-hot row of endings."""
 
     what = "the numbers of the correct endings"
 
@@ -292,7 +292,7 @@ class ChoiceLabels(LabelCodec):
 
 
 class WordLabels(LabelCodec):
-    """A class of each word: names, class numbers, negative for none, or one-hot rows."""
+    """A class for each word: names, class numbers (negative for none), or one-hot rows."""
 
     has_classes = True
 
@@ -319,9 +319,9 @@ class WordLabels(LabelCodec):
         return class_numbers(labels, len(self.names), least=-np.inf)
 
     def _numbers(self, labels, where, num_dimensions=1):
-        """Returns int32 class numbers, or float32 one-hot rows if the labels are."""
+        """Returns int32 class numbers, or float32 one-hot rows if the labels are one-hot."""
         if not isinstance(labels, (list, tuple, np.ndarray)):
-            raise InputError(f"{where} needs a label for each word. Received: {labels!r:.60}")
+            raise InputError(f"{where} requires a label for each word. Received: {labels!r:.60}")
         names = self.names
         if len(labels) and all(isinstance(label, str) for label in labels):
             places = index_of_name(names)
@@ -335,7 +335,7 @@ class WordLabels(LabelCodec):
         if numbers.ndim == num_dimensions + 1 and numbers.shape[-1] == len(names):
             return one_hot_rows(numbers, where, with_zeros=True)
         if numbers.dtype.kind not in "iu":
-            raise InputError(f"{where} needs label names or integers. Received: {labels!r:.60}")
+            raise InputError(f"{where} requires label names or integers. Received: {labels!r:.60}")
         if numbers.size and numbers.max() >= len(names):
             raise InputError(
                 f"{where}: label numbers must be below {len(names)}. Received: {numbers.max()}"
@@ -343,11 +343,11 @@ class WordLabels(LabelCodec):
         return numbers.astype("int32")
 
 
-# === On the host ===
+# === Helper functions ===
 
 
 def _named_columns(labels, count, known):
-    """Returns the columns of a table of 0 and 1, stacked in the order of the known names."""
+    """Stacks the columns of a table of 0 and 1, in the order of the label names."""
     names = column_names(labels)
     if names is None or len(names) < 2:
         return labels
@@ -365,7 +365,7 @@ def _is_list_of_names(row):
 
 
 def _as_number(name):
-    """Returns the number or bool that a label name stands for as a float, None for other names."""
+    """Converts a label name that is a number or bool to float; None for other names."""
     if name.lower() in ("true", "false"):
         return float(name.lower() == "true")
     try:

@@ -1,4 +1,4 @@
-"""Names of classes: as arguments, in `config.json`, in messages."""
+"""Class names in arguments, `config.json` and messages."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keras_bert_impl.interop.layouts.bert import TensorName
     from keras_bert_impl.interop.source import ModelSource
 
-# Labels of a text: one class, several classes at once, or numbers.
+# Kinds of labels: one class, any number of classes, or numbers.
 SINGLE = "single_label_classification"
 MULTI = "multi_label_classification"
 REGRESSION = "regression"
@@ -25,13 +25,13 @@ PROBLEM_TYPES = (SINGLE, MULTI, REGRESSION)
 ABOUT_SEVERAL = f" If a text may have several labels, create the model with problem_type={MULTI!r}."
 
 _LOG = logging.getLogger(__name__)
-_MOST_CLASSES = 1 << 20  # limit for the number in a file
-# Larger ones overflow in float32, once multiplied by the weight of a class, a gradient, and squared.
+_MOST_CLASSES = 1 << 20  # maximum number of classes in a file
+# Larger weights overflow in float32 when multiplied by class weights and gradients, and squared.
 MOST_WEIGHT = 1e9
 
 
 def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
-    """Checks the given names of the classes, or creates names for a number of classes."""
+    """Checks class names, or creates names for a number of classes."""
     if labels is None:
         if num_classes is None:
             raise InputError("pass num_classes or labels (the class names).")
@@ -56,11 +56,11 @@ def label_names(num_classes: int | None, labels: list[str] | None) -> list[str]:
 
 
 def check_several(names: list[str], source: str | None = None, unit: str = "texts") -> None:
-    """Checks that there is more than one class to choose from."""
+    """Raises if there is only one class."""
     if len(names) > 1:
         return
     if source is None:
-        raise InputError("a model of one class has nothing to choose: give num_classes=2.")
+        raise InputError("a classifier requires at least two classes: pass num_classes=2.")
     raise InputError(f"{source}: all {unit} have the label {names[0]!r}.")
 
 
@@ -72,7 +72,7 @@ def join_names(names: list[str]) -> str:
 
 
 def label_values(labels: Any, count: int) -> list | np.ndarray:
-    """Converts labels in any common form to a list or a numeric array."""
+    """Converts labels in any common form to a list or numeric array."""
     if hasattr(labels, "numpy") and not isinstance(labels, np.ndarray):
         labels = np.asarray(labels)
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biuf":
@@ -87,7 +87,7 @@ def label_values(labels: Any, count: int) -> list | np.ndarray:
 
 
 def number_of(name: Any, position: int, places: dict[str, int]) -> int:
-    """Looks up the index of a label."""
+    """Returns the index of a label."""
     name = name.decode() if isinstance(name, bytes) else name
     if not isinstance(name, str) or name not in places:
         wrong = f"text {position}: label {name!r} is not one of {listed(places)}."
@@ -121,12 +121,12 @@ def check_weights(weights: Any, count: int, per_token: bool = False) -> np.ndarr
 def with_labels(
     source: "ModelSource", arguments: dict[str, Any], last: str | None, without: str
 ) -> dict[str, Any]:
-    """Completes the arguments of a task model with class names in `transformers` format."""
+    """Adds the class names in a directory's `config.json` to the arguments of a task model."""
     if arguments.get("labels") is not None:
         return dict(arguments)
     stated, count = _stated_labels(source), arguments.get("num_classes")
     if last is None and stated and stated == made_names(len(stated)):
-        stated = None  # default names of `transformers` carry no information
+        stated = None  # default names of `transformers`
     if count is not None and count != len(stated or ()):
         return dict(arguments)
     if stated is None and last is None:
@@ -144,7 +144,7 @@ def with_labels(
 
 
 def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
-    """Finds the index of each label in a directory's head if only the order of labels differs."""
+    """Returns the index of each label in a directory's head if only their order differs."""
     stated = _stated_labels(source, warn=lambda *args: None)
     if stated is None or stated == labels or sorted(stated) != sorted(labels):
         return None
@@ -152,7 +152,7 @@ def order_in_head(source: "ModelSource", labels: list[str]) -> list[int] | None:
 
 
 def _stated_labels(source, warn=_LOG.warning):
-    """Reads the class names in `config.json` as a list of unique str; None without any."""
+    """Reads the class names in `config.json` as a list of unique str; None if there are none."""
     names = source.config.mapping("id2label", None)
     if not names:
         return None
@@ -170,7 +170,7 @@ def _stated_labels(source, warn=_LOG.warning):
             label = f"{label}_{number}"
         labels.append(label)
         seen.add(label)
-    # Users who rename labels often update one direction only; `transformers` does not check.
+    # Users who rename labels often change one dict only; `transformers` does not check this.
     other = source.config.mapping("label2id")
     if any(other.get(label, i) not in (i, str(i)) for i, label in enumerate(labels)):
         warn("%s: label2id contradicts id2label, which is used", source.config.source)
@@ -178,7 +178,7 @@ def _stated_labels(source, warn=_LOG.warning):
 
 
 def _label(names, key):
-    """Returns a name as str, whatever its type in the file."""
+    """Converts a name of any type to str."""
     return str(names.setting(key, str | int | float))
 
 
@@ -193,12 +193,12 @@ def label_config(labels: list[str]) -> dict[str, dict]:
 def tensors_to_read(
     source: "ModelSource", names: list["TensorName"], num_classes: int
 ) -> list["TensorName"]:
-    """Returns the head tensors to read: none, with a warning, if the head has other classes."""
+    """Returns the head tensors to read; none, with a warning, if the number of classes differs."""
     shape = source.shape(names[-1].tensor)
     if shape is None or shape[0] == num_classes:
         return names
     _LOG.warning(
-        "%s has a classifier for %d classes; a new one for %d is initialized.",
+        "%s has a classifier for %d classes; a new classifier for %d classes is initialized.",
         source.path,
         shape[0],
         num_classes,
@@ -207,7 +207,7 @@ def tensors_to_read(
 
 
 def class_indices(labels: Any) -> np.ndarray:
-    """Converts labels to an array of class indices, negative where there is no label.
+    """Converts labels to an array of class indices, negative for no label.
 
     Args:
         labels: class indices, int `[...]`; or one-hot or soft rows, float `[..., classes]`.
@@ -219,7 +219,7 @@ def class_indices(labels: Any) -> np.ndarray:
 
 
 def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names: list[str]) -> None:
-    """Raises an `InputError` unless labels have the shape of the features and none is on padding.
+    """Raises if token labels do not have the shape of the features, or if padding has labels.
 
     Args:
         labels: numbers [batch, length], negative for tokens without a label; or one-hot rows.
@@ -242,5 +242,5 @@ def check_token_labels(labels: Any, mask: np.ndarray, sample_weight: Any, names:
         row, column = at_padding[0]
         raise InputError(
             f"labels, row {row}, position {column}: label {names[labels[row][column]]!r} "
-            f"is on padding, like {len(at_padding)} in all; labels of padding must be negative."
+            f"is on padding ({len(at_padding)} in total); labels of padding must be negative."
         )

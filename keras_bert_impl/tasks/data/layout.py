@@ -1,4 +1,4 @@
-"""Rows of tables to labeled texts: the columns to read, and cells of one or several labels."""
+"""Converts rows of tables to labeled texts, with one or several labels in a cell."""
 
 import ast
 import contextlib
@@ -20,20 +20,20 @@ from keras_bert_impl.tasks.data.examples import Examples
 
 _LOG = logging.getLogger(__name__)
 _MOST_SKIPPED, _SHOWN_SKIPPED = 100_000, 10  # rows
-SKIP_HINT = " To leave out such rows, pass --skip-bad-rows."  # ends the error of a row
+SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # end of an error message about a row
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
-# Brackets around quotes, around several things, or around numbers; `[other]` is a name.
+# Brackets around quotes, several values, or numbers; `[other]` is a label name.
 _STRUCTURE = re.compile(
     r"""array\(.*|[\[({]\s*['"].*|[\[{].*,.*[\]}]|[\[{][\s\d.+-]+[\]}]""", re.DOTALL
 )
-_LONGEST = 10_000  # characters of a list of labels
+_LONGEST = 10_000  # maximum characters of a list of labels
 _SET = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The columns of a table to read, and their allowed values; see `read_table`."""
+    """Columns to read from a table, with their allowed values; see `read_table`."""
 
     text: str
     pair: str | None = None
@@ -60,13 +60,13 @@ class Layout:
 
     @property
     def label_columns(self) -> list[str]:
-        """The columns of labels: none, one, or one of 0 and 1 for each label."""
+        """Label columns: none, one, or a column of 0 and 1 for each label."""
         if self.label is None:
             return []
         return [self.label] if isinstance(self.label, str) else self.label
 
     def check_labels(self) -> None:
-        """Raises `InputError` if what is said about labels is contradictory."""
+        """Raises `InputError` for contradictory settings of labels."""
         if isinstance(self.label, list):
             if not self.label or len(set(self.label)) < len(self.label):
                 raise InputError(f"label columns must be unique names. Received: {self.label}")
@@ -102,11 +102,11 @@ class Layout:
         if not self.single_label:
             return names
         if len(names) != 1:
-            raise InputError(f"{len(names)} labels; --single-label needs one in every row.")
+            raise InputError(f"{len(names)} labels; --single-label requires one in every row.")
         return names[0]
 
     def _names(self, value):
-        """Returns the name in a cell, or the list of names."""
+        """Returns the label name in a cell, or the list of names."""
         if isinstance(value, str) and value.strip() not in self._known:
             value = parsed(value)
         if isinstance(value, dict):
@@ -128,8 +128,8 @@ class Layout:
     def _name(self, value):
         if not isinstance(value, str):
             raise InputError(
-                f"a list of labels must have names. Received: {value!r:.40}. For 0 and 1, write a "
-                "column for each label, and pass --label A,B."
+                f"a list of labels must contain names. Received: {value!r:.40}. For 0 and 1, write "
+                "a column for each label, and pass --label A,B."
             )
         value = value.strip()
         if not value:
@@ -183,8 +183,8 @@ def examples_of(
     kinds = [isinstance(label, list) for label in labels]
     if any(kinds) and not all(kinds):
         raise InputError(
-            f"{source}, {unit} {lines[kinds.index(False)]}: a single label, but other rows have a "
-            "list of labels. Use a list in every row."
+            f"{source}, {unit} {lines[kinds.index(False)]}: this row has a single label, but other "
+            f"rows have a list of labels. Use a list in every row."
         )
     return Examples(
         texts,
@@ -198,7 +198,7 @@ def examples_of(
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:
-    """Applies a function to each row and returns the valid results; shows the progress."""
+    """Applies a function to each row, with a progress bar; returns the valid results."""
     results = []
     with Progress("reading", unit="rows", at_once=False) as progress:
         for count, item in enumerate(items, start=1):
@@ -210,7 +210,7 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
                 skipped.append(str(error))
                 if len(skipped) > max(_MOST_SKIPPED, len(results)):
                     raise InputError(
-                        f"{len(skipped):,} rows, more than half, cannot be used. The first: "
+                        f"{len(skipped):,} rows, more than half, are invalid. The first one: "
                         f"{skipped[0]}"
                     ) from error
             progress.update(count)
@@ -218,7 +218,7 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
 
 
 def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
-    """Logs a warning with the number of skipped rows of a file and the first messages."""
+    """Logs a warning with the number of skipped rows and the first messages."""
     if skipped:
         shown = " ".join(skipped[:_SHOWN_SKIPPED])
         more = len(skipped) - _SHOWN_SKIPPED
@@ -227,7 +227,7 @@ def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "
 
 
 def _check_id(value, number, seen, unit):
-    """Adds an id to the dict `seen`, with its row number; raises if it is empty or repeated."""
+    """Adds an id to the dict `seen`, with its row number; raises if it is empty or duplicate."""
     if not value:
         raise InputError("the id is empty.")
     if value in seen:
@@ -239,7 +239,7 @@ def _check_id(value, number, seen, unit):
 
 
 def parsed(cell: str) -> str | list | dict:
-    """Returns the list or dict that a cell contains, as JSON or as pandas writes it; or the cell."""
+    """Parses a list or dict in a cell, in JSON or pandas format; returns other cells unchanged."""
     text = cell.strip()
     if not _STRUCTURE.fullmatch(text) and text not in ("[]", "{}"):
         return cell
@@ -249,17 +249,17 @@ def parsed(cell: str) -> str | list | dict:
             if isinstance(value, (list, dict)):
                 return value
         if _PYTHON_LIST.fullmatch(text):
-            with contextlib.suppress(SyntaxError, ValueError):  # of an escape
+            with contextlib.suppress(SyntaxError, ValueError):  # an invalid escape sequence
                 return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
     raise InputError(
         f"label {shown(text)} is a structure, not a name. Write names with a separator, such as "
-        "a|b, and pass --label-separator '|'; or a column of 0 and 1 for each label, and pass "
-        "--label A,B. If it is a name, list it in --labels."
+        f"a|b, and pass --label-separator '|', or write a column of 0 and 1 for each label, and "
+        f"pass --label A,B. If it is a name, add it to --labels."
     )
 
 
 def names_of_set(flags: Iterable[tuple[str, Any]]) -> list[str]:
-    """Returns the names whose value is 1 or true."""
+    """Returns the label names whose value is 1 or true."""
     names = []
     for name, value in flags:
         is_set = _SET.get(str(value).strip().lower())

@@ -1,4 +1,4 @@
-"""Readers of published data sets: GLUE, XNLI, PAWS-X, TensorFlow Datasets."""
+"""Readers for published datasets: GLUE, XNLI, PAWS-X, TensorFlow Datasets."""
 
 import dataclasses
 import functools
@@ -21,11 +21,11 @@ class GlueTask:
     Attributes:
         folder: subfolder of the GLUE folder.
         text, pair, label: names of columns.
-        labels: value in the file -> name; None for regression.
-        metrics: keys of `metrics.METRICS`, the official one first.
+        labels: dict of value in the file -> name; None for regression.
+        metrics: keys of `metrics.METRICS`; the official metric comes first.
         columns: column names if train and dev have no header.
         allow_empty: whether the published files have empty texts.
-        id: column of unique numbers.
+        id: column of unique ids.
     """
 
     folder: str
@@ -64,7 +64,7 @@ TASKS = {
     "stsb": GlueTask(
         "STS-B", "sentence1", "sentence2", "score", None, ("pearson", "spearman"), id="index"
     ),
-    # Some published questions contain a line break and so become two lines with too few cells:
+    # Some published questions contain a line break, which makes two lines with too few cells:
     # https://github.com/nyu-mll/GLUE-baselines/issues/5
     "qqp": GlueTask(
         "QQP",
@@ -107,12 +107,12 @@ def read_glue(
 
     Args:
         task: `"cola"`, `"sst2"`, `"mrpc"`, ..., `"diagnostic"`.
-        directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these.
+        directory: the folder that contains `CoLA`, `SST-2`, ..., or one of these folders.
         split: `"train"`, `"dev"` or `"test"`, which has no labels. For MNLI, `"dev"` is
-            `"dev_matched"`, and there is also `"dev_mismatched"`. The diagnostic set has `"dev"`,
-            `diagnostic-full.tsv`, and `"test"`, `diagnostic.tsv`; it is for models of MNLI.
-        skip_bad_rows: whether to skip invalid rows; they are counted in a warning and listed in
-            `skipped`.
+            `"dev_matched"`, and there is also `"dev_mismatched"`. The diagnostic set is for MNLI
+            models; its `"dev"` is `diagnostic-full.tsv`, and its `"test"` is `diagnostic.tsv`.
+        skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
+            lists them.
 
     Returns:
         `Examples` with class indices as labels, or floats from 0 to 5 for STS-B.
@@ -150,7 +150,7 @@ def read_glue(
 
 
 def has_glue(task: str, directory: str | Path, split: str) -> bool:
-    """Whether a GLUE folder has the file of a split; for arguments see `read_glue`."""
+    """Whether a GLUE folder contains the file of a split; see `read_glue` for the arguments."""
     places = _places(directory, TASKS[task].folder, _name_of(task, split))
     return any(path.is_file() for path in places)
 
@@ -160,7 +160,7 @@ def _name_of(task, split):
 
 
 def find_file(directory: str | Path, folder: str, name: str) -> Path:
-    """Finds a file in a folder of a directory, or in the directory itself."""
+    """Finds a file in a subfolder of a directory, or in the directory itself."""
     for path in _places(directory, folder, name):
         if path.is_file():
             return path
@@ -172,7 +172,7 @@ def _places(directory, folder, name):
 
 
 def _with_names(examples, names, metrics, read_with):
-    """Replaces the values of the label column, the keys of `names`, by class indices."""
+    """Replaces the values of the label column, keys of `names`, by class indices."""
     labels, label_names = examples.labels, None
     if names is not None:
         label_names = list(dict.fromkeys(names.values()))
@@ -182,7 +182,7 @@ def _with_names(examples, names, metrics, read_with):
     )
 
 
-# === XNLI and PAWS-X, one language at a time ===
+# === XNLI and PAWS-X ===
 
 _TRANSLATED_NLI = NLI | {"contradictory": "contradiction"}
 _PARAPHRASE = {"0": "different", "1": "paraphrase"}
@@ -194,10 +194,9 @@ def read_xnli(
     """Reads one language of a split of XNLI.
 
     Args:
-        directory: the folder that contains `XNLI-1.0` and, for the training texts, which are
-            translated from MNLI, `XNLI-MT-1.0`.
+        directory: the folder that contains `XNLI-1.0` and, for the training set, `XNLI-MT-1.0`.
         split: `"train"`, `"dev"` or `"test"`.
-        language: such as `"de"`.
+        language: language code, such as `"de"`.
         skip_bad_rows: see `read_glue`.
 
     Returns:
@@ -232,7 +231,7 @@ def read_paws_x(
 
     Args:
         directory: the folder that contains `en`, `de`, ...
-        split: `"train"`, which is translated for all languages but English, `"dev"` or `"test"`.
+        split: `"train"` (machine translations, except for English), `"dev"` or `"test"`.
         language, skip_bad_rows: see `read_xnli`.
 
     Returns and raises: see `read_xnli`. The published files have invalid rows: some texts of the
@@ -257,7 +256,7 @@ def _options(task, directory, language, skip_bad_rows):
 
 
 def _translated(rows):
-    """Yields the rows; reading one without a translation raises `InputError`."""
+    """Yields the rows; reading a row without a translation raises `InputError`."""
 
     def checked(read):
         row = read()
@@ -270,7 +269,7 @@ def _translated(rows):
 
 
 def _of_language(path, rows, language):
-    """Yields the rows of a language, and those that cannot be read."""
+    """Yields the rows of a language, and invalid rows."""
     languages = set()
     for line, read in rows:
         try:
@@ -300,15 +299,15 @@ def read_tfds(
 ) -> Examples:
     """Reads a split of a TensorFlow Datasets dataset.
 
-    A prepared dataset is read without a network; others are downloaded first. The directory of a
-    prepared dataset may be given instead of its name.
+    The dataset is downloaded and prepared if necessary. The directory of a prepared dataset may be
+    given instead of a name.
 
     Args:
         name: such as `"imdb_reviews"` or `"glue/mrpc"`; or a directory with `dataset_info.json`.
-        split: such as `"train"` or `"train[:80%]"`.
-        text, pair: the features of the text and of the second segment.
-        label: the feature of the label: a `ClassLabel`, or a number for regression. None for texts
-            without labels.
+        split: name or slice of a split, such as `"train"` or `"train[:80%]"`.
+        text, pair: features of the text and of the second segment.
+        label: feature of the label: a `ClassLabel`, or a number for regression. None for unlabeled
+            texts.
         data_dir: location of prepared datasets. Default: the library's location.
         skip_bad_rows: whether to skip invalid examples; they are counted in a warning and listed
             in `skipped`.
@@ -317,8 +316,8 @@ def read_tfds(
         `Examples` with class indices, or floats for regression.
 
     Raises:
-        InputError: the dataset, split or feature does not exist; or a text is empty or not UTF-8,
-            or a label is missing, and the message names the example.
+        InputError: the dataset, split or feature does not exist, or an example is invalid: its text
+            is empty or not UTF-8, or its label is missing. The message names the example.
 
     Example:
         from keras_bert_impl.tasks import read_tfds
@@ -338,7 +337,7 @@ def read_tfds(
     source = f"{name}, split {split}"
     examples = examples_of(source, rows, layout, skip_bad_rows, unit="example")
     read_with: dict[str, Any] | None = None
-    if data_dir is None:  # else a command would look elsewhere
+    if data_dir is None:  # else a command would search in a different directory
         read_with = {"tfds": str(name), "dev": split, "text": text, "pair": pair, "label": label}
         read_with["skip_bad_rows"] = skip_bad_rows
     return _with_names(examples, names and {name: name for name in names}, None, read_with)
@@ -365,7 +364,7 @@ def _label(value, names):
     """Converts the label to a str: the name of a class, or a number."""
     if names is None:
         if getattr(value, "ndim", 1) or value.dtype.kind not in "fiu":
-            raise InputError("the label is neither a class nor a number.")
+            raise InputError("the label must be a class or a number.")
         return repr(float(value))
     if not 0 <= value < len(names):
         raise InputError(f"the label is {value}, so the example is unlabeled.")

@@ -1,4 +1,4 @@
-"""`ExampleSource`: the files and columns of labeled examples, as a command names them."""
+"""`ExampleSource`: the files and columns of labeled examples, from command-line options."""
 
 import csv
 import dataclasses
@@ -11,27 +11,28 @@ MULTILINGUAL = ("xnli", "paws_x")
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSource:
-    """The files of labeled examples, their columns and options.
+    """Files of labeled examples, with their columns and options.
 
     Args:
-        train, dev: path of a file, or with `tfds` the name of a split.
+        train, dev: path of a file; with `tfds`, name of a split.
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
         text, pair, negative, label, id: columns of a table. For files of words without a header,
-            `text` and `label` are column numbers. `A,B` in `label` names a column of 0 and 1 for each label.
-        sentence: for files of words, column that changes with the sentence.
+            `text` and `label` are column numbers. `A,B` in `label` means columns of 0 and 1, one
+            for each label.
+        sentence: for files of words, column whose value changes with each sentence.
         outside: for files of words, label of words outside of entities.
         language: language of XNLI or PAWS-X.
-        word_prefix: prefix of all words of a file, which is removed.
+        word_prefix: prefix to remove from all words.
         labels: allowed labels.
-        label_separator: separates the names of several labels.
-        single_label: whether lists of labels have one label each, which becomes the class.
-        delimiter: separates the cells of a table.
-        encoding: of files of text; None for UTF-8.
-        no_header: whether a table has no header, so that columns are named by numbers.
-        skip_bad_rows: whether to leave out invalid rows, which are counted and listed.
+        label_separator: separator of label names.
+        single_label: whether each list of labels contains one label, which is used as the class.
+        delimiter: character between the cells of a table.
+        encoding: encoding of text files; None for UTF-8.
+        no_header: whether a table has no header; its columns are named by numbers.
+        skip_bad_rows: whether to skip invalid rows, with a warning.
         regression: whether labels are numbers.
-        splits: names of the splits that the command reads, for messages.
+        splits: splits that the command reads, for messages.
     """
 
     train: str | None = None
@@ -58,7 +59,7 @@ class ExampleSource:
     splits: tuple[str, ...] = ("train", "dev")
 
     def file(self, split: str, *columns: str) -> str:
-        """Returns the file of a split; raises first if a file or column is missing."""
+        """Returns the file of a split; raises if a file or column is not given."""
         names = [*self.splits, *columns]
         for name in names:
             if not getattr(self, name):
@@ -70,7 +71,9 @@ class ExampleSource:
                     f"{self._columns() if name in columns else ''}"
                 )
         if split == "test":
-            raise InputError("--test needs a folder in --data. Pass a file to score on as --dev.")
+            raise InputError(
+                "--test requires a folder in --data. Pass a file to score on as --dev."
+            )
         return getattr(self, split)
 
     def _columns(self):
@@ -84,7 +87,7 @@ class ExampleSource:
         return f" The columns of {path} are {listed(columns)}."
 
     def _label(self, path):
-        """Returns the column of the label, or a list of several."""
+        """Returns the label column, or a list of label columns."""
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if "," not in (self.label or ""):
@@ -94,7 +97,7 @@ class ExampleSource:
         return [name.strip() for name in next(csv.reader([self.label], skipinitialspace=True))]
 
     def check_table(self, *needed: str) -> None:
-        """Checks that the files and columns of tables are there; reads no rows."""
+        """Raises `InputError` if a file or column does not exist; does not read rows."""
         from keras_bert_impl.tasks.data.layout import Layout
         from keras_bert_impl.tasks.data.tables import check_columns
 
@@ -145,7 +148,7 @@ class ExampleSource:
         from keras_bert_impl.tasks.data.published import read_glue, read_paws_x, read_xnli
 
         if not self.data or self.dev:
-            raise InputError("--task needs --data (its folder) instead of --train and --dev.")
+            raise InputError("--task requires --data (its folder) instead of --train and --dev.")
         if split == "train" and self.train:
             return self._augmented(like=self.published(name, "dev"))
         skip = self.skip_bad_rows
@@ -155,7 +158,7 @@ class ExampleSource:
         return read_glue(name, self.data, split, skip)
 
     def _augmented(self, like):
-        """Reads texts from `keras-bert augment`; `like`: the task's own, for their labels."""
+        """Reads texts written by `keras-bert augment`, with the labels of the examples `like`."""
         from keras_bert_impl.tasks.data.tables import read_table
 
         examples = read_table(
@@ -171,7 +174,7 @@ class ExampleSource:
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of a command that differ from the defaults of `ExampleSource`."""
+    """Returns the command-line options that differ from the defaults of `ExampleSource`."""
     return {
         name: value
         for name, value in options.items()

@@ -1,4 +1,4 @@
-"""Readers of the rows of tables: JSON, Arrow, Parquet and CSV."""
+"""Readers of table rows in JSON, Arrow, Parquet and CSV files."""
 
 import codecs
 import contextlib
@@ -25,27 +25,27 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.layout import Layout
 
-LONGEST_ROW = LONGEST_LINE  # longer rows contain a file or a missing closing quote
-SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape it, UTF-8 cannot encode it
+LONGEST_ROW = LONGEST_LINE  # longer rows contain a whole file, or a closing quote is missing
+SURROGATE = re.compile("[\ud800-\udfff]")  # can be escaped in JSON, but not encoded in UTF-8
 _CHUNK = 1 << 16  # bytes read at once
 _ROWS = 1024  # Arrow rows read at once
-_BATCH_BYTES = 64 << 20  # of rows that are converted to Python at once
+_BATCH_BYTES = 64 << 20  # bytes of rows converted to Python at once
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 _ITEM = re.compile(r"\s*([\[,\]]?)\s*")
-_DELIMITERS = (",", ";", "\t", "|")  # tried in this order
+_DELIMITERS = (",", ";", "\t", "|")  # in order of preference
 _SEPARATOR = re.compile(rb'"?sep=([^\r\n"])"?[\r\n]*', re.IGNORECASE)
 # (number of the line or row from 1, function that returns the row or raises `InputError`)
 Rows = Iterator[tuple[int, Callable[[], dict[str, Any]]]]
 
 
 def check_size(row: bytes) -> None:
-    """Raises `InputError` if a row is too long for a text."""
+    """Raises `InputError` if a row is too long."""
     if len(row) > LONGEST_ROW:
         raise InputError(f"the row has more than {LONGEST_ROW:,} bytes.")
 
 
 def cells(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """Selects the cells of a row that a `Layout` needs, as str, or a list or dict of labels."""
+    """Selects the cells of a row that a `Layout` needs, as str, or list or dict of labels."""
     found: dict[str, Any] = {}
     for name in layout.columns:
         value, is_label = value_of(row, name), name in layout.label_columns
@@ -87,21 +87,21 @@ def value_of(row: dict[str, Any], column: str) -> Any:
 
 
 def is_json_array(path: str | Path) -> bool:
-    """Whether a file begins with a JSON array instead of an object on each line."""
+    """Whether a file starts with a JSON array instead of an object on each line."""
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
         return next((part.lstrip()[:1] == b"[" for part in parts if part.strip()), False)
 
 
 def json_lines(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of a file with an object on each line; without a layout, whole objects."""
+    """Yields the rows of a file with an object on each line."""
     for line, raw in raw_lines(path):
         if raw.strip():
             yield line, functools.partial(_json_row, raw, layout)
 
 
 def json_array(path: str | Path, layout: Layout | None = None) -> Rows:
-    """Yields the rows of one array of objects."""
+    """Yields the rows of a file with one array of objects."""
     for number, text in enumerate(array_items(path), 1):
         yield number, functools.partial(_json_row, text.encode("utf-8"), layout)
 
@@ -118,9 +118,9 @@ def _object(row, layout):
 
 
 def array_items(path: str | Path) -> Iterator[str]:
-    """Yields the JSON texts of the objects or lists in an array, which is read chunk by chunk."""
+    """Yields the JSON text of each object or list in an array, which is read in chunks."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
-    # Numbers only need to be delimited here; the caller parses the object and reports bad ones.
+    # Numbers only need to be delimited here; the caller parses them and reports errors.
     decoder = json.JSONDecoder(parse_int=float)
     with open_bytes(path) as file:
         parts = iter(functools.partial(file.read, _CHUNK), b"")
@@ -150,8 +150,8 @@ def array_items(path: str | Path) -> Iterator[str]:
 
 
 def _next_item(text, place, number):
-    """Returns where the next value of an array starts, and "item"; or "end", or "other"."""
-    found = _ITEM.match(text, place)  # punctuation before the next value
+    """Returns the start of an array's next value with "item"; or "end", or "other"."""
+    found = _ITEM.match(text, place)  # skip punctuation before the next value
     before, start = found[1], found.end()
     if before == "[" and not number and text[start : start + 1] == "]":
         return start + 1, "end"
@@ -169,7 +169,7 @@ def _decoded(decode, part, path, number):
 
 
 def _reason(error):
-    """Describes an error of a row, without the line number that a JSON error has itself."""
+    """Describes an error in a row, without the line number within JSON."""
     if isinstance(error, InputError):
         return str(error)
     is_json = isinstance(error, json.JSONDecodeError)
@@ -183,7 +183,7 @@ def _reason(error):
 def arrow_schema(path: str | Path) -> Any:
     """Returns the `pyarrow.Schema` of an Arrow, Feather or Parquet file."""
     with _arrow(path) as (schema, _):
-        _ = schema.names  # decoded here, where an error names the file
+        _ = schema.names  # decoded here, so that errors name the file
         return schema
 
 
@@ -196,21 +196,21 @@ def arrow_rows(path: str | Path, layout: Layout | None = None) -> Rows:
             names = (n if n in columns else n.partition(".")[0] for n in layout.columns)
             columns = list(dict.fromkeys(names))
         for batch in batches(columns):
-            batch.validate(full=True)  # offsets in a damaged file may point anywhere
+            batch.validate(full=True)  # offsets in a damaged file may be out of range
             for row in _python_rows(batch):
                 number += 1
                 yield number, functools.partial(_object, row, layout)
 
 
 def _python_rows(batch):
-    """Yields the rows of a record batch as dicts, a few at a time if they are long."""
+    """Yields the rows of a record batch as dicts; long rows are converted a few at a time."""
     import pyarrow
 
     longest = 1
     for column in batch.columns:
         size = column.nbytes // max(1, len(column))
         if pyarrow.types.is_dictionary(column.type) and len(column.dictionary):
-            size = column.dictionary.nbytes  # a row may repeat the longest value
+            size = column.dictionary.nbytes  # each row may contain the longest value
         longest = max(longest, size)
     step = max(1, min(_ROWS, _BATCH_BYTES // longest))
     for start in range(0, batch.num_rows, step):
@@ -219,7 +219,7 @@ def _python_rows(batch):
 
 @contextlib.contextmanager
 def readable_errors(path: str | Path) -> Iterator[None]:
-    """Reraises the errors of pyarrow for a file as `InputError`."""
+    """Raises pyarrow's errors for a file as `InputError`."""
     import pyarrow
 
     try:
@@ -243,7 +243,7 @@ def _arrow(path):
     path = local_path(path)
     with readable_errors(path):
         if path.suffix.lower() in PARQUET:
-            # Repeated values stay encoded until they are read row by row.
+            # Repeated values stay dictionary-encoded until rows are read.
             metadata = pyarrow.parquet.read_metadata(path)
             file = pyarrow.parquet.ParquetFile(path, read_dictionary=_columns_of_bytes(metadata))
             _check_parquet(path, metadata)
@@ -260,7 +260,7 @@ def _arrow(path):
 
 
 def _check_is_no_other(path):
-    """Raises an `InputError` if a file has a form that `open_bytes` recognizes, such as HTML."""
+    """Raises an `InputError` if a file is of a different kind, such as HTML."""
     with open(path, "rb") as file:
         beginning = file.read(4)
     if beginning not in (b"PAR1", b"ARRO"):
@@ -269,7 +269,7 @@ def _check_is_no_other(path):
 
 
 def _columns_of_bytes(metadata):
-    """Returns the names of the columns of strings that are not in lists or structs."""
+    """Returns the names of string columns outside of lists and structs."""
     columns = map(metadata.schema.column, range(metadata.num_columns))
     return [
         one.path for one in columns if one.physical_type == "BYTE_ARRAY" and "." not in one.path
@@ -277,7 +277,7 @@ def _columns_of_bytes(metadata):
 
 
 def _check_parquet(path, metadata):
-    """Raises `InputError` if the file declares more rows than its size can hold."""
+    """Raises `InputError` if the file declares an implausible size of its rows."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = max(group.total_byte_size, 8 * group.num_rows)
         if size > max(FREE_BYTES, MOST_RATIO * os.path.getsize(path)):
@@ -288,7 +288,7 @@ def _check_parquet(path, metadata):
 
 
 def _slices(batches, columns):
-    """Yields slices of record batches, because a file may have all of its rows in one."""
+    """Yields slices of record batches, since one batch may contain all rows of a file."""
     for batch in batches:
         batch = batch.select(columns)
         for start in range(0, batch.num_rows, _ROWS):
@@ -299,7 +299,7 @@ def _slices(batches, columns):
 
 
 def column_names(cells, header):
-    """Returns the names in a header, or the numbers of the columns of a table without one."""
+    """Returns the names in a header, or column numbers if the table has no header."""
     return [cell.strip() for cell in cells] if header else list(map(str, range(len(cells))))
 
 
@@ -324,7 +324,7 @@ def csv_header(
 
 
 def _stated_delimiter(path):
-    """Returns the delimiter in a first line such as `sep=;`, which Excel reads; None without."""
+    """Returns the delimiter from a first line such as `sep=;`, as in Excel, or None."""
     stated = _SEPARATOR.fullmatch(next(raw_lines(path), (1, b""))[1])
     return stated and stated[1].decode("ascii", "replace")
 
@@ -334,7 +334,7 @@ class Record(NamedTuple):
 
     Attributes:
         first, last: numbers of its lines, from 1.
-        raw: its bytes, with line ends. More than `LONGEST_ROW` if it is cut.
+        raw: its bytes, including line ends; longer than `LONGEST_ROW` if truncated.
     """
 
     first: int
@@ -343,7 +343,7 @@ class Record(NamedTuple):
 
 
 def csv_records(path: str | Path, delimiter: str = ",") -> Iterator[Record]:
-    """Yields the records that are not blank; quoted cells may span several lines."""
+    """Yields the nonblank records; quoted cells may span several lines."""
     raw, first, number = bytearray(), 1, 0
     is_open, before = False, delimiter.encode("utf-8")[-1:]
     for number, line in raw_lines(path):
@@ -369,14 +369,14 @@ def _ends_in_quotes(line, is_open, before):
         if is_open:
             is_open, closed_at = False, place
         else:
-            # At the beginning of a cell, or the second of two quotes that escape one.
+            # At the start of a cell, or the second quote of an escaped quote.
             is_open = place == 0 or line[place - 1 : place] == before or closed_at == place - 1
         place = line.find(b'"', place + 1)
     return is_open
 
 
 def csv_cells(raw: bytes, delimiter: str = ",") -> list[str]:
-    """Splits one of the `csv_records` into cells."""
+    """Splits a record of `csv_records` into cells."""
     check_size(raw)
     before = csv.field_size_limit(LONGEST_ROW)
     try:

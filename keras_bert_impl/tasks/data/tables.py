@@ -1,4 +1,4 @@
-"""Readers of tables of labeled text: CSV, TSV, JSON, Arrow and Parquet."""
+"""Readers for tables of labeled texts: CSV, TSV, JSON, Arrow and Parquet."""
 
 import dataclasses
 import functools
@@ -35,7 +35,8 @@ from keras_bert_impl.tasks.data.table_rows import (
 JSON = (".jsonl", ".ndjson", ".json")
 FORMATS = (".csv", ".tsv", *JSON, *table_rows.PARQUET, *table_rows.ARROW)
 _COLUMNS = ("text", "pair", "negative", "id", "label_separator", "single_label")
-_USUAL_COLUMNS = {"text", "label", "sentence"}  # of a table that is taken for texts
+# Lines to check for a table that was passed as texts.
+_USUAL_COLUMNS = {"text", "label", "sentence"}
 
 
 def read_table(
@@ -55,7 +56,7 @@ def read_table(
     single_label: bool = False,
     encoding: str | None = None,
 ) -> Examples:
-    """Reads texts and labels from a file with columns.
+    """Reads texts and labels from a table.
 
     The suffix determines the format:
 
@@ -65,42 +66,42 @@ def read_table(
     - `.jsonl`, `.ndjson`: a JSON object on each line; `.json`: the same, or an array of objects;
     - `.parquet`, `.arrow`, `.feather`.
 
-    Text files may be compressed, with `.gz`, `.xz` or `.bz2` after these suffixes. They are encoded
-    in UTF-8, or in UTF-16 with a byte order mark; see `lines.raw_lines`. Blank lines are skipped.
+    Text files may be compressed, with `.gz`, `.xz` or `.bz2` appended to the suffix. The encoding
+    is UTF-8, or UTF-16 with a byte order mark; see `lines.raw_lines`. Blank lines are skipped.
 
     Args:
         path: file to read.
         text: column of the text. In JSON, Arrow and Parquet, `a.b` is the value `b` in `a`.
         pair: column of the second segment; None for single texts.
-        label: column of the label; None for texts without labels. A list of columns of 0 and 1, one
-            for each label, for texts with any number of labels.
-        labels: allowed labels; None for any.
+        label: column of the label; None for unlabeled texts. For multi-label data, may be a list of
+            columns of 0 and 1, one for each label.
+        labels: allowed labels; None allows any.
         numeric: whether labels are numbers, for regression.
         allow_empty: whether a text may be empty.
-        id: a column whose values must be unique.
-        label_separator: separator of the label names of a text, such as `","`. A text may have any
-            number of them; an empty cell means no label. A name that contains the separator is
-            quoted. Lists of labels in JSON, Arrow and Parquet are read without it, and so are cells
-            that contain a list as JSON or as pandas writes it, and dicts of 0 and 1.
-        skip_bad_rows: whether to skip invalid rows; they are counted in a warning and listed in
-            `skipped`.
-        negative: column of a third text, after a pair; see `AnchorExamples`.
-        delimiter: character that separates the cells of a file with quoting, whatever its suffix.
-            Default: determined by the suffix.
-        header: whether the first line of a CSV or TSV file has the names of the columns. If not,
-            they are named by their numbers, from 0.
-        single_label: whether lists of labels have one label each, which becomes the class.
-        encoding: of a file of text without a byte order mark, such as `"cp1252"`, which
-            is also used for Latin-1. Default: UTF-8.
+        id: column whose values must be unique.
+        label_separator: for multi-label data: separator of the label names in a cell, such as
+            `","`. An empty cell means no label. Names that contain the separator must be quoted.
+            Not needed for lists of labels in JSON, Arrow and Parquet, cells with a list in JSON or
+            pandas format, and dicts of 0 and 1.
+        skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
+            lists them.
+        negative: column of a third text for pairs; see `AnchorExamples`.
+        delimiter: character between cells; the file is read as CSV whatever its suffix. Default:
+            determined by the suffix.
+        header: whether the first line of a CSV or TSV file contains column names. If not, columns
+            are named by their numbers, from 0.
+        single_label: whether each list of labels contains one label, which is used as the class.
+        encoding: encoding of text files without a byte order mark, such as `"cp1252"`, which is
+            also used for Latin-1. Default: UTF-8.
 
     Returns:
-        `Examples`. The labels are names, lists of names where a text may have several, or floats
-        if `numeric`.
+        `Examples`. The labels are names, lists of names for multi-label data, or floats if
+        `numeric`.
 
     Raises:
-        InputError: a column is missing or occurs twice; a row has another length or more than
-            4 MiB; a label is not allowed, a text is empty, an id is repeated, the encoding is wrong
-            or there is a NUL byte. The message gives file and line.
+        InputError: a column is missing or duplicate; a row has the wrong number of cells or more
+            than 4 MiB; a label is not allowed; a text is empty; an id is duplicate; the encoding is
+            wrong; or there is a NUL byte. The message contains file and line.
 
     Example:
         from keras_bert_impl.tasks import read_table
@@ -144,8 +145,8 @@ class Table(NamedTuple):
     """A table that is read row by row.
 
     Attributes:
-        rows: (number, function) pairs. The function returns the row, or raises `InputError`.
-        unit: `"line"` or `"row"`, what the numbers count, from 1.
+        rows: (number, function) pairs. The function returns the row or raises `InputError`.
+        unit: `"line"` or `"row"`, depending on what the numbers count. They start at 1.
     """
 
     rows: Rows
@@ -155,10 +156,10 @@ class Table(NamedTuple):
 def open_table(
     path: str | Path, layout: Layout, delimiter: str | None = None, whole: bool = False
 ) -> Table:
-    """Opens a table to read the columns of a layout; for arguments see `read_table`.
+    """Opens a table to read the columns of a layout; see `read_table` for the arguments.
 
     Args:
-        whole: whether rows have all columns, with values as they are in the file.
+        whole: whether rows contain all columns, with unchanged values.
     """
     path, kind = local_path(path), table_format(path, delimiter)
     if kind == "csv":
@@ -188,7 +189,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
             raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
     if suffix not in FORMATS:
-        with open_bytes(path):  # names an archive
+        with open_bytes(path):  # the suffix of an archive
             pass
         raise InputError(
             f"{path}: unknown format. The name must end in {', '.join(FORMATS)}, or pass "
@@ -213,7 +214,7 @@ def table_columns(path: str | Path, delimiter: str | None = None, header: bool =
 
 
 def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None) -> None:
-    """Checks that the header of a table has the columns of a layout; reads no rows."""
+    """Raises `InputError` if the header of a table does not have the columns of a layout."""
     kind = table_format(path, delimiter)
     if kind == "csv":
         columns = csv_header(local_path(path), delimiter, layout.columns, layout.header)[0]
@@ -224,21 +225,21 @@ def check_columns(path: str | Path, layout: Layout, delimiter: str | None = None
 
 
 def text_lines(path: str | Path, columns: Iterable[str | None] = ()) -> Iterator[tuple[int, str]]:
-    """Yields (line number, text) of a file with a text on each line; see `lines.raw_lines`."""
+    """Yields (line number, text) from a file with a text on each line; see `lines.raw_lines`."""
     lines = read_lines(path)
     first = list(itertools.islice(lines, 2))
     suffix = _table_suffix([text for _, text in first], {*_USUAL_COLUMNS, *columns})
     if suffix:
         name = "standard input" if str(path) == STANDARD_INPUT else path
         raise InputError(
-            f"{name} is a table, not a text on each line. Write it to a file whose name ends in "
-            f"{suffix}, and name the column of the texts with --text COLUMN."
+            f"{name} is a table, not a file with a text on each line. Save it to a file that ends in "
+            f"{suffix}, and pass the column of the texts as --text COLUMN."
         )
     yield from itertools.chain(first, lines)
 
 
 def _table_suffix(lines, names):
-    """Returns the suffix of the table that begins with two lines of text; None for texts."""
+    """Returns a suffix if the first two lines of a file look like a table; else None."""
     if lines and re.match(r'\s*(\{\s*"|\[\s*\{\s*")', lines[0]):
         return ".json" if lines[0].lstrip().startswith("[") else ".jsonl"
     if len(lines) < 2:
@@ -252,11 +253,11 @@ def _table_suffix(lines, names):
     return None
 
 
-# === Rows: pairs of (line number, function that returns a dict of column to str) ===
+# === Rows: (line number, function that returns {column: str}) ===
 
 
 def tsv_rows(path: str | Path, layout: Layout, columns: list[str] | None = None) -> Rows:
-    """Yields the rows of a file with tabs and no quoting, for `examples_of`."""
+    """Yields the rows of a tab-separated file without quoting."""
     for line, raw in raw_lines(path):
         if columns is None:
             columns = column_names(decoded(raw, path, line).split("\t"), layout.header)
@@ -283,7 +284,7 @@ def _csv_row(columns, delimiter, record):
     try:
         cells = csv_cells(record.raw, delimiter)
         if len(cells) > 1 and [cell.strip() for cell in cells] == columns:
-            raise InputError("the row repeats the header; if files were joined, remove it.")
+            raise InputError("the row repeats the header; remove it if files were concatenated.")
         return _row(columns, cells)
     except InputError as error:
         if record.first == record.last:
@@ -298,7 +299,9 @@ def _check_header(path, columns, layout, are_nested=False):
         count = f"{columns.count(name)} columns" if name in columns else "no column"
         more = ""
         if layout.header and not are_nested:
-            more = " If the first line is no header, pass --no-header and column numbers, from 0."
+            more = (
+                " If the first line is not a header, pass --no-header and column numbers, from 0."
+            )
         raise InputError(f"{path}: {count} named {name!r}. Found: {listed(columns)}.{more}")
 
 

@@ -13,8 +13,8 @@ from keras_bert_impl.io.errors import InputError, listed
 NO_TEXTS = frozenset(
     "label labels target targets class category sentiment rating score y id idx index".split()
 )
-# In a table of several columns, those with these names are used as texts, in table order, without
-# being requested; a number or letter may follow the name, as in sentence1 or text_b.
+# In a table with several columns, columns with these names are used as texts, in table order. A
+# number or letter may follow the name, as in sentence1 or text_b.
 _TEXTS = frozenset(
     "a b anchor positive negative first second left right text pair sentence question answer "
     "context passage paragraph query document doc title body abstract premise hypothesis "
@@ -24,7 +24,7 @@ _SUFFIX = re.compile("(?<=[a-z])_?([0-9]+|[ab]|pair)$")
 
 
 def is_one_text(x: Any) -> bool:
-    """Whether `x` is a single text, or the (first, second) tuple of a single pair."""
+    """Whether `x` is a single text or a single (first, second) pair."""
     if isinstance(x, tuple):
         return bool(x) and all(isinstance(part, (str, bytes)) for part in x)
     return isinstance(x, (str, bytes))
@@ -36,7 +36,7 @@ def is_stream(x: Any) -> bool:
 
 
 def as_list(x: Any, names: Sequence[str] = (), most: int = 2) -> list:
-    """Converts texts in any common form to a list of str, bytes and (first, second) tuples.
+    """Converts texts in any common form to a list of str, bytes or (first, second) tuples.
 
     Args:
         x: list, array, `Series`, Arrow array or string tensor of texts; an array `[n, 2]` or a list
@@ -53,8 +53,7 @@ def checked_list(x: Any) -> list:
     if isinstance(x, tuple):
         if len(x) != 2:
             raise InputError(
-                f"a tuple must be a pair of segments. Received: {len(x)} elements; pass texts as a "
-                "list."
+                f"a tuple must be a text pair. Received: {len(x)} elements; pass texts as a list."
             )
         first, second = as_list(x[0]), as_list(x[1])
         if len(first) != len(second):
@@ -64,7 +63,7 @@ def checked_list(x: Any) -> list:
 
 
 def checked(texts: list) -> list:
-    """Checks that a list contains only texts or (first, second) tuples of texts; returns it."""
+    """Returns a list; raises if it contains anything but texts and (first, second) tuples."""
     if set(map(type, texts)) <= {str, bytes}:
         return texts
     for position, text in enumerate(texts):
@@ -77,7 +76,7 @@ def checked(texts: list) -> list:
 
 
 def not_a_text(value: Any) -> str:
-    """Returns why a value is not a text and what to do; continues an error message."""
+    """Returns the end of an error message: why a value is not a text, and what to do."""
     if is_missing(value):
         return f"is missing ({value}). Remove such rows, or use '' for an empty text."
     if isinstance(value, dict):
@@ -87,8 +86,8 @@ def not_a_text(value: Any) -> str:
         )
     if isinstance(value, (list, tuple, np.ndarray)):
         return (
-            f"is a {type(value).__name__} of length {len(value)}: {value!r:.60}. Pass a pair of "
-            "segments as a tuple (first, second), several texts as a list of strings."
+            f"is a {type(value).__name__} of length {len(value)}: {value!r:.60}. Pass a text pair "
+            f"as a tuple (first, second), and several texts as a list of strings."
         )
     return f"must be a string. Received: {type(value).__name__} {value!r:.60}"
 
@@ -117,10 +116,10 @@ def values(x: Any, pairs: bool = False) -> list:
         return values(x[columns[0]])
     if is_stream(x):
         raise InputError(
-            f"expected a list. Received: a {type(x).__name__}, which may be endless. Convert it "
-            "with list(...), or pass a generator of batches to fit, evaluate or predict."
+            f"expected a list. Received: a {type(x).__name__}, which may be infinite. Convert it "
+            f"with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
-    for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged; numpy
+    for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged tensors; NumPy
         if hasattr(x, name):
             return _rows(getattr(x, name)(), getattr(x, "shape", ()), pairs)
     if hasattr(x, "numpy"):
@@ -148,9 +147,8 @@ def _rows(rows, shape, pairs):
 
 
 def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
-    """Extracts the texts of a table: one column as a list, two as a (first, second) tuple of lists.
-
-    Returns what is no table unchanged, and features as a dict.
+    """Extracts the texts of a table: one column as a list, two columns as a tuple of lists. Returns
+    features as a dict, and anything else unchanged.
     """
     are_rows = isinstance(x, list) and bool(x) and all(isinstance(row, dict) for row in x)
     if are_rows:
@@ -167,7 +165,7 @@ def from_columns(x: Any, names: Sequence[str] = (), most: int = 2) -> Any:
 
 
 def _text_columns(x, columns, names, most, are_rows):
-    """Returns the columns of texts: the columns of these names, else all if no other is in the table."""
+    """Returns columns with known names; all columns if none of them may be a label."""
     if names and set(names) <= set(columns):
         return list(names)
     others = [
@@ -183,7 +181,7 @@ def _text_columns(x, columns, names, most, are_rows):
 
 
 def _check_is_no_row(x):
-    """Raises `InputError` for `table.iloc[0]` of pandas, which would be taken for several texts."""
+    """Raises `InputError` for a row of a pandas table, which would be read as several texts."""
     index, name = getattr(x, "index", None), getattr(x, "name", None)
     if isinstance(name, (int, np.integer)) and getattr(index, "dtype", None) in ("object", "str"):
         raise InputError(
@@ -216,7 +214,7 @@ def _columns_of(rows):
 
 
 def _names_texts(name):
-    """Returns whether a column of this name contains texts."""
+    """Returns whether this is a common name for a column of texts."""
     name = str(name).lower()
     return name in _TEXTS or _SUFFIX.sub("", name) in _TEXTS
 
@@ -247,15 +245,15 @@ def _holds_texts(column):
     if getattr(dtype, "kind", None) in ("i", "u", "f", "b", "c") or not hasattr(column, "__len__"):
         return False
     if hasattr(column, "numpy") and getattr(dtype, "name", "string") != "string":
-        return False  # a tensor of numbers
+        return False  # tensor of numbers
     first = next((value for value in values(column) if not is_missing(value)), "")
-    if isinstance(first, list) and first:  # the words of a text
+    if isinstance(first, list) and first:  # words of a text
         first = first[0]
     return isinstance(first, (str, bytes))
 
 
 def _which(x, columns, others, most, are_rows):
-    """Returns the error message if it is not clear which columns contain the texts."""
+    """Returns the error message for a table whose columns of texts are unclear."""
     able = [name for name in columns if str(name).lower() not in NO_TEXTS]
     able = [name for name in able if _holds_texts(x[name])] or columns
     texts = [name for name in able if name not in others]

@@ -7,8 +7,8 @@ from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, VectorSettings
 TASK_NAME = "similarity"
 READER_OPTIONS = TABLE_OPTIONS | {"negative"}
 READS = (
-    "reads pairs in a table (or STS-B in --data) with scores in --label, or without labels, texts "
-    "and similar texts"
+    "reads pairs of texts from a table (or STS-B from --data), with scores in --label; without "
+    "labels, it reads texts with similar texts"
 )
 
 
@@ -17,9 +17,9 @@ class SimilaritySettings(VectorSettings):
     """Settings of similarity.
 
     Args:
-        loss: Loss for similarity. cosine (the default, learns the labels as cosines) or cosent
-            (learns their order); for texts without labels, multiple_negatives (the default) or,
-            with three texts, triplet.
+        loss: Loss for similarity. With labels: cosine (the default; labels are cosine similarities)
+            or cosent (labels rank the pairs). Without labels: multiple_negatives (the default) or,
+            for three texts, triplet.
     """
 
     loss: str | None = None

@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.embedding.poolings import POOLINGS, poolings_of
 from keras_bert_impl.tasks.inputs.windows import merged
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
-_LAYER_NORM_EPSILON = 1e-5  # default of PyTorch, and thus of `sentence-transformers`
+_LAYER_NORM_EPSILON = 1e-5  # default of PyTorch, and therefore of `sentence-transformers`
 
 
 def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def _checked(projection):
 
 
 def projection_layers(projections: list[dict[str, Any]]) -> list[keras.layers.Layer]:
-    """Returns the Keras layers, in float32, for the result of `checked_projections`."""
+    """Returns float32 Keras layers for the result of `checked_projections`."""
     layers = []
     for number, projection in enumerate(projections):
         name = f"projection_{number}"
@@ -101,7 +101,7 @@ def embedding_network(
     projections: Sequence[keras.layers.Layer] = (),
     truncate_dim: int | None = None,
 ) -> tuple[dict[str, Any], Any, LayerMix | None]:
-    """Builds the network of a `TextEmbedder`; see there for the other arguments.
+    """Builds the network of a `TextEmbedder`; see `TextEmbedder` for other arguments.
 
     Returns:
         (inputs, outputs, mix): dict of int32 `[batch, group, length]`, with windows
@@ -146,10 +146,10 @@ def _checked_dim(dim, limit):
 
 
 def _checked_weights(weights, learned, num_layers, limit):
-    """Returns the checked weights of the last layers; None if there are none."""
+    """Returns the checked layer weights; None if there are none."""
     check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
-        raise InputError("layer weights need num_layers of 2 or more.")
+        raise InputError("layer weights require num_layers of 2 or more.")
     if weights is None:
         return [1.0] * num_layers if learned else None
     array = np.asarray(weights)
@@ -163,7 +163,7 @@ def _checked_weights(weights, learned, num_layers, limit):
 
 
 def _states(encoder, features, num_layers, mix):
-    """Returns the states to pool: of the last layer, or of several layers combined."""
+    """Returns the states to pool, of the last layer or combined from several layers."""
     features = with_global_mask(encoder, features, None)
     if num_layers == 1:
         return encoder(features)["sequence_output"]
@@ -174,7 +174,7 @@ def _states(encoder, features, num_layers, mix):
 
 
 def _pooled(states, padding_mask, poolings):
-    """Returns the vectors of the poolings, side by side."""
+    """Returns the concatenated vectors of the poolings."""
     names = ["pooling"] if len(poolings) == 1 else [f"{each.name}_pooling" for each in poolings]
     vectors = [each(states, padding_mask, name) for each, name in zip(poolings, names)]
     if len(vectors) == 1:

@@ -1,4 +1,4 @@
-"""Losses of sentence embeddings, and the examples that each takes.
+"""Losses for sentence embeddings, and checks of their examples.
 
 Shape legend: batch = examples; group = texts of an example; dim = embedding size. Vectors are
 float32 `[batch, group, dim]`.
@@ -30,8 +30,8 @@ def check_group(name: str, group: int | None) -> None:
     """Raises an `InputError` if examples have the wrong number of texts for the loss."""
     if group is None:
         raise InputError(
-            "the number of texts of an example is not known in a generator or PyDataset: pass a list "
-            "of tuples, or tuples of lists."
+            "the number of texts per example is unknown for a generator or PyDataset: pass a list "
+            "of tuples, or a tuple of lists."
         )
     wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
     fits = group == (3 if name == "triplet" else 2)
@@ -47,7 +47,7 @@ def cosine_similarities(first: Any, second: Any) -> Any:
 
 
 def cosine_losses(vectors: Any, labels: Any) -> Any:
-    """Returns the squared differences of text-pair cosines and labels, `[batch]`.
+    """Returns the squared differences between cosine similarities and labels, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the regression objective.
     """
@@ -55,7 +55,7 @@ def cosine_losses(vectors: Any, labels: Any) -> Any:
 
 
 def triplet_losses(vectors: Any, margin: float) -> Any:
-    """Returns `max(|anchor - positive| - |anchor - negative| + margin, 0)`, Euclidean, `[batch]`.
+    """Returns `max(|anchor - positive| - |anchor - negative| + margin, 0)`, `[batch]`.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the triplet objective.
     """
@@ -64,7 +64,8 @@ def triplet_losses(vectors: Any, margin: float) -> Any:
 
 
 def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
-    """Returns `log(1 + sum(exp(scale * (cosine_i - cosine_j))))` over all i labeled lower than j.
+    """Returns `log(1 + sum(exp(scale * (cosine_i - cosine_j))))` over all i with a lower label than
+    j.
 
     Source: Su 2022, "CoSENT: a more efficient sentence vector scheme than Sentence-BERT".
     """
@@ -76,7 +77,7 @@ def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
 
 
 def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
-    """Returns the mean cross-entropy of each anchor's positive among all positives and negatives.
+    """Returns the mean cross-entropy of choosing each anchor's positive among all other texts.
 
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.

@@ -45,22 +45,21 @@ from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
 class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     """Sentence embeddings, pooled from the hidden states of the last layer or layers.
 
-    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`, with this difference: an
-    example is a tuple of texts, the same number in each, or x is a tuple of lists: all first texts,
-    all second texts, ... A string tensor of a data set is `[batch, group]`, and features are
-    `[batch, group, length]`, where group is the number of texts per example.
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`, with one difference: an
+    example is a tuple of `group` texts. x may also be a tuple of lists: all first texts, all second
+    texts, ... A string tensor in a dataset is `[batch, group]`, and features are `[batch, group,
+    length]`.
 
     | loss | example | label |
     |---|---|---|
-    | `"cosine"` | two texts | their cosine, from -1 to 1 |
-    | `"cosent"` | two texts | a number that ranks pairs by similarity |
-    | `"triplet"` | anchor, positive, negative | none |
-    | `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
+    | `"cosine"` | two texts | their cosine similarity, from -1 to 1 | | `"cosent"` | two texts | a
+    number that ranks pairs by similarity | | `"triplet"` | anchor, positive, negative | none | |
+    `"multiple_negatives"` | anchor, positive, then any number of hard negatives | none |
 
-    `"cosent"` and `"multiple_negatives"` compare all examples of the batch, over all replicas,
-    across devices and `accumulation_steps`; if the batch is split, each step takes an extra forward
-    pass. With `"multiple_negatives"`, the positives of other examples count as negatives, so
-    duplicate texts in a batch are false negatives.
+    `"cosent"` and `"multiple_negatives"` compare all examples of the batch, across replicas and
+    `accumulation_steps`. If the batch is split, each step takes an additional forward pass. With
+    `"multiple_negatives"`, the positives of other examples count as negatives, so duplicate texts
+    in a batch are false negatives.
 
     The network returns float32 `[batch, group, dim]`. `predict` returns the same for examples, and
     `[texts, dim]` for single texts.
@@ -68,33 +67,32 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     Args:
         encoder: `Encoder`; its pooler is not used.
         pooling: `"cls"` (the first token), `"mean"` or `"max"` over the tokens,
-            `"mean_sqrt_len_tokens"` (the sum over the square root of their number),
-            `"weightedmean"` (by position) or `"lasttoken"`; or several in the order of
-            `sentence-transformers`, joined by `+`, whose vectors are concatenated: `"cls+mean"`.
-            Default `"mean"`.
+            `"mean_sqrt_len_tokens"` (the sum divided by the square root of the number of tokens),
+            `"weightedmean"` (weighted by position) or `"lasttoken"`. To concatenate several, join
+            them by `+` in the order of `sentence-transformers`: `"cls+mean"`. Default `"mean"`.
         num_layers: number of last layers to use. Default 1.
-        layer_weights: list of `num_layers` floats, the weights of the mean of the layers. None: the
+        layer_weights: list of `num_layers` floats, for a weighted mean of the layers. None: the
             layers are concatenated.
-        learn_layer_weights: whether to train these weights; they start at 1 if not given.
-        projections: list of dicts, layers after the pooling, also of windows:
-            `{"kind": "dense", "dim": 256, "activation": "tanh", "use_bias": True}`, with the
-            activation `"tanh"`, `"linear"`, `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`.
-            Default: none.
+        learn_layer_weights: whether to train the layer weights. Their default is then 1.
+        projections: list of dicts, layers after all pooling: `{"kind": "dense", "dim": 256,
+            "activation": "tanh", "use_bias": True}`, with the activation `"tanh"`, `"linear"`,
+            `"relu"` or `"gelu"`; or `{"kind": "layer_norm"}`. Default: none.
         normalize: whether to scale vectors to unit length.
         truncate_dim: number of leading dimensions to keep, after normalization. Default: all.
-        do_lower_case: whether to lower-case texts before tokenization, independent of the
-            tokenizer's own setting.
-        prompts: dict of name -> text to prepend to texts, such as `{"query": "query: "}`.
+        do_lower_case: whether to convert texts to lower case before tokenization, in addition to
+            the tokenizer's setting.
+        prompts: dict of name -> prompt, which is prepended to texts, such as `{"query": "query:
+            "}`.
         default_prompt_name: key of the prompt that is prepended to all texts, also in training.
             Default: none.
-        similarity_fn_name: `"cosine"` (the default), `"dot"`, `"euclidean"` or `"manhattan"`: what
-            `similarity` computes.
+        similarity_fn_name: what `similarity` computes: `"cosine"` (the default), `"dot"`,
+            `"euclidean"` or `"manhattan"`.
         loss: see the table. Default `"cosine"`. `compile` can override it.
-        scale: factor of the cosines in `"cosent"` and `"multiple_negatives"`.
+        scale: factor of the cosine similarities in `"cosent"` and `"multiple_negatives"`.
         margin: distance margin of `"triplet"`.
         max_length: sequence length in tokens. Default 128.
-        long_texts: `LongTexts`, or its `way`: how longer texts are handled. The vectors of a text's
-            windows are pooled before normalization. Default: truncate.
+        long_texts: `LongTexts`, or its `way`: how long texts are handled. Windows are pooled before
+            normalization. Default: truncate.
 
     Source: Reimers and Gurevych 2019, "Sentence-BERT".
 
@@ -208,7 +206,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
     @property
     def layer_weights(self) -> list[float] | None:
-        """Current weights of the last layers; None if there are none."""
+        """Current layer weights; None if there are none."""
         return None if self.layer_mix is None else np.asarray(self.layer_mix.kernel).tolist()
 
     # === Labels ===
@@ -221,7 +219,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     @property
     def label_codec(self) -> LabelCodec:
         if not self.needs_labels:
-            return NoLabels(f"the loss {self.loss_name!r} takes no labels: leave them out.")
+            return NoLabels(f"the loss {self.loss_name!r} does not take labels: leave them out.")
         limit = 1.0 if self.loss_name == "cosine" else np.finfo("float32").max
         return ScoreLabels(float(limit))
 
@@ -234,15 +232,14 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
         Args:
             loss: see the table in `TextEmbedder`. Default: the model's.
-            metrics: None or `[]`: Keras metrics compare predictions with labels, but the outputs
-                here are vectors.
+            metrics: None or `[]`, since Keras metrics cannot compare vectors with labels.
 
         Raises:
-            InputError: an unknown loss, or metrics.
+            InputError: the loss is unknown, or there are metrics.
         """
         if metrics or kwargs.get("weighted_metrics"):
             raise InputError(
-                "a TextEmbedder takes no metrics in compile: write "
+                "TextEmbedder.compile does not take metrics: call "
                 "keras_bert_impl.evaluate(embedder, examples) for its scores."
             )
         if loss is not None:
@@ -304,7 +301,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         return super().pretrained_head(source)
 
     def task_config(self) -> dict[str, Any]:
-        # `sentence-transformers` takes the states of all layers from this output.
+        # `sentence-transformers` reads the states of all layers from this output.
         return {} if self.layer_mix is None else {"output_hidden_states": True}
 
     def save_more(self, directory: Path) -> None:
@@ -318,7 +315,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
 
 
 class NoLabels(LabelCodec):
-    """Labels of a loss that takes none."""
+    """Labels for a loss that does not take labels."""
 
     def __init__(self, message: str) -> None:
         self.message = message

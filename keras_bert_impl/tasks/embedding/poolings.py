@@ -1,4 +1,4 @@
-"""The poolings of `TextEmbedder`: each with its name, its Keras layer and its exported network."""
+"""Poolings of `TextEmbedder`, with their Keras layers and exported networks."""
 
 from typing import Any
 
@@ -16,13 +16,14 @@ POOLINGS: dict[str, "Pooling"] = {}  # in the order in which vectors are concate
 
 
 class Pooling:
-    """One way to compute the vector of a text from the states of its tokens.
+    """A way to compute the vector of a text from the hidden states of its tokens.
 
     Args:
-        name: value of `pooling`, and in files, where `sentence-transformers` has the same.
-        layer: Keras layer of states `[rows, length, hidden]` and `padding_mask` `[rows, length]`;
-            None for the state of the first token.
-        write: function of (graph, states, mask) that writes the same into a graph.
+        name: value of `pooling`, as in the files of `sentence-transformers`.
+        layer: Keras layer that takes states `[rows, length, hidden]` and `padding_mask` `[rows,
+            length]`; None for the first token's state.
+        write: function of (graph, states, mask) that adds the same computation to an exported
+            graph.
     """
 
     def __init__(self, name: str, layer: Any, write: Any) -> None:
@@ -45,7 +46,7 @@ Pooling("lasttoken", LastPooling, layers.last_token)
 
 
 def check_poolings(names: list[str], where: Any) -> None:
-    """Checks the names of poolings that were read from a model directory."""
+    """Checks pooling names from a model directory."""
     if not all(name in POOLINGS for name in names):
         raise InputError(
             f"{where}: the pooling is {', '.join(names)}; it must be among {', '.join(POOLINGS)}."
@@ -53,7 +54,7 @@ def check_poolings(names: list[str], where: Any) -> None:
 
 
 def poolings_of(pooling: str) -> list[Pooling]:
-    """Returns the poolings in a name such as `"mean"` or `"cls+mean"`, whose vectors are joined."""
+    """Returns the poolings of a name such as `"mean"` or `"cls+mean"`."""
     names = pooling.split("+") if isinstance(pooling, str) else []
     known = [name for name in POOLINGS if name in names]
     if names != known or not names:

@@ -1,4 +1,4 @@
-"""Semantic search: nearest neighbors of queries among vectors."""
+"""Semantic search: the nearest neighbors of queries among vectors."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from keras_bert_impl.tasks.scores.decisions import unit_length
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
-_VECTORS, _QUERIES = 1 << 13, 256  # compared at once
-_LEAST_COSINE = 0.9  # of a text's vector and its stored one; another precision leaves above 0.99
+_VECTORS, _QUERIES = 1 << 13, 256  # vectors compared at once
+_LEAST_COSINE = 0.9  # of a text's new and stored vector; after rounding it is above 0.99
 
 
 def search(
     embedder: TextEmbedder, queries: str | list[str], vectors: np.ndarray, k: int = 5
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the vectors with the highest cosine to each query by exhaustive search.
+    """Finds the vectors with the highest cosine similarity to each query, by exhaustive search.
 
-    Apart from the result, memory use does not depend on the number of queries and vectors.
+    Memory for intermediate results does not depend on the number of queries and vectors.
 
     Args:
-        embedder: `TextEmbedder` that made the vectors.
+        embedder: the `TextEmbedder` that computed the vectors.
         queries: list of str, or a single str. The embedder's prompt `"query"`, if any, is
             prepended.
         vectors: array `[texts, dim]`, from `encode` or `read_vectors`; may be memory-mapped.
         k: maximum number of results per query.
 
     Returns:
-        (rows, scores): int64 and float32 `[queries, k]`, vector numbers and cosines, best first; on
-        ties, the lower number first.
+        (rows, scores): int64 and float32 `[queries, k]`, vector indices and cosine similarities,
+        best first; for equal scores, the lower index first.
 
     Raises:
-        InputError: vectors of another dimension than the embedder's, or with NaN or infinite
+        InputError: the vectors do not have the embedder's dimension, or contain NaN or infinite
             values.
 
     Example:
@@ -57,7 +57,7 @@ def search(
     if isinstance(vectors, (list, tuple)):
         if not len(vectors) or any(isinstance(vector, str) for vector in vectors):
             raise InputError(
-                "vectors must be vectors of texts: write search(embedder, queries, "
+                "vectors must be numbers, not texts: write search(embedder, queries, "
                 "embedder.encode(texts))."
             )
         vectors = np.asarray(vectors, "float32")
@@ -86,7 +86,7 @@ def search(
 
 
 def _nearest(wanted, block, k):
-    """Returns (columns, cosines), int64 and float32 [queries, up to k], in block order.
+    """Returns (columns, cosines), int64 and float32 [queries, up to k], in the order of the block.
 
     Args:
         wanted, block: float32 [queries, dim] and [vectors, dim], unit length.
@@ -103,7 +103,7 @@ def _nearest(wanted, block, k):
 
 
 def _highest(cosines, k):
-    """Returns int64 [queries, k]: the columns of each row's k highest values, in ascending order."""
+    """Returns the columns of each row's k highest values, int64 [queries, k], ascending."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
     least = np.partition(cosines, -k, axis=1)[:, -k, None]  # lowest of the k values
@@ -115,10 +115,10 @@ def _highest(cosines, k):
 
 
 def _finite(vectors, what, start=0):
-    """Checks vectors for NaN and returns them."""
+    """Returns vectors; raises if they contain NaN or infinite values."""
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
-        raise InputError(f"{what} {start + wrong[0]} has NaN or infinite values.")
+        raise InputError(f"{what} {start + wrong[0]} contains NaN or infinite values.")
     return vectors
 
 
@@ -130,18 +130,18 @@ def read_vectors(path: str | Path) -> np.ndarray:
     """
     try:
         vectors = np.load(expanded(path), mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, tokenize.TokenError) as error:  # the last of a header
+    except (ValueError, OSError, EOFError, tokenize.TokenError) as error:  # the last: a header
         raise InputError(
-            f"{path} is not a whole .npy file of vectors: `keras-bert embed --out vectors.npy` "
-            "writes one."
+            f"{path} is not a complete .npy file of vectors. Write one with `keras-bert embed "
+            f"--out vectors.npy`."
         ) from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
-        raise InputError(f"{path} must hold float vectors [texts, dim].")
+        raise InputError(f"{path} must contain float vectors [texts, dim].")
     return vectors
 
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
-    """Reads the source texts of some vectors of a `.npy` file, from the `.jsonl` file next to it."""
+    """Reads the texts of some vectors from the `.jsonl` file next to their `.npy` file."""
     path = places_of(path)
     wanted, found, line = set(map(int, rows)), {}, 0
     for line, content in read_lines(path):
@@ -157,7 +157,7 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
 def check_vectors(
     embedder: TextEmbedder, vectors: np.ndarray, places: dict[int, PlacedText]
 ) -> None:
-    """Embeds the shortest of some texts again, to check that the embedder made the vectors.
+    """Raises if a stored vector differs from the embedder's vector for the same text.
 
     Args:
         vectors: array `[texts, dim]`, from `read_vectors`.

@@ -1,4 +1,4 @@
-"""Exports of text embedders: network and serving signatures; signatures of plain encoders."""
+"""Exported networks and serving signatures of text embedders and encoders."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 class TextEmbedderNetwork(Network):
-    """Outputs `sentence_embedding` `[batch, dim]`; inputs have no group axis, only single texts."""
+    """Network from single texts to output `sentence_embedding` `[batch, dim]`."""
 
     @property
     def groups(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -65,7 +65,7 @@ class TextEmbedderNetwork(Network):
 
 
 def _mixed(graph, states, model):
-    """Returns the `layers.LayerMix` of the states of several layers, or their concatenation."""
+    """Returns the weighted mean or the concatenation of several layers' states."""
     if model.layer_mix is None:
         return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]
     weights = graph.array(model.layer_mix.kernel.path)
@@ -74,7 +74,7 @@ def _mixed(graph, states, model):
 
 
 class VectorSignatures(Signatures):
-    """Signatures with output `vectors`, float32 `[batch, dim]`, same as `TextEmbedder.encode`."""
+    """Signatures with output `vectors`, float32 `[batch, dim]`, as from `TextEmbedder.encode`."""
 
     answers_whole_rows = True
 
@@ -99,12 +99,12 @@ class VectorSignatures(Signatures):
 class EncoderSignatures(Signatures):
     """Signatures for encoder outputs of texts.
 
-    Outputs: `sequence_output`, float32 `[batch, length, hidden]`, padded to the longest of the
-    batch; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The
+    The outputs are `sequence_output`, float32 `[batch, length, hidden]`, padded to the batch's
+    longest text; `pooled_output`, float32 `[batch, hidden]`; and `num_tokens`, int32 `[batch]`. The
     signature `embed` returns the mean of `sequence_output` over the tokens.
 
     Args:
-        max_length: texts are truncated to this many tokens. Default: the encoder's maximum.
+        max_length: texts are truncated to this number of tokens. Default: the encoder's maximum.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Examples and scores of similarity tasks: scored pairs, and anchors with positives."""
+"""Examples and scores of similarity tasks: labeled pairs, and anchors with positives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SimilarityExamples(Examples):
-    """Text pairs with float labels, as `Examples` for embeddings instead of a classifier.
+    """`Examples` of text pairs with float labels, for training embeddings.
 
     Example:
         from keras_bert_impl.tasks import SimilarityExamples, read_glue
@@ -30,7 +30,7 @@ class SimilarityExamples(Examples):
         """Converts `Examples` to similarity examples.
 
         Raises:
-            InputError: texts are not pairs, or labels are not numbers.
+            InputError: the texts are not pairs, or the labels are not numbers.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
             raise InputError(f"{examples.source}: similarity examples must be pairs of texts.")
@@ -44,15 +44,16 @@ class SimilarityExamples(Examples):
 def sts_scores(
     embedder: TextEmbedder, examples: Examples, batch_size: int | None = None
 ) -> dict[str, float]:
-    """Computes the correlation of embedding cosines with human similarity ratings.
+    """Computes the correlation of cosine similarities with human similarity ratings.
 
     Args:
-        examples: `Examples` of pairs with numbers, from `read_glue("stsb", ...)` or `read_table`.
+        examples: `Examples` of pairs with numbers as labels, from `read_glue("stsb", ...)` or
+            `read_table`.
         batch_size: default 32.
 
     Returns:
-        dict of `pearson` and `spearman`, of cosines and labels; NaN if all cosines are equal, up to
-        1e-6, or one is NaN.
+        dict of `pearson` and `spearman` correlations; NaN if all cosines are equal (up to 1e-6) or
+        one is NaN.
 
     Example:
         from keras_bert_impl.tasks import read_glue, sts_scores
@@ -75,7 +76,7 @@ def score_similarities(
 
 def _scores(examples, cosines):
     if np.ptp(cosines) <= EQUAL_COSINES:
-        cosines = np.zeros_like(cosines)  # the differences are rounding errors
+        cosines = np.zeros_like(cosines)  # differences are only rounding errors
     return {
         "pearson": pearson(examples.labels, cosines),
         "spearman": spearman(examples.labels, cosines),
@@ -85,11 +86,11 @@ def _scores(examples, cosines):
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
-_CHUNK = 1024  # anchors compared with all candidates at once
+_CHUNK = 1024  # anchors per block, compared with all candidates
 
 
 class AnchorExamples(Examples):
-    """Tuples of an anchor, a positive and an optional negative, as `Examples` without labels.
+    """`Examples` of (anchor, positive) or (anchor, positive, negative) tuples, without labels.
 
     Example:
         from keras_bert_impl.tasks import AnchorExamples, read_table
@@ -101,7 +102,7 @@ class AnchorExamples(Examples):
         """Converts `Examples` to anchor examples.
 
         Raises:
-            InputError: single texts, or texts with labels.
+            InputError: the examples are single texts, or have labels.
         """
         if not examples.texts or not isinstance(examples.texts[0], tuple):
             raise InputError(f"{examples.source}: anchor examples must be tuples of texts.")
@@ -116,14 +117,14 @@ def anchor_scores(
     """Scores how well the positive of each anchor is retrieved by cosine similarity.
 
     Args:
-        directory: `Path` of an existing folder to write the ranks to; None to not write them.
+        directory: `Path` of an existing folder to write the ranks to; None writes no files.
 
     Returns:
-        dict of float: with negatives, `accuracy`, the share of anchors whose positive is nearer
-        than their negative; `mrr`, the mean reciprocal rank of the positive among all non-anchor
-        texts of the examples, without duplicates; and `recall_at_1`, the share of positives ranked
-        first. Among texts with equal cosines, up to 1e-6, the positive ranks last, as in
-        scikit-learn's `label_ranking_average_precision_score`. All are NaN if a vector is NaN.
+        dict of float: with negatives, `accuracy`, the fraction of anchors whose positive is nearer
+        than their negative; `mrr`, the mean reciprocal rank of the positives among all distinct
+        positives and negatives; and `recall_at_1`, the fraction of positives ranked first. Among
+        texts with equal cosines (up to 1e-6), the positive ranks last, as in scikit-learn's
+        `label_ranking_average_precision_score`. All scores are NaN if a vector is NaN.
 
     Example:
         from keras_bert_impl.tasks import AnchorExamples, anchor_scores, read_table
@@ -144,7 +145,7 @@ def anchor_scores(
 
 
 def _ranks(vectors, texts):
-    """Returns int [texts]: the number of texts at least as near as the positive, itself included.
+    """Returns the rank of each positive, int [texts]; equally near texts rank before it.
 
     Args:
         vectors: float32 [texts, group, dim], unit length.
@@ -161,6 +162,6 @@ def _ranks(vectors, texts):
         part = slice(first, first + _CHUNK)
         cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
         of_own = np.take_along_axis(cosines, own[part, None], axis=1)
-        # Not `cosines >= ...`: comparisons with NaN are False, which would give rank 0.
+        # Not `cosines >= ...`, which would rank NaN as 0.
         ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)

@@ -31,7 +31,7 @@ class _Embedding(Task):
 
     @classmethod
     def recognize(cls, source: ModelSource) -> type | None:
-        has_modules = (source.task_path / "modules.json").is_file()  # file of sentence-transformers
+        has_modules = (source.task_path / "modules.json").is_file()  # sentence-transformers
         return TextEmbedder if has_modules else None
 
     @staticmethod
@@ -46,13 +46,11 @@ class _Embedding(Task):
         if source.data:
             return SimilarityExamples.of(source.published("stsb", split))
         if not source.pair:
-            raise InputError(
-                "--pair, the column of the second text, is missing; pass it or --data."
-            )
+            raise InputError("the column of the second text is missing: pass --pair, or --data.")
         if not source.label:
             return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
         if source.negative:
-            raise InputError("--negative is for texts without labels: leave out --label.")
+            raise InputError("--negative cannot be combined with --label: leave out --label.")
         return SimilarityExamples.of(source.table(split, numeric=True))
 
 
@@ -80,7 +78,7 @@ class Similarity(_Embedding):
 
 
 class Anchors(_Embedding):
-    """Retrieval of positives, on `AnchorExamples`."""
+    """Retrieval of the positive for each anchor, on `AnchorExamples`."""
 
     example_class = AnchorExamples
     metrics = ("mrr", "recall_at_1")
@@ -91,7 +89,8 @@ class Anchors(_Embedding):
         groups = [len(examples.texts[0]) for examples in (train, dev)]
         if groups[0] != groups[1]:
             raise InputError(
-                f"{train.source} has {groups[0]} texts in a row, but {dev.source} has {groups[1]}."
+                f"{train.source} has {groups[0]} texts per example, but {dev.source} has "
+                f"{groups[1]}."
             )
         self.arguments = {"loss": self.losses[0]}
         if groups[0] == 2:

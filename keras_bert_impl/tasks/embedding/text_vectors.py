@@ -1,4 +1,4 @@
-"""Encoding of texts to vectors, and similarities, for `TextEmbedder`."""
+"""Text encoding and similarities for `TextEmbedder`."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
 
-_Mixin: Any = object  # the methods use attributes of the `TaskModel` that follows in the bases
+_Mixin: Any = object  # these methods use `TaskModel`, the next base class
 
 
 class TextVectors(_Mixin):
-    """Mixin that encodes texts with a `TaskModel`.
+    """Mixin for a `TaskModel` that encodes texts to vectors.
 
-    The model has attributes `prompts`, `default_prompt_name`, `do_lower_case` and
+    The model must have the attributes `prompts`, `default_prompt_name`, `do_lower_case` and
     `similarity_fn_name`.
     """
 
@@ -43,7 +43,7 @@ class TextVectors(_Mixin):
             texts: list or array of str, or a single str.
             prompt_name: key of the prompt in `prompts` to prepend. Default: the model's
                 `default_prompt_name`.
-            prompt: the prompt itself, instead of `prompt_name`; "" for none.
+            prompt: the text of the prompt, instead of `prompt_name`; "" for none.
             batch_size: default 32.
             verbose: see `predict`.
 
@@ -51,7 +51,7 @@ class TextVectors(_Mixin):
             float32 `[texts, dim]`; `[dim]` for a single str.
 
         Raises:
-            InputError: examples of several texts, or an unknown prompt.
+            InputError: the texts are tuples, or the prompt is unknown.
         """
         if isinstance(texts, (str, bytes)):
             return self.encode([texts], prompt_name, prompt, batch_size, verbose)[0]
@@ -61,7 +61,7 @@ class TextVectors(_Mixin):
         if prompt is None and prompt_name is not None:
             if prompt_name not in self.prompts:
                 names = listed(self.prompts) or "none"
-                raise InputError(f"there is no prompt {prompt_name!r:.60}; the model has {names}.")
+                raise InputError(f"unknown prompt {prompt_name!r:.60}; the model has {names}.")
             prompt = self.prompts[prompt_name]
         with self._prompt.set(prompt):
             return self.predict(texts, batch_size=batch_size, verbose=verbose)
@@ -104,8 +104,9 @@ class TextVectors(_Mixin):
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             if vectors.ndim != 3 or vectors.shape[1] != 2:
                 raise InputError(
-                    "the similarity is of two texts: give (first, second) tuples, or on the command "
-                    "line --pair COLUMN. For vectors of texts use encode, or keras-bert embed."
+                    "a similarity requires two texts: pass (first, second) tuples, or --pair "
+                    "COLUMN on the command line. For the vectors of texts, use encode, or "
+                    "keras-bert embed."
                 )
             return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
 
@@ -114,7 +115,7 @@ class TextVectors(_Mixin):
     # === Texts and labels ===
 
     def checked_texts(self, x: Any) -> list:
-        """Returns a list of str, or of tuples of str of equal length."""
+        """Returns a list of str, or of equally long tuples of str."""
         if isinstance(x, (str, bytes)):
             x = [x]
         if isinstance(x, tuple):
@@ -145,17 +146,17 @@ class TextVectors(_Mixin):
 
     @property
     def _prepares(self):
-        """bool. Whether texts are modified before tokenization."""
+        """Whether texts are modified before tokenization."""
         return self.do_lower_case or bool(self._prompt_now)
 
     @property
     def _prompt_now(self):
-        """str. Prompt that is prepended to each text."""
+        """The prompt that is prepended to each text, a str."""
         prompt = self._prompt.value
         return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 
     def _prepared(self, texts):
-        """Returns the text that is tokenized, string `[texts]`, in any graph."""
+        """Returns the texts to tokenize, string `[texts]`, in any graph."""
         if self._prompt_now:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts

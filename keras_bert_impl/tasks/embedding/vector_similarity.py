@@ -5,7 +5,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.scores.decisions import unit_length
 
-_VALUES = 1 << 22  # differences in memory at once
+_VALUES = 1 << 22  # maximum number of differences in memory
 
 
 def similarity(first: np.ndarray, second: np.ndarray, kind: str = "cosine") -> np.ndarray:

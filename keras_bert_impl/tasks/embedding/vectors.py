@@ -1,4 +1,4 @@
-"""Embedding of texts in files and folders, written as a vector file with an index of the texts."""
+"""Embeds the texts of files and folders, and writes a vector file with an index of the texts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 UNITS = ("line", "file")
-_LONGEST_FILE = 4 * LONGEST_LINE  # characters that are one text
-_CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # embedded at once
-_PROMPTS = ("document", "passage", "corpus")  # as in `sentence-transformers`
-SHOWN_CHARACTERS = 200  # of a text, stored with its vector
+_LONGEST_FILE = 4 * LONGEST_LINE  # maximum characters per text
+_CHUNK_TEXTS, _CHUNK_CHARACTERS = 4096, 1 << 24  # texts embedded at once
+_PROMPTS = ("document", "passage", "corpus")  # prompt names, as in `sentence-transformers`
+SHOWN_CHARACTERS = 200  # characters of a text that are stored with its vector
 
 
 class PlacedText(NamedTuple):
@@ -51,24 +51,24 @@ def read_texts(
     delimiter: str | None = None,
     header: bool = True,
 ) -> Iterator[PlacedText]:
-    """Iterates over the texts of files and folders, in order; blank texts are skipped.
+    """Iterates over the texts in files and folders, in order; skips blank texts.
 
     Folders are searched recursively in sorted order, without hidden files, for `.txt` and the
     formats of `read_table`. Each row of a table is a text.
 
     Args:
         paths: str or `Path`, or a list of them.
-        column: column or field of tables that holds the text.
+        column: column or field of tables that contains the text.
         unit: `"line"` or `"file"`: whether each line of a `.txt` file is a text, or the whole file.
-        delimiter, header: form of tables; see `read_table`. With a delimiter, a file named in
-            `paths` may have any suffix, and `.txt` files are tables, too.
+        delimiter, header: format of tables; see `read_table`. With a delimiter, a file in `paths`
+            may have any suffix, and `.txt` files are also tables.
 
     Returns:
         Iterator of `PlacedText`.
 
     Raises:
-        InputError: immediately for a path that does not exist or a folder without such files;
-            during iteration for an unreadable file, with its line.
+        InputError: a path does not exist or a folder has no such files; during iteration, a file is
+            invalid (the message names the line).
     """
     check("unit", unit, Annotated[str, OneOf(*UNITS)])
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
@@ -92,7 +92,7 @@ def _files(path, are_tables):
         if not any(part.startswith(".") for part in file.relative_to(path).parts)
     ]
     if not files:
-        raise InputError(f"{path} has no file that ends in .txt, {', '.join(FORMATS)}.")
+        raise InputError(f"{path} contains no file that ends in .txt, {', '.join(FORMATS)}.")
     return files
 
 
@@ -119,7 +119,7 @@ def _whole(path):
         if size > _LONGEST_FILE:
             raise InputError(
                 f"{path} has more than {_LONGEST_FILE:,} characters, too long for one text. Split "
-                "it, or embed its lines."
+                f"the file, or embed its lines."
             )
     return "".join(lines)
 
@@ -140,13 +140,13 @@ def write_vectors(
     batch_size: int | None = None,
     progress: Callable[[int], Any] | None = None,
 ) -> int:
-    """Embeds texts in chunks and writes them to a vector file.
+    """Embeds texts in chunks and writes the vectors to a file.
 
-    `.npy` holds float32 `[texts, dim]`; a `.jsonl` file of the same name has a line with path, line
-    and the beginning of the text for each vector. `.parquet` has these as columns.
+    A `.npy` file contains float32 `[texts, dim]`, and a `.jsonl` file with the same name contains
+    the path, line and beginning of each text. A `.parquet` file contains both as columns.
 
     Args:
-        embedder: the first of the prompts `"document"`, `"passage"` and `"corpus"` that it has is
+        embedder: `TextEmbedder`. Its prompt `"document"`, `"passage"` or `"corpus"`, if any, is
             prepended to the texts.
         texts: iterable of `PlacedText`, from `read_texts`.
         path: str or `Path` that ends in `.npy` or `.parquet`.
@@ -157,7 +157,8 @@ def write_vectors(
         Number of texts.
 
     Raises:
-        InputError: another suffix, no texts, or a file to write has texts to embed.
+        InputError: the suffix is wrong, there are no texts, or the output file is one of the
+            inputs.
 
     Example:
         from keras_bert_impl.tasks import read_texts, write_vectors
@@ -174,7 +175,8 @@ def write_vectors(
             for source in {one.path for one in chunk}:
                 if Path(source).resolve() in written:
                     raise InputError(
-                        f"{source} would be replaced by the vectors in {path}; name another file."
+                        f"{source} would be replaced by the vectors in {path}. Choose another file "
+                        f"name."
                     )
             texts_of_chunk = [one.text for one in chunk]
             write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))
@@ -191,7 +193,7 @@ def _written(path):
 
 
 def document_prompt(embedder: TextEmbedder) -> str | None:
-    """Returns the name of the prompt that is prepended to texts to search among, or None."""
+    """Returns the name of the prompt for searchable texts, or None."""
     return next((name for name in _PROMPTS if name in embedder.prompts), None)
 
 
@@ -213,7 +215,7 @@ def _npy(path, dim):
             _write_header(vectors, count, dim)
 
 
-_HEADER = 128  # bytes; fixed, since the number of vectors is only known at the end
+_HEADER = 128  # bytes, fixed because the number of vectors is only known at the end
 
 
 def _write_header(file, count, dim):
@@ -247,5 +249,5 @@ _WRITERS = {".npy": _npy, ".parquet": _parquet}
 
 
 def places_of(path: str | Path) -> Path:
-    """Returns the `Path` of the index of a `.npy` file of vectors."""
+    """Returns the `Path` of the text index for a `.npy` file of vectors."""
     return local_path(path).with_suffix(".jsonl")

@@ -18,11 +18,10 @@ from keras_bert_impl.tasks.inputs.blocks import blocks
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
 
-# Batches in a window that is sorted by length: at most this number, and at most a share of an
-# epoch, so that the next epoch groups texts differently; see docs/decisions/batches.md.
+# Maximum number of batches that are sorted by length together, and maximum share of an epoch, so
+# that each epoch groups texts differently; see docs/decisions/batches.md.
 _MOST_IN_WINDOW, _LEAST_WINDOWS = 16, 4
-# Tokens that a CPU computes in the time that one more batch takes, about; see
-# docs/decisions/mixed-lengths.md.
+# The overhead of a batch on a CPU, as a number of tokens; see docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_BATCH = 128
 
 
@@ -31,8 +30,8 @@ class FlatRows:
     """Concatenated rows of different lengths, stored without padding.
 
     Attributes:
-        row_splits: int64 [texts + 1]. Row i is from `row_splits[i]` to `row_splits[i + 1]`.
-        widths: the lengths that a batch may be padded to, ascending.
+        row_splits: int64 [texts + 1]. Row i is `row_splits[i]` to `row_splits[i + 1]`.
+        widths: lengths that a batch may be padded to, ascending.
     """
 
     row_splits: tf.Tensor
@@ -54,7 +53,7 @@ class FlatRows:
         return tf.cast(self.row_splits[1:] - self.row_splits[:-1], tf.int32)
 
     def places(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Finds the positions of the rows of a batch, in eager mode and in any graph.
+        """Finds the positions of a batch's rows, in eager mode or in any graph.
 
         Args:
             rows: int64 [rows]. Indices of texts.
@@ -62,7 +61,7 @@ class FlatRows:
         Returns:
             (flat, place, lengths): int64 [rows, length], positions in the concatenated rows, 0 for
             padding; int32 [1, length], positions within a row; int32 [rows, 1]. The length is the
-            smallest of `widths` that holds the longest of these rows.
+            smallest of `widths` that fits the longest row.
         """
         starts = tf.gather(self.row_splits, rows)[:, tf.newaxis]  # [rows, 1]
         lengths = tf.cast(tf.gather(self.row_splits, rows + 1)[:, tf.newaxis] - starts, tf.int32)
@@ -77,7 +76,7 @@ class TokenizedTexts(FlatRows):
 
     Attributes:
         token_ids: int32 [tokens], including the special tokens.
-        second_starts: int32 [texts]. Position in its row where the second segment begins.
+        second_starts: int32 [texts]. Position in the row where the second segment starts.
     """
 
     token_ids: tf.Tensor
@@ -85,14 +84,14 @@ class TokenizedTexts(FlatRows):
     pad_id: int
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch, in eager mode and in any graph.
+        """Computes the features of a batch, in eager mode or in any graph.
 
         Args:
             rows: int64 [rows]. Indices of texts.
 
         Returns:
             dict of int32 [rows, length]: `token_ids`, `segment_ids`, `padding_mask`. The length is
-            the smallest of `widths` that holds the longest of these texts.
+            the smallest of `widths` that fits the longest text.
         """
         tensors = self.row_splits, self.token_ids, self.second_starts, rows
         return _padded_rows(*tensors, widths=self.widths, pad_id=self.pad_id)
@@ -120,14 +119,14 @@ def tokenize_texts(
     widths: list[int] | None = None,
     pack: Callable[[list], dict[str, tf.Tensor]] | None = None,
 ) -> TokenizedTexts:
-    """Tokenizes texts once, in graph mode, block by block."""
+    """Tokenizes texts in a graph, block by block."""
     pack = pack or functools.partial(_beginnings, tokenizer, max_length)
     chunks = [flat_rows(pack(block)) for block in blocks(texts)]
     return TokenizedTexts(**in_one(chunks), **padding(tokenizer, max_length, widths))
 
 
 def _beginnings(tokenizer, max_length, texts):
-    """Computes features; tokenizes only the beginning of a long text if that fills its row."""
+    """Computes features; tokenizes only the start of a long text if it fills the row."""
     if not tokenizer.can_be_cut:
         return tokenizer(texts, length=max_length)
     cut = [beginning(text, max_length) if isinstance(text, str) else text for text in texts]
@@ -140,8 +139,9 @@ def _beginnings(tokenizer, max_length, texts):
 
 
 def flat_rows(features: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    """Returns the rows of features as a dict of numpy arrays: `token_ids` without padding, int32
-    [tokens]; `lengths` and `second_starts`, int32 [rows]."""
+    """Returns the rows of features without padding, as a dict of NumPy arrays: `token_ids`, int32
+    [tokens]; `lengths` and `second_starts`, int32 [rows].
+    """
     ids, segments, mask = (
         features[name].numpy() for name in ("token_ids", "segment_ids", "padding_mask")
     )
@@ -154,13 +154,13 @@ def in_one(chunks: list[dict[str, np.ndarray]]) -> dict[str, tf.Tensor]:
     """Concatenates the return values of `flat_rows` to the row fields of `TokenizedTexts`."""
     parts = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     parts["row_splits"] = splits_of(parts.pop("lengths"))
-    # On the CPU, because the input pipeline reads them, regardless of the model's device.
+    # On the CPU, since the input pipeline uses them, whatever the model's device.
     with tf.device("CPU:0"):
         return {name: tf.constant(part) for name, part in parts.items()}
 
 
 def splits_of(lengths: Any) -> np.ndarray:
-    """Converts row lengths to an int64 array [rows + 1] of row starts and the end."""
+    """Converts row lengths to row splits, int64 array [rows + 1]."""
     return np.cumsum(np.concatenate([[0], lengths]), dtype=np.int64)
 
 
@@ -172,13 +172,13 @@ def padding(
 
 
 def least_of(sizes: Sequence[int], needed: tf.Tensor) -> tf.Tensor:
-    """Finds the smallest of some sizes that is at least a number."""
+    """Returns the smallest of `sizes` that is at least `number`."""
     sizes = tf.constant(sizes, tf.int32)
     return tf.gather(sizes, tf.math.count_nonzero(sizes < tf.cast(needed, tf.int32)))
 
 
 def static_size(sizes: Sequence[int]) -> int | None:
-    """Returns a single size as int, a static shape as TPUs need it; None for several sizes."""
+    """Returns the size if there is only one, since TPUs require static shapes; else None."""
     return sizes[0] if len(sizes) == 1 else None
 
 
@@ -194,7 +194,7 @@ def doublings(max_length: int, first: int = 32) -> list[int]:
 
 
 def widths(model: Any, longest: int) -> list[int]:
-    """Returns the lengths up to `longest` that batches are padded to on the devices of a model."""
+    """Returns the lengths up to `longest` that batches are padded to on the model's devices."""
     if isinstance(model.distribute_strategy, tf.distribute.TPUStrategy):
         return [longest]
     if _is_compiled(model):
@@ -204,7 +204,7 @@ def widths(model: Any, longest: int) -> list[int]:
 
 
 def takes_any_shape(model: Any) -> bool:
-    """Returns whether a token takes the same time in any batch: on a CPU, without compilation."""
+    """Returns whether batches may have any shape: on a CPU without compilation."""
     on_tpu = isinstance(model.distribute_strategy, tf.distribute.TPUStrategy)
     return not (_is_compiled(model) or on_tpu or tf.config.list_logical_devices("GPU"))
 
@@ -222,7 +222,7 @@ def training_batches(
     first_batch: int | tf.Variable = 0,
     steps: int | None = None,
 ) -> tf.data.Dataset:
-    """Creates a dataset of batches; each epoch is a function of (seed, epoch).
+    """Creates a dataset of batches, which depend only on (seed, epoch).
 
     Args:
         targets: tuple of arrays [texts, ...]: labels, and weights if there are any; or
@@ -256,12 +256,12 @@ def training_batches(
 
 
 def window_batches(per_epoch: int) -> int:
-    """Number of batches in a window that is sorted by length."""
+    """Returns the number of batches that are sorted by length together."""
     return max(1, min(_MOST_IN_WINDOW, per_epoch // _LEAST_WINDOWS))
 
 
 def num_batches(tokenized: Any, batch_size: int) -> int:
-    """Number of batches of one pass over the texts."""
+    """Returns the number of batches per epoch."""
     return -(-tokenized.num_texts // batch_size)
 
 
@@ -271,7 +271,7 @@ def _seeds(seed, epoch, count):
 
 
 def _sorted_in_windows(order, lengths, window):
-    # One sort by (window, length). Stable, so equal lengths keep their randomly permuted order.
+    # Sorted by (window, length). The sort is stable, so equal lengths keep their random order.
     longest = tf.cast(tf.reduce_max(lengths), tf.int64) + 1
     windows = tf.range(tf.size(order, tf.int64)) // window
     keys = windows * longest + tf.cast(tf.gather(lengths, order), tf.int64)
@@ -279,7 +279,7 @@ def _sorted_in_windows(order, lengths, window):
 
 
 def with_features(rows: tf.data.Dataset, tokenized: Any, targets: tuple) -> tf.data.Dataset:
-    """Returns the batches of features and targets of batches of row numbers, int64 [rows]."""
+    """Converts batches of row numbers, int64 [rows], to batches of features and targets."""
     with tf.device("CPU:0"):
         targets = tuple(tf.identity(target) for target in targets)
 
@@ -287,13 +287,13 @@ def with_features(rows: tf.data.Dataset, tokenized: Any, targets: tuple) -> tf.d
     def batch(numbers):
         return batch_of(tokenized, targets, numbers)
 
-    # Deterministic, because the seed also fixes the order of batches.
+    # Deterministic, since the seed also determines the order of batches.
     batches = rows.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))
 
 
 def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -> tuple:
-    """Returns (features, *targets) of a batch, in eager mode and in any graph.
+    """Returns (features, *targets) of a batch, in eager mode or in any graph.
 
     Args:
         numbers: int64 [rows]. Indices of texts; None for all.
@@ -306,7 +306,7 @@ def batch_of(tokenized: Any, targets: tuple, numbers: tf.Tensor | None = None) -
 
 
 def _rows_of(target, numbers, width):
-    """Gathers the target of each row; per-token targets are padded with 0 to the row width."""
+    """Gathers the target of each row; token targets are padded with 0 to the sequence length."""
     rows = tf.gather(target, numbers)
     if isinstance(rows, tf.RaggedTensor):
         rows = rows.to_tensor(shape=tf.stack([-1, tf.cast(width, tf.int64), *rows.shape[2:]]))
@@ -319,7 +319,7 @@ def _rows_of(target, numbers, width):
 def sorted_batches(
     tokenized: Any, targets: tuple, batch_size: int, any_shape: bool = False
 ) -> tuple[tf.data.Dataset, np.ndarray]:
-    """Creates batches of all texts, shortest first, which need hardly any padding.
+    """Creates batches of all texts, shortest first, with little padding.
 
     Args:
         targets: tuple of arrays [texts, ...], may be empty.
@@ -344,7 +344,7 @@ def list_of_batches(
 
 
 def _row_numbers(tokenized, batch_size, any_shape):
-    """Returns the texts of each batch, a list of int64 arrays, and all of them in one array."""
+    """Returns the texts of each batch, a list of int64 arrays, and their concatenation."""
     lengths = tokenized.lengths.numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.arange(batch_size, len(order), batch_size)
@@ -354,8 +354,9 @@ def _row_numbers(tokenized, batch_size, any_shape):
 
 
 def _ends_by_padding(lengths, batch_size):
-    """Returns where batches of ascending lengths end, but the last: where they are full, or padding
-    them to the next length would take longer than another batch."""
+    """Returns the ends of all batches but the last, for ascending lengths: where a batch is full,
+    or padding it to the next length would take longer than a new batch.
+    """
     ends, start, total = [], 0, 0
     for end, length in enumerate(lengths.tolist()):
         size = end - start

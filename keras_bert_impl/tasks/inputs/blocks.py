@@ -1,4 +1,4 @@
-"""Processes texts in blocks, so that memory, without the result, does not grow with their number."""
+"""Processes texts in blocks, to limit memory."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 
-MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # per block
+MOST_TEXTS, MOST_CHARACTERS = 1024, 1 << 20  # limits of a block
 
 
 class UndefinedScoresError(InputError):
-    """Raised if a model's scores are NaN, so that they cannot decide anything."""
+    """Raised if scores of a model are NaN."""
 
     def __init__(self, what: str, number: int):
         super().__init__(
@@ -25,7 +25,7 @@ class UndefinedScoresError(InputError):
 def blocks(
     texts: Iterable, most_texts: int | None = None, most_characters: int | None = None
 ) -> Iterator[list]:
-    """Splits texts into blocks, in order, with one block in memory at once."""
+    """Splits texts into blocks, in order; only one block is in memory."""
     most_texts = most_texts or MOST_TEXTS
     most_characters = most_characters or MOST_CHARACTERS
     block: list = []
@@ -48,7 +48,7 @@ def in_blocks(
     most_characters: int | None = None,
     done: Callable[[int], Any] = lambda count: None,
 ) -> Any:
-    """Calls a function on one block of texts at a time and joins the results."""
+    """Calls a function on each block of texts and concatenates the results."""
     results, count = [], 0
     for block in blocks(texts, most_texts, most_characters):
         try:

@@ -1,4 +1,4 @@
-"""Examples in memory, with texts or with a user's features: token ids and what goes with them."""
+"""Examples in memory: texts, or features passed by the user."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ class FeatureRows:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 `[rows]`, all equal, because rows of one width need no sorting by length."""
+        """int32 `[rows]`, all equal, since rows of one width need not be sorted."""
         return tf.zeros(len(self), tf.int32)
 
     def features(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -65,11 +65,11 @@ class FeatureRows:
 
 
 class CheckedExamples(NamedTuple):
-    """Examples in memory, checked and in the form that `rows` of a model takes.
+    """Checked examples in memory, in the form that `model.rows` takes.
 
     Attributes:
-        texts: list of what the model takes as a text, or `FeatureRows`.
-        labels, weights: from `label_codec`, float32 `[texts]`; None without any.
+        texts: list of the model's kind of texts, or `FeatureRows`.
+        labels, weights: from `label_codec`, and float32 `[texts]`; None if missing.
     """
 
     texts: list | FeatureRows
@@ -82,15 +82,15 @@ class CheckedExamples(NamedTuple):
         return CheckedExamples(*parts)
 
     def split(self, share: float) -> tuple["CheckedExamples", "CheckedExamples"]:
-        """Holds out the last `share` of the examples, like Keras's `validation_split`."""
+        """Splits off the last `share` of the examples, like Keras's `validation_split`."""
         count = len(self.texts)
         kept = int(count * (1 - share))
         if not 0 < kept < count:
-            raise InputError(f"validation_split={share} of {count} texts leaves one part empty.")
+            raise InputError(f"validation_split={share} of {count} texts makes one part empty.")
         return self.part(None, kept), self.part(kept, None)
 
     def rows(self, model: Any) -> tuple[Any, tuple]:
-        """Same as `model.rows`, also for features."""
+        """Same as `model.rows`, but also for features."""
         if not isinstance(self.texts, FeatureRows):
             return model.rows(*self)
         return self.texts, tuple(target for target in self[1:] if target is not None)
@@ -98,9 +98,9 @@ class CheckedExamples(NamedTuple):
     def for_evaluation(
         self, model: Any, batch_size: int, steps: int | None = None
     ) -> tf.data.Dataset:
-        """Returns the data set to evaluate a model on, sorted by length."""
+        """Returns a dataset for evaluation, sorted by length."""
         examples = self.part(None, None if steps is None else steps * batch_size)
-        # A loss that compares the examples of a batch depends on their number.
+        # A loss that compares the examples of a batch depends on the batch size.
         any_shape = takes_any_shape(model) and not getattr(model, "compares_examples", False)
         rows, targets = examples.rows(model)
         return model.completed(sorted_batches(rows, targets, batch_size, any_shape)[0])
@@ -112,7 +112,7 @@ def complete(
     names: tuple = FEATURES,
     config: EncoderConfig | None = None,
 ) -> dict[str, Any]:
-    """Completes the features that a task's network takes; arrays or tensors, also in a graph."""
+    """Adds defaults for missing features; for arrays or tensors, also in a graph."""
     unknown = [name for name in features if name not in names]
     if unknown:
         raise InputError(
@@ -125,7 +125,7 @@ def complete(
         _check_length(features.get("token_ids"), config.max_length)
     features = {name: _as_int32(value) for name, value in features.items()}
     if "token_ids" in names and "token_ids" not in features:
-        raise InputError(f"features must have token_ids. Received: {listed(list(features))}")
+        raise InputError(f"features must contain token_ids. Received: {listed(list(features))}")
     if "segment_ids" in names and "segment_ids" not in features:
         features["segment_ids"] = features["token_ids"] * 0
     if "padding_mask" in names and "padding_mask" not in features:
@@ -137,12 +137,12 @@ def complete(
         features["padding_mask"] = cast(is_real, "int32")
     missing = [name for name in names if name not in features]
     if missing:
-        raise InputError(f"features must have {listed(missing)}. Received: {listed(features)}")
+        raise InputError(f"features must contain {listed(missing)}. Received: {listed(features)}")
     return features
 
 
 def is_symbolic(features: dict[str, Any]) -> bool:
-    """Returns whether features are `keras.Input`s or computed from such."""
+    """Returns whether features are `keras.Input`s or computed from `keras.Input`s."""
     return any(isinstance(feature, keras.KerasTensor) for feature in features.values())
 
 
@@ -155,7 +155,7 @@ def are_symbolic_texts(model: Any, inputs: Any) -> bool:
         return False
     if is_input or model.has_several_rows or keras.backend.backend() != "tensorflow":
         raise InputError(
-            "the model cannot tokenize strings here: tokenize before, features = "
+            "the model cannot tokenize strings here: tokenize them first, features = "
             f"model.tokenizer(texts, length={model.max_length}), and call model(features)."
         )
     return True
@@ -189,7 +189,7 @@ def _as_array(name, feature):
 
 
 def _is_tensor(feature):
-    """Whether a feature is a tensor of TensorFlow, as in a data set, or of Keras's backend."""
+    """Whether a feature is a tensor of TensorFlow, as in datasets, or of Keras's backend."""
     return tf.is_tensor(feature) or keras.ops.is_tensor(feature)
 
 
@@ -200,7 +200,7 @@ def _check_length(token_ids, limit):
 
 
 def _as_int32(feature):
-    # A plain cast keeps the lower 32 bits: 2 ** 33 + 5 would become token 5.
+    # A cast would only keep the lower 32 bits: 2 ** 33 + 5 would become token 5.
     if isinstance(feature, np.ndarray) and feature.dtype.kind in "iu":
         return np.clip(feature, -1, np.iinfo("int32").max).astype("int32")
     if not tf.is_tensor(feature) or feature.dtype != tf.int64:

@@ -1,5 +1,5 @@
-"""The door for a user's data: what `fit`, `evaluate` and `predict` are given becomes texts, features
-and labels in memory, `CheckedExamples`, or a data set of features; nothing behind it sees more.
+"""Converts the data that a user passes to `fit`, `evaluate` and `predict` to `CheckedExamples` in
+memory or to a dataset of features. All user data passes through here.
 """
 
 import itertools
@@ -29,11 +29,11 @@ def checked_sizes(batch_size: int | None, steps: int | None = None) -> tuple[int
 
 
 def first_batches(x: Any, batch_size: int, steps: int | None) -> Any:
-    """Returns the part of a sequence in the first `steps` batches; all of it for None."""
+    """Returns the items of a sequence in the first `steps` batches; None returns all."""
     return x if x is None or steps is None else x[: steps * batch_size]
 
 
-# === The door ===
+# === Entry points ===
 
 
 def read(
@@ -45,7 +45,7 @@ def read(
     shuffle: bool = False,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> CheckedExamples | tf.data.Dataset:
-    """Reads data with labels: to `CheckedExamples`, or batches to a data set of features.
+    """Reads data with labels; returns `CheckedExamples`, or a dataset of features for batches.
 
     Args:
         shuffle, has_begun: see `_features_of_batches`.
@@ -59,14 +59,14 @@ def read(
 
 
 def read_texts(model: Any, x: Any) -> list | FeatureRows | tf.data.Dataset:
-    """Reads data to predict, without labels: to texts or features, or a data set of features."""
+    """Reads data without labels; returns texts, features, or a dataset of features."""
     if isinstance(x, tf.data.Dataset):
         return encode_dataset(model, x, with_labels=False)
     return _in_memory(model, x)
 
 
 def _in_memory(model, x):
-    """Reads texts or features, whatever holds them; the only place where texts are checked."""
+    """Reads and checks texts or features in any form."""
     x = user_input.from_columns(x, model.text_columns, model.most_columns)
     if isinstance(x, dict):
         return FeatureRows(completed_features(model, x))
@@ -80,7 +80,7 @@ def read_validation(
     steps: int | None = None,
     has_begun: Callable[[], bool] = lambda: True,
 ) -> tf.data.Dataset:
-    """Reads what `validation_data` of `fit` may be to a dataset of features and labels."""
+    """Converts `validation_data` of `fit` to a dataset of features and labels."""
     x, y, weights = (data, None, None) if is_batched(data) else _validation_parts(model, data)
     data = read(model, x, y, weights, has_begun=has_begun)
     is_in_memory = isinstance(data, CheckedExamples)
@@ -96,7 +96,7 @@ def one_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple:
 
 
 def completed_features(model: Any, features: dict[str, Any]) -> dict[str, Any]:
-    """Returns features given by a user, with those that were left out."""
+    """Returns a user's features with defaults for missing features."""
     return complete(features, model.tokenizer.pad_id, model.feature_names, model.config)
 
 
@@ -113,7 +113,7 @@ def _examples_of(model, x, y, sample_weight):
         labels = np.asarray(labels)
     if sample_weight is None:
         return CheckedExamples(texts, labels)
-    if labels is None and not model.draws_labels:  # weights would stand in their place
+    if labels is None and not model.draws_labels:  # `fit` would read the weights as labels
         labels = np.zeros(len(texts), "float32")
     per_token = model.has_token_labels and are_features
     return CheckedExamples(texts, labels, check_weights(sample_weight, len(texts), per_token))
@@ -122,18 +122,18 @@ def _examples_of(model, x, y, sample_weight):
 def _validation_parts(model, data):
     """Unpacks validation data to (x, labels or None, weights or None)."""
     if isinstance(data, list) and not model.needs_labels:
-        data = (data,)  # examples; a tuple may also contain labels
+        data = (data,)  # a tuple of examples, which may also contain labels
     if isinstance(data, (list, tuple)) and (
         not 1 <= len(data) <= 3 or user_input.is_one_text(data[0])
     ):
         raise InputError(
-            "validation_data must be (texts, labels) or (texts, labels, sample_weight), or "
-            f"batches of those. Received: a {type(data).__name__} of {len(data)}"
+            "validation_data must be (texts, labels) or (texts, labels, sample_weight), or batches "
+            f"of such tuples. Received: a {type(data).__name__} of {len(data)}"
         )
     return keras.utils.unpack_x_y_sample_weight(data)
 
 
-# === Data sets of batches ===
+# === Datasets of batches ===
 
 
 def encode_dataset(
@@ -173,7 +173,7 @@ def _parts_of_spec(spec):
     """Splits a batch spec into (x, y or None, sample_weight or None)."""
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(
-            f"a data set must yield (texts, labels) or (texts, labels, sample_weight). Received: "
+            f"a dataset must yield (texts, labels) or (texts, labels, sample_weight). Received: "
             f"{len(spec)} parts"
         )
     x, y, weights = keras.utils.unpack_x_y_sample_weight(spec)
@@ -185,7 +185,7 @@ def _parts_of_spec(spec):
         if y is None:
             line = f"lambda row: ({part}, row[{labels!r}])"
         raise InputError(
-            f"the data set yields rows with the columns {listed(x)}: write data.map({line}), or "
+            f"the dataset yields rows with the columns {listed(x)}: write data.map({line}), or "
             f"to predict data.map(lambda row: {part})."
         )
     return x, y, weights
@@ -194,22 +194,22 @@ def _parts_of_spec(spec):
 def _check_texts(model, x):
     if model.has_several_rows and not isinstance(x, dict):
         raise InputError(
-            "a data set of strings has one row per text, but windows and choices need several: "
-            "pass a list of texts, or a data set of features."
+            "a dataset of strings has one row per text, but windows and choices require several "
+            "rows: pass a list of texts, or a dataset of features."
         )
     for part in tf.nest.flatten(x):
         if isinstance(part, tf.RaggedTensorSpec):
-            raise InputError("the data set yields ragged tensors: pad their rows with to_tensor().")
+            raise InputError("the dataset yields ragged tensors: pad their rows with to_tensor().")
         if part.dtype == tf.string and part.shape.rank != model.text_rank:
             shape = "[batch]" if model.text_rank == 1 else "[batch, group]"
             raise InputError(
-                f"a data set must yield batches of texts, string {shape}. Received: {part}"
+                f"a dataset must yield batches of texts, string {shape}. Received: {part}"
             )
 
 
 def _check_has_labels(model, x, y, with_labels):
     if with_labels and y is None:
-        raise InputError("the data set has no labels; it must yield (texts, labels).")
+        raise InputError("the dataset has no labels; it must yield (texts, labels).")
     if with_labels and model.has_token_labels and isinstance(x, dict):
         lengths = x["token_ids"].shape[-1], y.shape[1] if y.shape.rank else None
         if None not in lengths and lengths[0] != lengths[1]:
@@ -218,8 +218,8 @@ def _check_has_labels(model, x, y, with_labels):
             )
     if not with_labels and _is_string(x) and _is_string(y):
         raise InputError(
-            "the data set yields (string, string), which is a text and its label; for pairs of "
-            "segments it must yield ((first, second),)."
+            "the dataset yields (string, string), which means a text and its label; for text "
+            "pairs, it must yield ((first, second),)."
         )
 
 
@@ -227,16 +227,16 @@ def _is_string(spec):
     return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string
 
 
-# === Generators and other loaders of batches ===
+# === Generators and data loaders ===
 
 
 def is_batched(x: Any) -> bool:
-    """Whether `x` is a dataset, a generator or a `PyDataset`, whose items are batches."""
+    """Whether the items of `x` are batches: a dataset, a generator or a `PyDataset`."""
     return isinstance(x, tf.data.Dataset) or gives_batches(x)
 
 
 def gives_batches(x: Any) -> bool:
-    """Whether `x` is an iterator, a `keras.utils.PyDataset` or PyTorch's `DataLoader`."""
+    """Whether `x` is an iterator, a `keras.utils.PyDataset` or a PyTorch `DataLoader`."""
     return user_input.is_stream(x) or isinstance(x, keras.utils.PyDataset) or _is_loader(x)
 
 
@@ -245,7 +245,7 @@ def _is_loader(x):
 
 
 def check_batches_alone(x: Any, **beside: Any) -> None:
-    """Checks that batches, which contain labels and weights, are the only data argument."""
+    """Raises if labels or weights are passed together with batches, which contain them."""
     given = [name for name, value in beside.items() if value is not None]
     if given:
         raise InputError(
@@ -256,14 +256,16 @@ def check_batches_alone(x: Any, **beside: Any) -> None:
 
 
 def check_ends(x: Any, steps: int | None, name: str) -> None:
-    """Raises `InputError` if `x` yields batches without end and `steps` does not limit them."""
+    """Raises `InputError` if `x` may yield infinitely many batches without a limit of `steps`."""
     is_endless = name == "validation_steps" and user_input.is_stream(x)
     if isinstance(x, tf.data.Dataset):
         is_endless = int(x.cardinality()) == tf.data.INFINITE_CARDINALITY
     if isinstance(x, keras.utils.PyDataset):
         is_endless = x.num_batches is None
     if steps is None and is_endless:
-        raise InputError(f"the {type(x).__name__} may yield batches without end: pass {name}=...")
+        raise InputError(
+            f"the {type(x).__name__} may yield infinitely many batches: pass {name}=..."
+        )
 
 
 def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -> Iterator:
@@ -274,8 +276,8 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
         are_texts = _are_texts(texts) and _are_texts(second)
         if are_texts and not set(user_input.values(second)) <= labels:
             raise InputError(
-                "a batch is (texts, texts), which means texts and labels; pairs of segments must "
-                "be ((first, second),)."
+                "a batch is (texts, texts), which means texts and labels; text pairs must be "
+                "((first, second),)."
             )
         yield texts
 
@@ -283,7 +285,7 @@ def text_batches(x: Any, steps: int | None = None, labels: Iterable[str] = ()) -
 def _features_of_batches(model, x, shuffle, has_begun):
     """Creates a `tf.data.Dataset` of features, labels and weights from batches of texts.
 
-    `has_begun` tells whether the first epoch has begun; before, the first batch is looked at.
+    `has_begun` returns whether the first epoch has started; before, the first batch is inspected.
     """
     epochs, seed = itertools.count(), model.compile_arguments().get("seed", 0)
     is_stream = user_input.is_stream(x)
@@ -306,8 +308,8 @@ def _features_of_batches(model, x, shuffle, has_begun):
             made = _encoded(model, batch, number)
             if len(made) != len(spec):
                 raise InputError(
-                    f"batch {number} has {len(made)} parts, and the first one has {len(spec)}: "
-                    "give all of them labels and sample_weight, or none."
+                    f"batch {number} has {len(made)} parts, but the first one has {len(spec)}: "
+                    f"yield labels and sample_weight in all batches, or in none."
                 )
             yield made
 
@@ -325,7 +327,7 @@ def _features_of_batches(model, x, shuffle, has_begun):
 
 
 def _epoch(x, draw=None):
-    """Iterates over the batches of `x`; `draw` is a numpy generator for a random order."""
+    """Iterates over the batches of `x`; `draw` is a NumPy generator that shuffles them."""
     if user_input.is_stream(x):
         yield from x
         return
@@ -342,7 +344,7 @@ def _epoch(x, draw=None):
 
 
 def _of_loader(batch):
-    """Converts what PyTorch collates, tuples of str in lists, to lists of str in tuples."""
+    """Converts a batch collated by PyTorch, lists of tuples of str, to tuples of lists."""
     if not isinstance(batch, (list, tuple)):
         return batch
     if all(isinstance(part, (str, bytes)) for part in batch):
@@ -375,7 +377,7 @@ def _are_texts(x):
 
 
 def _encoded(model, batch, number):
-    """Encodes a batch as (dict of features, targets ...) of numpy arrays."""
+    """Encodes a batch as (dict of features, *targets), NumPy arrays."""
     try:
         made = batch_of(*_examples_of(model, *_parts(batch)).rows(model))
     except InputError as error:

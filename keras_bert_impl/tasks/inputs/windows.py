@@ -1,4 +1,4 @@
-"""Examples of several rows each: choices, texts to compare, windows of a long text.
+"""Examples with several rows each: choices, texts to compare, windows of a long text.
 
 Shape legend: group = rows of an example, including padding rows; windows = rows of one text;
 length = sequence length.
@@ -32,14 +32,14 @@ from keras_bert_impl.tokenizers.windows import as_other_and_long, in_order, pack
 
 @dataclasses.dataclass(frozen=True)
 class GroupedTexts:
-    """Examples of one or more rows that stay together in a batch; for `batching`.
+    """Examples of one or more rows, which are kept together in a batch.
 
     Attributes:
-        rows: `TokenizedTexts`, the concatenated rows of all examples; or `GroupedTexts` if each
-            row has windows.
-        splits: int64 tensor [examples + 1]. Example i has the rows from `splits[i]` to
-            `splits[i + 1]`, at least one.
-        sizes: the group sizes that a batch may be padded to, ascending.
+        rows: `TokenizedTexts` with the rows of all examples; or `GroupedTexts` if rows have
+            windows.
+        splits: int64 tensor [examples + 1]. Example i has rows `splits[i]` to `splits[i + 1]`, at
+            least one.
+        sizes: group sizes that a batch may be padded to, ascending.
     """
 
     rows: "TokenizedTexts | GroupedTexts"
@@ -68,12 +68,11 @@ class GroupedTexts:
 
     @property
     def lengths(self) -> tf.Tensor:
-        """int32 [examples]. Sort key for batches with the least padding: first the number of rows,
-        then the length of the longest one."""
+        """Sort key of examples, int32 [examples]: number of rows, then length of the longest."""
         return _lengths_of_groups(self.rows.lengths, self.splits, longest=self.rows.longest)
 
     def features(self, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch, in eager mode and in any graph.
+        """Computes the features of a batch, in eager mode or in any graph.
 
         Args:
             numbers: int64 [batch]. Indices of examples.
@@ -96,7 +95,7 @@ def _lengths_of_groups(lengths, splits, *, longest):
 
 @in_one_graph
 def _rows_of_groups(splits, numbers):
-    """Returns the rows of the groups with these numbers, and how many each has."""
+    """Returns the rows of the groups with these indices, and the number of rows of each group."""
     begins, ends = tf.gather(splits, numbers), tf.gather(splits, numbers + 1)
     rows = tf.ragged.range(begins, ends, row_splits_dtype=tf.int64).flat_values
     return rows, ends - begins
@@ -113,7 +112,7 @@ def grouped(
     if sizes is None:
         sizes = np.unique(counts).tolist()
         sizes = sizes[-1:] if len(rows.widths) == 1 else sizes
-    # On the CPU, because the input pipeline reads them, regardless of the model's device.
+    # On the CPU, since the input pipeline uses them, whatever the model's device.
     with tf.device("CPU:0"):
         return GroupedTexts(rows, tf.constant(splits_of(counts)), tuple(sizes))
 
@@ -121,7 +120,7 @@ def grouped(
 def tokenize_groups(
     examples: Sequence[Sequence], tokenize: Callable[[list], TokenizedTexts | GroupedTexts]
 ) -> GroupedTexts:
-    """Tokenizes examples of several texts each, once."""
+    """Tokenizes examples that consist of several texts."""
     texts = [text for example in examples for text in example]
     return grouped(tokenize(texts), [len(example) for example in examples])
 
@@ -130,17 +129,17 @@ def tokenize_groups(
 def stack_groups(
     features: dict[str, tf.Tensor], counts: tf.Tensor, *, sizes: Sequence[int], pad_id: int
 ) -> dict[str, tf.Tensor]:
-    """Stacks the features of rows by example, in eager mode and in any graph.
+    """Stacks the features of rows by example, in eager mode or in any graph.
 
     Args:
         features: dict of int32 [rows of all examples, ..., length].
         counts: int64 [batch]. Number of rows of each example.
 
     Returns:
-        dict of int32 [batch, group, ..., length]. Missing rows of an example are all padding:
-        `padding_mask` is 0, ids are `pad_id`.
+        dict of int32 [batch, group, ..., length]. Missing rows of an example are padding:
+        `padding_mask` is 0, and ids are `pad_id`.
     """
-    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # 0 without examples
+    size = least_of(sizes, tf.reduce_max(tf.pad(counts, [[0, 1]])))  # 0 if there are no examples
     place = tf.range(tf.cast(size, tf.int64))[tf.newaxis]  # [1, group]
     is_row = place < counts[:, tf.newaxis]
     begins = tf.cumsum(counts, exclusive=True)[:, tf.newaxis]
@@ -160,7 +159,7 @@ def padding_of(name: str, pad_id: int) -> int:
 
 
 def merged(groups: dict[str, Any]) -> dict[str, Any]:
-    """Merges groups to their rows: dict by name, `[batch * group, ..., length]`."""
+    """Reshapes features `[batch, group, ..., length]` to `[batch * group, ..., length]`."""
     merge = MergeGroups()
     return {name: merge(symbol) for name, symbol in groups.items()}
 
@@ -169,7 +168,7 @@ def merged(groups: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_kind(texts: list | tuple | tf.Tensor) -> Any:
-    """Converts texts that are all single or all pairs to a string tensor [texts] or a tuple of two."""
+    """Converts single texts to a string tensor [texts], and pairs to a tuple of two tensors."""
     if isinstance(texts, tuple) or tf.is_tensor(texts):
         return texts
     is_pair = {isinstance(text, tuple) for text in texts}
@@ -188,10 +187,10 @@ def pack_head_and_tail(
     head_tokens: int | None = None,
     long_part: str = "second",
 ) -> dict[str, tf.Tensor]:
-    """Packs texts into rows; leaves out the middle of texts that are too long.
+    """Packs texts into rows, without the middle of texts that are too long.
 
     Returns:
-        dict of int32 [texts, length], as returned by a `Tokenizer`; in eager mode and in any graph.
+        dict of int32 [texts, length], like a `Tokenizer`; in eager mode or in any graph.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
     """
@@ -214,7 +213,7 @@ def pack_head_and_tail(
 
 
 def other_length(tokenizer: Tokenizer, length: int) -> int:
-    """Maximum tokens of the other text of a pair: half of a row of `length` tokens."""
+    """Returns the maximum number of tokens of a pair's short text: half of the row."""
     return (length - 2 - tokenizer.num_separators) // 2
 
 
@@ -227,7 +226,7 @@ class DocumentWindows:
         max_windows: maximum number of windows per text; the rest of the text is left out.
         long_part: see `pack_windows`.
         widths: see `tokenize_texts`.
-        counts: the window counts that batches may be padded to, ascending, up to `max_windows`.
+        counts: numbers of windows that batches may be padded to, ascending, up to `max_windows`.
     """
 
     tokenizer: Tokenizer
@@ -239,7 +238,7 @@ class DocumentWindows:
     counts: list[int]
 
     def tokenize(self, texts: list) -> GroupedTexts:
-        """Tokenizes texts once, in graph mode, block by block."""
+        """Tokenizes texts in a graph, block by block."""
         counts = []
 
         def windows(block):
@@ -251,7 +250,7 @@ class DocumentWindows:
         return grouped(rows, np.concatenate(counts), self.counts)
 
     def features(self, texts: Any) -> dict[str, tf.Tensor]:
-        """Computes int32 [texts, windows, length] features of a batch, eagerly and in any graph.
+        """Computes features int32 [texts, windows, length], in eager mode or in any graph.
 
         Args:
             texts: string tensor [texts], or a tuple of two for pairs.
@@ -269,7 +268,7 @@ class DocumentWindows:
         return stack_groups(features, counts, sizes=tuple(self.counts), pad_id=pad_id)
 
     def _windows(self, texts):
-        """Returns (dict of int32 [windows of all texts, length], window counts int64 [texts])."""
+        """Returns (dict of int32 [windows, length], windows per text int64 [texts])."""
         short = other_length(self.tokenizer, self.max_length)
         made = pack_windows(
             self.tokenizer, one_kind(texts), self.max_length, self.stride, short, self.long_part
@@ -282,7 +281,7 @@ class DocumentWindows:
         return {name: tf.gather(rows, kept) for name, rows in made.features.items()}, counts
 
 
-# === Windows with the mapping back to their texts ===
+# === Windows, mapped to the tokens of their texts ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,11 +289,11 @@ class TokenizedWindows(TokenizedTexts):
     """`TokenizedTexts` whose rows are windows, in the order of the texts.
 
     Attributes:
-        texts: int64 [rows]. Index of the text of each window.
+        texts: int64 [rows]. Index of each window's text.
         tokens: int32 [positions]. Index of the token in its text; -1 for special tokens and for the
             first text of a pair.
-        has_most_context: bool [positions]. Whether this is the position of its token with the most
-            context, the one used for predictions.
+        has_most_context: bool [positions]. Whether the token has the most context here; only this
+            position is used for predictions.
         text_splits: int64 [texts + 1]. The offsets of text i are those from `text_splits[i]` to
             `text_splits[i + 1]`.
         token_starts, token_ends: int32 [tokens of all texts], in characters of the text.
@@ -328,7 +327,7 @@ def tokenize_windows(
     first_length: int = 64,
     widths: list[int] | None = None,
 ) -> TokenizedWindows:
-    """Tokenizes texts once, in graph mode, block by block."""
+    """Tokenizes texts in a graph, block by block."""
     rows, windows, start = [], [], 0
     for block in blocks(texts):
         made = pack_windows(tokenizer, one_kind(block), max_length, stride, first_length)
@@ -343,7 +342,7 @@ def tokenize_windows(
 
 
 def _flat_windows(windows, first_text):
-    """Returns the `TokenizedWindows` fields of a chunk's `Windows`; it begins at `first_text`."""
+    """Returns the `TokenizedWindows` fields of a chunk that starts at `first_text`."""
     tokens, has_most_context = _positions(windows)
     return {
         "texts": windows.texts.numpy() + first_text,

@@ -1,4 +1,4 @@
-"""Words of texts, and their alignment with a tokenizer's subwords."""
+"""Words of texts and their alignment with subwords."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Words(NamedTuple):
 
 
 def find_words(text: str) -> Words:
-    """Splits a text into words at white space; punctuation characters and ideographs are words.
+    """Splits a text at white space; each punctuation character and ideograph is a word.
 
-    Source: the basic tokenizer in the published code of BERT.
+    Source: the basic tokenizer in BERT's published code.
     """
     spans = [match.span() for match in word_pattern().finditer(text)]
     return Words(text, *np.array(spans, "int64").reshape(-1, 2).T)
@@ -46,13 +46,13 @@ def single_token_words(tokenizer: Tokenizer) -> dict[int, str]:
         word = token.lstrip("Ġ▁").removesuffix("</w>")  # markers of word starts and ends
         if any(map(str.isalpha, word)) and find_words(word).ends[0] == len(word):
             written[number] = word
-    # A word is tokenized to this token alone; bytes that are not text are not.
+    # Keep the token if tokenizing its text returns only this token.
     rows = tokenizer.tokenize([f" {word}" for word in written.values()]).to_list()
     return {n: word for (n, word), row in zip(written.items(), rows) if row == [n]}
 
 
 def common_words(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids of common words; vocabularies list these first, after single characters."""
+    """Returns the ids of common words, which vocabularies list first, after single characters."""
     words = [n for n, word in single_token_words(tokenizer).items() if len(word) > 1]
     return words[:_COMMON_WORDS]
 
@@ -65,7 +65,7 @@ def join_words(words: list[str]) -> Words:
 
 
 def as_words(texts: Any) -> list[Words]:
-    """Converts a batch of texts to `Words`, as `user_input.from_columns` returns it."""
+    """Converts texts from `user_input.from_columns` to `Words`."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     if isinstance(texts, Words):
@@ -99,10 +99,11 @@ class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
     Attributes:
-        words: int64 [tokens]. Index of the word in all words; -1 if the token belongs to no word.
-        firsts: int64 [words]. First token of the word, or the shared one; -1 if there is neither.
+        words: int64 [tokens]. Index of the token's word among all words; -1 if there is none.
+        firsts: int64 [words]. First token of the word, or a token shared with other words; -1 for
+            none.
         owns: bool [words]. Whether any token belongs to the word.
-        word_splits: int64 [texts + 1]. The words of text i begin at `word_splits[i]`.
+        word_splits: int64 [texts + 1]. The words of text i start at `word_splits[i]`.
     """
 
     words: np.ndarray
@@ -118,7 +119,7 @@ class TokenAlignment:
 
 def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     """Aligns the tokens of texts with their words."""
-    # Texts are laid out one after the other, so that one search covers all of them.
+    # The texts are concatenated, so that one search covers all of them.
     bases = _splits([len(sentence.text) + 1 for sentence in sentences])
     word_splits = _splits([len(sentence.starts) for sentence in sentences])
     shifts = np.repeat(bases[:-1], np.diff(word_splits))
@@ -129,7 +130,7 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     shifts = np.repeat(bases[:-1], np.diff(tokenized.text_splits))
     token_starts, token_ends = tokenized.token_starts + shifts, tokenized.token_ends + shifts
 
-    last = token_ends - 1  # [tokens], position of their last characters
+    last = token_ends - 1  # [tokens], position of the last character
     words = np.searchsorted(starts, last, side="right") - 1
     within = (words >= 0) & (token_ends > token_starts)
     within[within] = last[within] < ends[words[within]]
@@ -139,7 +140,7 @@ def align_tokens(sentences: list[Words], tokenized: Any) -> TokenAlignment:
     tokens = np.flatnonzero(within)[::-1]
     firsts[words[tokens]] = tokens  # reversed, so the first token of a word is written last
     owns = firsts >= 0
-    # The first token that ends after the last character of a word, if it contains it.
+    # The first token that ends after a word's last character, if the token contains it.
     holders = np.searchsorted(token_ends, ends - 1, side="right")
     found = ~owns & (ends > starts) & (holders < len(token_ends))
     found[found] = token_starts[holders[found]] < ends[found]

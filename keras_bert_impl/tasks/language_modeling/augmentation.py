@@ -33,27 +33,27 @@ def augment(
 ) -> Examples:
     """Returns labeled texts, each followed by copies with some words replaced.
 
-    A word that is a single token is replaced by one of the `top_k` words that the model predicts
-    when it is masked; a word of several subwords by one of the `top_k` words whose input embeddings
-    have the highest cosine with the mean of the subword embeddings. (The source uses GloVe
-    neighbors; the model's own embeddings need no other file and cover every language of the model.)
-    A replacement is always another single-token word with a letter; words without letters, such as
-    numbers and punctuation, are kept. The two texts of a pair are augmented separately.
+    A word that is a single token is masked and replaced by one of the model's `top_k` predictions.
+    A word of several subwords is replaced by one of the `top_k` words whose input embeddings have
+    the highest cosine similarity with the mean of the subword embeddings. (The source uses GloVe
+    embeddings instead.) A replacement is always a different single-token word with a letter. Words
+    without letters, such as numbers and punctuation, are kept. The two texts of a pair are
+    augmented separately.
 
-    The random draws depend only on the seed and the row.
+    Random choices depend only on the seed and the index of the text.
 
     Args:
         copies: maximum number of copies per text; duplicates are dropped.
         rate: float in (0, 1]. Probability of replacing a word.
-        top_k: number of candidates per word.
-        batch_size: int, of the model. A text of n words makes n rows.
+        top_k: number of candidate replacements per word.
+        batch_size: rows per batch; a text of n words has n rows.
 
     Returns:
         `Examples`, with the labels of the original texts.
 
     Raises:
-        InputError: unlabeled or other examples, numbers out of range, or a vocabulary without
-            words.
+        InputError: the examples are not labeled texts, a number is out of range, or the vocabulary
+            has no words.
 
     Source: Jiao et al. 2020, "TinyBERT", algorithm 1.
 
@@ -100,7 +100,7 @@ def write_examples(
     pair: str | None = None,
     label: str | None = None,
 ) -> None:
-    """Writes labeled texts as JSON lines for `read_table`; class numbers become names.
+    """Writes labeled texts as JSON lines for `read_table`; class numbers are written as names.
 
     Args:
         path: the `.jsonl` file.
@@ -120,7 +120,7 @@ def _copy(words, candidates, rate, draw):
     """Returns the text of `Words` with some words replaced.
 
     Args:
-        candidates: string array [words, top_k]; a row of empty strings for a word that is kept.
+        candidates: string array [words, top_k]; empty strings for a word that is kept.
     """
     is_drawn = draw.random(len(words.starts)) < rate
     which = draw.integers(candidates.shape[1], size=len(words.starts))
@@ -146,7 +146,7 @@ def _candidates(model, sentences, top_k, batch_size):
     num_tokens[[not has for words in sentences for has in _have_letters(words)]] = 0
 
     asked = np.flatnonzero(tokenized.has_most_context)
-    places = np.zeros(len(alignment.words), "int64")  # [tokens], position of each in the windows
+    places = np.zeros(len(alignment.words), "int64")  # [tokens], positions in the windows
     places[tokenized.token_numbers()[asked]] = asked
     ids = np.array(list(vocabulary))
     best = np.full((len(num_tokens), top_k), -1)
@@ -167,7 +167,7 @@ def _have_letters(words):
 
 
 def _guesses(model, tokenized, masks, ids, top_k, batch_size):
-    """Returns int [masks, top_k]: indices into `ids` of the predicted words, most likely first.
+    """Returns the indices into `ids` of the predicted words, int [masks, top_k], most likely first.
 
     Args:
         masks: int64 [masks], positions to mask, one at a time.
@@ -191,7 +191,7 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
 
 
 def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
-    """Returns int [words, top_k]: indices into `ids` of the nearest embeddings, nearest first.
+    """Returns the indices into `ids` of the nearest embeddings, int [words, top_k], nearest first.
 
     Args:
         token_ids: int array [tokens].
@@ -201,7 +201,7 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
     table = np.asarray(model.encoder.embeddings.token_embeddings, "float32")
     targets = unit_length(table[ids])
     tokens = np.flatnonzero(np.isin(words_of_tokens, words))
-    begins = np.searchsorted(words_of_tokens[tokens], words)  # a word's tokens are adjacent
+    begins = np.searchsorted(words_of_tokens[tokens], words)  # the tokens of a word are adjacent
     found = []
     for first in range(0, len(words), _CHUNK):
         ends = np.append(begins, len(tokens))[first : first + _CHUNK + 1]

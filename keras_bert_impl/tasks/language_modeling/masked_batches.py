@@ -9,11 +9,11 @@ from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_on
 from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tokenizers import Tokenizer
 
-EVALUATION = 1 << 62  # number of the first batch of an evaluation; training never gets this far
+EVALUATION = 1 << 62  # number of the first evaluation batch, larger than any training batch number
 
 
 class RowMasks:
-    """In-graph masking of text features; deterministic in the seed and the batch number."""
+    """Masks text features in the graph; depends only on the seed and the batch number."""
 
     def __init__(self, tokenizer: Tokenizer, masking: Masking, max_length: int) -> None:
         self._tokenizer = tokenizer
@@ -41,7 +41,7 @@ class RowMasks:
         data = tf.data.Dataset.zip((numbers, dataset))
         data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         count = dataset.cardinality()
-        if count >= 0:  # which the numbers hide
+        if count >= 0:  # restores the cardinality that numbering removes
             data = data.apply(tf.data.experimental.assert_cardinality(count))
         return without_autotuner(data.prefetch(tf.data.AUTOTUNE))
 
@@ -67,7 +67,7 @@ class RowMasks:
             replacements=replacement_ids(self._tokenizer),
             slots=self._slots,
         )
-        # Enough slots for rows of this width: one per 1 / rate tokens, and one more.
+        # Number of slots for rows of this width: one per 1 / rate tokens, plus one.
         slots = tf.cast(self._masking.rate * tf.cast(width, tf.float32), tf.int32) + 1
         slots = tf.minimum(slots, self._slots) if ids.shape[1] is None else self._slots
         labels = tf.where(masked.weights > 0, masked.ids, NO_LABEL)
@@ -81,10 +81,10 @@ class RowMasks:
 def masked_batches(
     tokenized: TokenizedTexts, rows: np.ndarray, places: np.ndarray, mask_id: int, batch_size: int
 ) -> tf.data.Dataset:
-    """Returns batches of rows with one masked token each.
+    """Returns batches of rows in which one token is masked.
 
     Args:
-        rows, places: int64 [masks], row numbers and token positions to mask.
+        rows, places: int64 [masks], row number and token position of each mask.
 
     Returns:
         `tf.data.Dataset` of (features of `MaskedLM` with one masked position per row, int32 [rows]

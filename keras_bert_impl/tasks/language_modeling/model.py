@@ -39,7 +39,7 @@ from keras_bert_impl.tasks.language_modeling.signature import FillingSignatures,
 from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.tokenizers import Tokenizer
 
-_ROWS, _MASKS = 32, 64  # per batch; each mask has a score for every token of the vocabulary
+_ROWS, _MASKS = 32, 64  # masks per batch, each with a score for every token of the vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Filling:
     """A predicted token for a mask.
 
     Attributes:
-        token: as it stands in the vocabulary.
+        token: entry of the vocabulary.
         score: probability.
     """
 
@@ -57,13 +57,14 @@ class Filling:
 
 @first_guesses("MaskedLM")
 class MaskLabels(LabelCodec):
-    """The ids of the masked tokens of features, `[rows, predictions]`."""
+    """Labels for features: the ids of masked tokens, `[rows, predictions]`."""
 
     def encode(self, labels: Any, count: int) -> np.ndarray:
         labels = np.asarray(labels)
         if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
             raise InputError(
-                "fit masks texts itself: leave out the labels. Labels of features must be integers "
+                "fit creates the labels of texts by masking: leave out the labels. Labels of "
+                "features must be integers "
                 f"[rows, predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
             )
         return labels.astype("int32")
@@ -81,11 +82,12 @@ class MaskedLM(TokenLabels, TaskModel):
     The loss is the mean over the masked tokens. To pre-train on a corpus see `pretrain`.
 
     The network returns float32 logits `[batch, predictions, vocabulary]`. It takes `FEATURES` and
-    `masked_positions`, int32 `[batch, predictions]`; `predict` takes these features, too. Labels
-    for features are int32 of that shape, -100 for none. `fill` predicts the masks in texts.
+    `masked_positions`, int32 `[batch, predictions]`; `predict` also takes these features. Labels
+    for features are int32 `[batch, predictions]`, -100 for none. `fill` predicts the masks in
+    texts.
 
     Args:
-        max_length: texts are truncated to this many tokens. Default: the encoder's maximum.
+        max_length: texts are truncated to this number of tokens. Default: the encoder's maximum.
         mask_rate: float in (0, 1). Share of the tokens that `fit` and `evaluate` mask.
         mask_unit: masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
 
@@ -144,7 +146,7 @@ class MaskedLM(TokenLabels, TaskModel):
         The loss is the mean over the masked tokens.
 
         Raises:
-            InputError: another loss.
+            InputError: a loss is passed.
         """
         if loss is not None:
             raise InputError(
@@ -176,7 +178,8 @@ class MaskedLM(TokenLabels, TaskModel):
             return dataset
         if y is not None or weights is not None:
             raise InputError(
-                "a masked language model takes no labels: pass a data set of batches of texts only."
+                "a masked language model does not take labels: pass a dataset of batches of texts "
+                "only."
             )
 
         @tf.autograph.experimental.do_not_convert
@@ -203,13 +206,13 @@ class MaskedLM(TokenLabels, TaskModel):
     # === Files ===
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # A newly initialized head would predict noise, so its tensors are required.
+        # A newly initialized head would predict randomly, so the tensors are required.
         check_tied(source, tied_tensors(self.config))
         return [dataclasses.replace(name, optional=False) for name in self.head_names()]
 
     def file_config(self) -> dict[str, Any]:
         config = super().file_config()
-        # Models fine-tuned from this one usually have another maximum length.
+        # Models fine-tuned from this one usually have a different maximum length.
         del config[OWN_SETTINGS]["max_length"]
         return config
 
@@ -222,17 +225,16 @@ class MaskedLM(TokenLabels, TaskModel):
             texts: see `RawTextTrainer`; each needs at least one of the tokenizer's mask tokens
                 (`[MASK]` or `<mask>`). Or a single text, for a single result.
             top_k: maximum number of tokens per mask.
-            candidates: tokens to choose from, as they stand in the vocabulary, or words that are a
-                single token. Scores remain probabilities over the whole vocabulary. Default None:
-                all tokens.
+            candidates: tokens to choose from: vocabulary entries, or words that are a single token.
+                Scores are still probabilities over the whole vocabulary. Default None: all tokens.
 
         Returns:
             list (texts) of lists (masks) of up to `top_k` `Filling`s, most likely first. Each mask
-            is filled independently, with the others in place.
+            is filled independently of the other masks.
 
         Raises:
-            InputError: a text without a mask within the model's length, a candidate that is not a
-                single token, or NaN scores.
+            InputError: a text has no mask within `max_length`, a candidate is not a single token,
+                or a score is NaN.
         """
         top_k = check("top_k", top_k, PositiveInt)
         fillings = self._fill(self.as_texts(texts), top_k, candidates)
@@ -315,16 +317,15 @@ class MaskedLM(TokenLabels, TaskModel):
     def pseudo_perplexity(self, texts: Any, batch_size: int = 32) -> PseudoPerplexity:
         """Computes the pseudo-perplexity of a corpus.
 
-        The tokens of a text are masked one after the other; the log probabilities of the original tokens add up
-        to the pseudo-log-likelihood of the text. The special tokens at the ends of a row are not
-        masked.
+        The tokens of a text, except special tokens, are masked one after the other. The sum of the
+        original tokens' log probabilities is the text's pseudo-log-likelihood.
 
         Args:
             texts: see `RawTextTrainer`, but without pairs.
-            batch_size: rows per batch; a text of n tokens makes n rows.
+            batch_size: rows per batch; a text of n tokens has n rows.
 
         Raises:
-            InputError: a text longer than the model allows, or no tokens at all.
+            InputError: a text is too long for the model, or there are no tokens.
 
         Source: Salazar et al. 2020, "Masked Language Model Scoring".
 
@@ -336,7 +337,7 @@ class MaskedLM(TokenLabels, TaskModel):
 
 
 def _batches_of_masks(counts, lengths):
-    """Yields lists of text numbers, one per batch; texts of similar length are batched together.
+    """Yields the text numbers of each batch; texts of similar length are batched together.
 
     Args:
         counts: list of int [texts], number of masks.

@@ -1,4 +1,4 @@
-"""Pseudo-perplexity of texts under a masked language model."""
+"""Pseudo-perplexity of texts according to a masked language model."""
 
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ class PseudoPerplexity(NamedTuple):
     """Pseudo-perplexity of a corpus.
 
     Attributes:
-        perplexity: float, of the whole corpus: the exponential of the mean negative log likelihood
-            of its tokens.
+        perplexity: float, the exponential of the mean negative log likelihood of all tokens of the
+            corpus.
         log_likelihoods: float64 [texts], pseudo-log-likelihoods in nats; 0 for a text without
             tokens.
         num_tokens: int64 [texts].
@@ -49,7 +49,7 @@ def _sums(model, texts, batch_size):
     limits = padding(model.tokenizer, limit, model.widths(limit))
     tokenized = TokenizedTexts(**in_one([flat_rows(model.tokenizer.pack(ids))]), **limits)
     num_tokens = ids.row_lengths().numpy()
-    # Rows of one text are adjacent, and texts sorted by length, which keeps padding low.
+    # Rows of a text are adjacent, and texts are sorted by length, to reduce padding.
     order = np.argsort(num_tokens, kind="stable")
     rows = np.repeat(order, num_tokens[order])
     places = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
@@ -59,19 +59,19 @@ def _sums(model, texts, batch_size):
 
 
 def _log_likelihoods(model, features, targets):
-    """Returns the log probability of the masked token of each row, a float32 array [rows]."""
+    """Returns the log probability of each row's masked token, float32 [rows]."""
     logits = outputs_of_batch(model, features)[:, 0]  # [rows, vocabulary]
     targets = ops.convert_to_numpy(targets)
     return -ops.convert_to_numpy(cross_entropy(targets, logits))
 
 
 def _count_tokens(model, texts):
-    """Returns the number of tokens, int64 [texts], without special tokens."""
+    """Returns the number of tokens without special tokens, int64 [texts]."""
     limit = model.encoder.config.max_length
     counts = in_blocks(lambda block: model.tokenizer.tokenize(block).row_lengths().numpy(), texts)
     for position in np.flatnonzero(counts + 2 > limit):
         raise InputError(
-            f"text {position} has {counts[position] + 2} tokens with the special tokens, but the "
-            f"model takes at most {limit}: split it."
+            f"text {position} has {counts[position] + 2} tokens including special tokens, but the "
+            f"model takes at most {limit}: split the text."
         )
     return counts

@@ -16,7 +16,7 @@ from keras_bert_impl.tokenizers.text_words import padded
 
 
 class MaskedLMNetwork(Network):
-    """Outputs `logits` `[batch, length, vocabulary]`."""
+    """Network with output `logits` `[batch, length, vocabulary]`."""
 
     def write(self, graph: Any) -> None:
         outputs = networks.hidden_states(
@@ -72,7 +72,8 @@ class FillingSignatures(Signatures):
         return self.answers_of_ids(self.tokenize(text))
 
     def answers_of_ids(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # Two steps, to bound memory: a row may be all masks, and each has vocabulary-size scores.
+        # Two steps limit memory: a row may consist of masks, each with a score per vocabulary
+        # entry.
         states = self.in_chunks(self.states, features)
         width = tf.constant(self.tokenizer.vocabulary_size // self.config.hidden_dim + 1)
         best = in_chunks(self.best, states, tokens=width)

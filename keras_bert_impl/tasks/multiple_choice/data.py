@@ -1,4 +1,4 @@
-"""Examples of multiple choice: their files, scores and predictions."""
+"""Multiple-choice examples: reading files, scores and prediction files."""
 
 import dataclasses
 import functools
@@ -24,16 +24,16 @@ from keras_bert_impl.tasks.scores.metrics import accuracy
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceExamples(LabeledExamples):
-    """Prompts with candidate endings and the number of the correct one.
+    """Prompts with endings, and the index of each correct ending.
 
     Args:
         texts: list of (prompt, list of endings).
-        labels: list of int, number of the correct ending, from 0; None if unlabeled.
+        labels: list of int, index of each correct ending, from 0; None if unlabeled.
         source: file name.
-        lines: list of int, last line of each example, or its row; None if not from a file.
-        skipped: tuple of str: location and reason for each skipped row.
+        lines: list of int, last line or row of each example; None if not from a file.
+        skipped: tuple of str: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"` or `"row"`, what `lines` counts.
+        unit: `"line"` or `"row"`, depending on what `lines` counts.
     """
 
     texts: list
@@ -51,7 +51,7 @@ class ChoiceExamples(LabeledExamples):
 def score_choices(
     examples: ChoiceExamples, probabilities: Sequence[np.ndarray]
 ) -> dict[str, float]:
-    """Computes the standard score of multiple choice.
+    """Computes the accuracy of multiple-choice predictions.
 
     Args:
         examples: `ChoiceExamples` with labels.
@@ -75,12 +75,12 @@ def score_choices(
 
 
 def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarray]) -> None:
-    """Writes one line per example: its index, the most likely ending and all probabilities.
+    """Writes a line for each example: its index, the most likely ending and all probabilities.
 
     Args:
         path: the `.tsv` file.
         probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If an
-            example has fewer endings than another, its last cells are empty.
+            example has fewer endings than others, its last cells are empty.
     """
     most = max(map(len, probabilities), default=0)
 
@@ -92,7 +92,7 @@ def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarra
     write_predictions_table(path, columns, map(line, probabilities))
 
 
-_LONGEST_TEXT = 100_000  # characters; anything longer indicates a damaged file
+_LONGEST_TEXT = 100_000  # characters; longer texts indicate a damaged file
 _ENDING = re.compile(r"ending\d+")
 _SIQA = ("answerA", "answerB", "answerC")
 
@@ -100,34 +100,35 @@ _SIQA = ("answerA", "answerB", "answerC")
 def read_choices(
     path: str | Path, labels: str | Path | None = None, skip_bad_rows: bool = False
 ) -> ChoiceExamples:
-    """Reads prompts with candidate endings.
+    """Reads prompts with endings.
 
-    The suffix sets the format: `.csv` is SWAG, `.tsv` is CODAH, and `.jsonl` or `.json` has one
-    object per line, or an array of objects, either of SIQA or with the keys `prompt`, `endings`, a
-    list of two or more, and `answer`, the number of the correct one, from 0. See `lines.raw_lines`
-    for encodings, line ends and compression. Blank lines are skipped.
+    The suffix determines the format: `.csv` is SWAG and `.tsv` is CODAH. A `.jsonl` or `.json` file
+    contains an object per line or an array of objects. They are SIQA objects, or have the keys
+    `prompt`, `endings` (a list of two or more) and `answer` (the index of the correct ending, from
+    0). See `lines.raw_lines` for encodings, line ends and compression. Blank lines are skipped.
 
-    - SWAG: the prompt is `sent1`, and each of `ending0`, `ending1`, ... is prefixed with `sent2`;
-      without these two columns the prompt is `startphrase`.
-    - SIQA: the prompt is context and question. Answers are in `label` (1 to 3), in `correct` or
-      `label_letter` (A to C), or in a separate file such as `dev-labels.lst` next to `dev.jsonl`,
-      which is found by that name.
+    - SWAG: the prompt is `sent1`, and `sent2` is prepended to each of `ending0`, `ending1`, ... In
+      files without these two columns, the prompt is `startphrase`.
+    - SIQA: the prompt is context and question. The answer is in `label` (1 to 3), in `correct` or
+      `label_letter` (A to C), or in a separate file, for example `dev-labels.lst` next to
+      `dev.jsonl`.
 
     Args:
-        labels: str or `Path` of SIQA's label file, if it has another name.
-        skip_bad_rows: whether to skip unusable rows; they are counted in a warning and listed in
-            `skipped`.
+        labels: str or `Path` of SIQA's label file, if it has a different name.
+        skip_bad_rows: whether to skip invalid rows. A warning reports their number, and `skipped`
+            lists them.
 
     Returns:
         `ChoiceExamples`, unlabeled if the file has no answers.
 
     Raises:
-        InputError: a row of a different length, an empty text or one of more than 100,000
-            characters, an answer out of range or missing in only some rows, wrong encoding, or a
-            NUL byte (all with file and line); no rows, or another format.
+        InputError: the file has no rows or a different format. Also for an invalid row, with file
+            and line: a different number of columns, a text that is empty or longer than 100,000
+            characters, an answer that is out of range or missing in some rows only, a wrong
+            encoding, or a NUL byte.
 
     Source: Zellers et al. 2018 (SWAG), Chen et al. 2019 (CODAH), Sap et al. 2019 (SIQA), and the
-    published files; for SIQA, of both its first and second publication.
+        published files; for SIQA, both published versions.
 
     Example:
         examples = read_choices("codah/full_data.tsv")
@@ -153,7 +154,7 @@ def read_choices(
         found = usable(functools.partial(_labeled, path, unit), found, skipped)
     warn_of_skipped(path, skipped)
     if not found:
-        raise InputError(f"{path} has no rows that can be used.")
+        raise InputError(f"{path} has no usable rows.")
     lines, prompts, endings, answers = map(list, zip(*found))
     return ChoiceExamples(
         list(zip(prompts, endings)),
@@ -180,7 +181,7 @@ def _lines(path):
 
 
 def _checked(where, prompt, endings, label):
-    """Checks and returns (prompt, endings, label); `where` is the prefix of error messages."""
+    """Returns checked (prompt, endings, label); error messages start with `where`."""
     _check_text(where, "prompt", prompt)
     for number, ending in enumerate(endings):
         _check_text(where, f"ending {number}", ending)
@@ -201,7 +202,7 @@ def _check_text(where, name, text):
 
 
 def _number(where, value, first=0):
-    """Parses a cell with the number of the correct ending, counted from `first`."""
+    """Parses a cell with the number of the correct ending, where the first ending is `first`."""
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value).strip(), re.ASCII):
         raise InputError(
             f"{where}: the answer must be the number of an ending. Received: {value!r:.40}"
@@ -295,9 +296,9 @@ def _json_row(path, unit, labels, numbered_and_label):
             "object with context, question, answerA, answerB and answerC."
         )
     if len(row["endings"]) < 2:
-        raise InputError(f"{where}: there must be two or more endings.")
+        raise InputError(f"{where}: there must be at least two endings.")
     if label is not None:
-        raise InputError(f"{where}: only SIQA has its answers in a separate file, {labels}.")
+        raise InputError(f"{where}: only SIQA has a separate file of answers, {labels}.")
     answer = row.get("answer")
     if answer is None and row.get("label") is not None:
         raise InputError(
@@ -308,7 +309,7 @@ def _json_row(path, unit, labels, numbered_and_label):
 
 
 def _siqa_label(where, row):
-    """Returns the answer in a row of SIQA, counted from 0, or None."""
+    """Returns the answer in a SIQA row, counted from 0, or None."""
     for name in ("correct", "label_letter"):
         if row.get(name) is not None:
             if row[name] not in ("A", "B", "C"):

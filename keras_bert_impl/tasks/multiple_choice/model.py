@@ -41,7 +41,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 
 class MultipleChoiceNetwork(Network):
-    """Outputs `logits` `[batch, choices]`."""
+    """Network with output `logits` `[batch, choices]`."""
 
     @property
     def groups(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -83,7 +83,7 @@ class ChoiceSignatures(Signatures):
 
     def tokenize(self, prompt: tf.Tensor, endings: tf.Tensor) -> dict[str, tf.Tensor]:
         choices = tf.shape(endings)[1]
-        some = tf.debugging.assert_positive(choices, "endings must have one or more columns.")
+        some = tf.debugging.assert_positive(choices, "endings must have at least one column.")
         with tf.control_dependencies([some]):
             prompts = tf.repeat(prompt, choices)
         rows = self.model.text_features((prompts, tf.reshape(endings, [-1])))
@@ -114,25 +114,25 @@ class ChoiceSignatures(Signatures):
 class MultipleChoice(TaskModel):
     """Scores the endings of a prompt, with a softmax over them.
 
-    Each prompt and ending is encoded as a segment pair in its own row. The head is the one that the
-    encoder was published with; for BERT a linear layer on the pooled output.
+    Each prompt is encoded with each ending as a text pair. The head is the architecture's published
+    head, for BERT a linear layer on the pooled output.
 
-    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
-    (prompt, endings) tuples, with a list of two or more endings, whose number may vary. Labels are
-    the numbers of the correct endings, from 0. Features are int32 `[batch, choices, length]`; a
-    choice with an all-zero `padding_mask` is padding. With windows, set by `long_texts`, they are
-    `[batch, choices, windows, length]`: windows slide over the prompt, and each has the ending.
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are (prompt,
+    endings) tuples with a list of two or more endings; their number may vary. Labels are the
+    indices of the correct endings, from 0. Features are int32 `[batch, choices, length]`; a choice
+    with an all-zero `padding_mask` is padding. If `long_texts` splits prompts into windows,
+    features are `[batch, choices, windows, length]`, and each window contains the whole ending.
 
-    The loss is the mean cross-entropy over the examples of the batch on all replicas. An example is never
-    split across replicas or micro-batches.
+    The loss is the mean cross-entropy over the examples of the batch.
 
     The network returns logits, float32 `[batch, choices]`, -1e9 for padding.
 
     Args:
-        encoder: `Encoder`; for BERT, ALBERT and RoBERTa with a pooler.
+        encoder: `Encoder`; BERT, ALBERT and RoBERTa require a pooler.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
-        max_length: tokens of prompt and ending together; the longer one is truncated. Default 128.
-        long_texts: `LongTexts`, or its `way`: how longer prompts are handled. Default: truncate.
+        max_length: sequence length of prompt and ending together; the longer of the two is
+            truncated. Default 128.
+        long_texts: `LongTexts`, or its `way`: how long prompts are handled. Default: truncate.
 
     Source: Devlin et al., "BERT", section 4.4.
 
@@ -187,7 +187,7 @@ class MultipleChoice(TaskModel):
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "head_dropout": self.head_layer.dropout.rate}
 
-    # === Answers ===
+    # === Predictions ===
 
     def predict(
         self,
@@ -201,11 +201,11 @@ class MultipleChoice(TaskModel):
 
         Args:
             x: (prompt, endings) tuples, or features; see the class.
-            The others: see `RawTextTrainer.predict`; batch sizes count examples.
+            Other arguments: see `RawTextTrainer.predict`. The batch size is a number of examples.
 
         Returns:
-            list (examples) of float32 arrays `[endings]`. For features: an array
-            `[batch, choices]`, 0 for padding.
+            list (examples) of float32 arrays `[endings]`. For features, an array `[batch,
+            choices]`, 0 for padding.
         """
         batch_size, steps = user_data.checked_sizes(batch_size, steps)
         kwargs |= {"batch_size": batch_size, "verbose": verbose}
@@ -218,8 +218,8 @@ class MultipleChoice(TaskModel):
         examples = user_data.first_batches(self.checked_texts(x), batch_size, steps)
         counts = np.array([len(endings) for _, endings in examples])
         probabilities = [None] * len(examples)
-        # Keras concatenates batches into one array; padding all examples to the largest count
-        # would waste compute and memory.
+        # Keras would concatenate the batches, which requires padding to the largest number of
+        # endings.
         for count in np.unique(counts):
             numbers = np.flatnonzero(counts == count)
             rows = super().predict([examples[i] for i in numbers], **kwargs)
@@ -230,7 +230,7 @@ class MultipleChoice(TaskModel):
     def choose(
         self, examples: Any, batch_size: int | None = None, verbose: int | str = 0
     ) -> int | list[int]:
-        """Returns the number of the most likely ending of each example, from 0.
+        """Returns the index of the most likely ending of each example, from 0.
 
         Args:
             examples: see `predict`; or a single (prompt, endings) pair, for a single int.
@@ -248,7 +248,7 @@ class MultipleChoice(TaskModel):
     def scores(self, outputs: Any) -> Any:
         return ops.softmax(outputs)
 
-    # === From examples to rows ===
+    # === Tokenization ===
 
     def checked_texts(self, x: Any) -> list[tuple[Any, list]]:
         if isinstance(x, tuple) and len(x) == 2:
@@ -266,7 +266,7 @@ class MultipleChoice(TaskModel):
 
     def as_example(self, text: Any) -> Any:
         if isinstance(text, tuple) and isinstance(text[1], str):
-            return text[0], [text[1]]  # one of the endings, which do not see each other
+            return text[0], [text[1]]  # one of the endings, which are encoded separately
         return super().as_example(text)
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
@@ -282,8 +282,8 @@ class MultipleChoice(TaskModel):
             numbers = class_indices(labels)
             for position in np.flatnonzero(numbers >= counts):
                 raise InputError(
-                    f"example {position} has {counts[position]} endings, numbered from 0, "
-                    f"but its label is {numbers[position]}."
+                    f"example {position} has {counts[position]} endings, counted from 0, but its "
+                    f"label is {numbers[position]}."
                 )
         pairs = [[(prompt, ending) for ending in endings] for prompt, endings in texts]
         tokenized = tokenize_groups(pairs, self.tokenized)
@@ -297,7 +297,7 @@ class MultipleChoice(TaskModel):
 
         @tf.autograph.experimental.do_not_convert
         def with_labels_of_group(x, y, *weights):
-            # One-hot rows are as wide as the largest group of all batches.
+            # One-hot rows are as wide as the largest number of endings in all batches.
             y = tf.pad(y, [[0, 0], [0, self._group_of(x)]])[:, : self._group_of(x)]
             return x, y, *weights
 

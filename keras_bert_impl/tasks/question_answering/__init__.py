@@ -7,7 +7,7 @@ from keras_bert_impl.tasks.base.options import WindowSettings
 
 TASK_NAME = "squad"
 READER_OPTIONS: set[str] = set()
-READS = "reads questions with answers in a context"
+READS = "reads questions whose answers are in a context"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Answer search over the logits of all windows, eagerly or in a graph.
 
 Shape legend: rows = windows of all questions; length = sequence length, padding included; best =
-starts, or ends, tried in a window; spans = candidate answers of all rows.
+number of starts, and of ends, considered in a window; spans = candidate answers of all rows.
 """
 
 from typing import NamedTuple
@@ -24,14 +24,14 @@ def candidate_spans(
 
     Args:
         logits: float32 [rows, 2, length].
-        tokens: int32 [rows, length]. The number of each position's token in its context; -1
-            elsewhere, where no answer ends.
-        can_start: bool [rows, length]. Where an answer may start.
+        tokens: int32 [rows, length]. Index of each position's token in its context; -1 at positions
+            where no answer can end.
+        can_start: bool [rows, length]. Positions where an answer may start.
 
     Returns:
-        dict: `is_span`, bool [rows, best, best], of pairs of a start and an end; their tokens
-        `first` and `last`, int32, and logits `start` and `end`, float32, [rows, best]; and
-        `null`, float32 [rows, 2], the logits of `[CLS]`.
+        dict of `is_span`, bool [rows, best, best], whether a start and an end form an answer; the
+        tokens `first` and `last`, int32 [rows, best]; the logits `start` and `end`, float32 [rows,
+        best]; and `null`, float32 [rows, 2], the logits of `[CLS]`.
     """
     best = tf.minimum(num_best, tf.shape(tokens)[1])
     lowest = tf.constant(float("-inf"))
@@ -57,9 +57,9 @@ class Spans(NamedTuple):
     """Parts of contexts, [spans] each.
 
     Attributes:
-        starts, ends: int32. Positions among the characters of all contexts.
+        starts, ends: int32. Character positions in the concatenated contexts.
         start_logits, end_logits: float64.
-        texts: int64. Numbers of the contexts.
+        texts: int64. Index of each span's context.
     """
 
     starts: tf.Tensor
@@ -86,7 +86,7 @@ def ranked_spans(
     contexts: Texts,
     num_best: int,
 ) -> Spans:
-    """Ranks the spans of each context whose texts differ.
+    """Ranks the spans of each context, without spans of equal texts.
 
     Args:
         texts_of_rows: int64 [rows], the context of each window.
@@ -126,7 +126,7 @@ def _stripped(spans, contexts):
 
 
 def _distinct(spans, contexts, count):
-    """Returns the first `count` spans of each context whose texts differ."""
+    """Returns the first `count` spans of each context, without spans of equal texts."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
@@ -140,7 +140,7 @@ def _distinct(spans, contexts, count):
 def lowest_nulls(
     candidates: dict[str, tf.Tensor], texts_of_rows: tf.Tensor, num_texts: int | tf.Tensor
 ) -> tf.Tensor:
-    """Returns the logits of `[CLS]`, in the window of each text where their sum is lowest.
+    """Returns the logits of `[CLS]` from the window of each text where their sum is lowest.
 
     Args:
         texts_of_rows: int64 [rows]. The text of each window.
@@ -164,16 +164,16 @@ def answer_table(
     num_best: int,
     nulls: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Returns the answers of each context, padded with 0 and "" to one number.
+    """Returns the answers of each context, padded with 0 and "" to the same number.
 
     Args:
-        nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer: "" is then
-            among the answers, after equal ones; if it is not among the best, after them.
+        nulls: float64 [num_texts, 2], from `lowest_nulls`, if there may be no answer. Then "" is
+            always among the answers: in the order of scores, or last.
 
     Returns:
-        dict: `num_answers`, int32 [num_texts], at least 1; and [num_texts, answers]: `answers`,
-        string, `starts` and `ends`, int32, in characters of the context, `scores`, float64, a
-        softmax over the answers, and `start_logits` and `end_logits`, float64.
+        dict of `num_answers`, int32 [num_texts], at least 1; and of tensors [num_texts, answers]:
+        `answers`, string; `starts` and `ends`, int32, character offsets; `scores`, float64, a
+        softmax over the answers; `start_logits` and `end_logits`, float64.
     """
     flat = {
         "answers": contexts.strings(spans.starts, spans.ends),
@@ -191,7 +191,7 @@ def answer_table(
     counts = tf.cast(rows["starts"].row_lengths(), tf.int32)
     table = {name: row.to_tensor(shape=[None, num_best]) for name, row in rows.items()}
     if nulls is None:
-        counts = tf.maximum(counts, 1)  # "", if there is nothing else
+        counts = tf.maximum(counts, 1)  # "" if there is no other answer
     else:
         table, counts = _with_null(table, counts, nulls, num_best)
     is_answer = tf.sequence_mask(counts, table["starts"].shape[1])

@@ -13,8 +13,8 @@ from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
-_LONGEST_TEXT = 4 << 20  # characters; the length of a long novel
-_NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # of a flat row
+_LONGEST_TEXT = 4 << 20  # characters, the length of a long novel
+_NO_ANSWERS: dict[str, list] = {"text": [], "answer_start": []}  # keys of a flat row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class QuestionExamples(LabeledExamples):
 
     @property
     def has_labels(self) -> bool:
-        return True  # no answer is a label, too
+        return True  # "no answer" is also a label
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
         count = sum(self.is_impossible or ())
@@ -76,23 +76,24 @@ class QuestionExamples(LabeledExamples):
 def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExamples:
     """Reads questions in the SQuAD 1.1 or 2.0 format, a mix of both, or flat rows.
 
-    Flat rows have `question`, `context` and `answers`, which is `{"text": [...], "answer_start":
-    [...]}` or a list of such pairs; `id`, `title` and `is_impossible` are optional. They come as
-    JSON lines, a JSON array, the list `data` of an object, Parquet or Arrow. If any question has no
-    answers or has `is_impossible`, all questions without answers are impossible.
+    Flat rows have the keys `question`, `context` and `answers`, which is `{"text": [...],
+    "answer_start": [...]}` or a list of dicts. The keys `id`, `title` and `is_impossible` are
+    optional. Rows are JSON lines, a JSON array, the list `data` of an object, Parquet or Arrow. If
+    any question has no answers or has `is_impossible`, questions without answers are impossible.
 
     Args:
         path: str or `Path`; see `lines.raw_lines` for encodings and compression.
-        skip_bad_rows: whether to skip unusable questions, with a warning that lists them, instead
-            of raising an error.
+        skip_bad_rows: whether to skip invalid questions with a warning, instead of raising an
+            error.
 
     Returns:
         `QuestionExamples`, with white space around questions stripped. Answer starts count
         characters (code points), as in the published files.
 
     Raises:
-        InputError: the file has another format; or a question has no text, context or answer, a
-            duplicate id, or an answer that is not at its stated position. Names the location.
+        InputError: the file has a different format; or a question has no text, context or answer, a
+            duplicate id, or an answer that is not at the given position. The message names the
+            place.
 
     Source: Rajpurkar et al. 2016 and 2018, and the published files.
 
@@ -119,7 +120,7 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
     rows = usable(example, found, skipped)
     warn_of_skipped(path, skipped, "questions")
     if not rows:
-        raise InputError(f"{path} has no questions that can be used.")
+        raise InputError(f"{path} has no usable questions.")
     ids, questions, contexts, answers, is_impossible, titles = map(list, zip(*rows))
     return QuestionExamples(
         ids,
@@ -135,7 +136,7 @@ def read_squad(path: str | Path, skip_bad_rows: bool = False) -> QuestionExample
 
 
 def _may_have_no_answer(found):
-    """Returns whether a question shows that the file is in the SQuAD 2.0 format."""
+    """Returns whether a question is only possible in the SQuAD 2.0 format."""
     *_, row = found
     if not isinstance(row, dict):
         return False
@@ -168,7 +169,7 @@ def _questions(path):
 
 
 def _flat_rows(path):
-    """Returns (iterator of (number, function that reads a row), unit); None for SQuAD's format."""
+    """Returns (iterator of (number, function that reads a flat row), unit), or None."""
     suffix = suffix_of(path)
     if suffix in (*table_rows.PARQUET, *table_rows.ARROW):
         return table_rows.arrow_rows(path), "row"
@@ -184,7 +185,7 @@ def _flat_rows(path):
 
 
 def _flat(row, place):
-    """Same as `_questions`, for one flat row with question, context and answers."""
+    """Same as `_questions`, for one flat row."""
     if not isinstance(row, dict):
         return place, "", None, row
     question = {"id": place} | {name: row[name] for name in row if row[name] is not None}
@@ -200,7 +201,7 @@ def _answers_of(question):
         parts = [answers.get(name) for name in ("text", "answer_start")]
         if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
             raise InputError(
-                "its answers must have two lists of equal length, text and answer_start."
+                "its answers must contain two lists of equal length, text and answer_start."
             )
         answers = [{"text": text, "answer_start": start} for text, start in zip(*parts)]
     if not isinstance(answers, list):
@@ -217,7 +218,7 @@ def _list_in(value, key, path, place):
 
 
 def _row(question, context, is_v2, seen, place):
-    """Returns checked (id, question, context, answers, is_impossible); records the id in `seen`."""
+    """Returns checked (id, question, context, answers, is_impossible); adds the id to `seen`."""
     if not isinstance(question, dict):
         raise InputError(f"it must be a JSON object. Received: {question!r:.60}")
     name = question.get("id")
@@ -229,7 +230,7 @@ def _row(question, context, is_v2, seen, place):
     answers = _answers_of(question)
     is_impossible = question.get("is_impossible")
     if is_impossible is None:
-        is_impossible = is_v2 and not answers  # SQuAD 1.1, or rows that leave it out
+        is_impossible = is_v2 and not answers  # SQuAD 1.1, or rows without this key
     if not isinstance(is_impossible, bool):
         raise InputError(f"is_impossible must be true or false. Received: {is_impossible!r:.40}")
     if is_impossible != (not answers):
@@ -267,7 +268,7 @@ def _answer(answer, context):
 
 
 def check_answer(text: str, start: int, context: str) -> None:
-    """Checks that an answer is at its stated position."""
+    """Raises if an answer is not at the given position."""
     if start >= 0 and text and context.startswith(text, start):
         return
     begin = max(start, 0)

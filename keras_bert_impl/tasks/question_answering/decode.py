@@ -19,7 +19,7 @@ from keras_bert_impl.tasks.question_answering.answer_spans import (
 from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.text_words import TextReader
 
-_QUESTIONS = 64  # decoded at once, at up to 85 KB each
+_QUESTIONS = 64  # windows per block, which take up to 85 KB each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Answer:
         text: str; "" for no answer.
         start, end: the answer is `context[start:end]`.
         score: probability among the n-best answers.
-        start_logit, end_logit: of its first and last token; for no answer the logits of `[CLS]`, in the
-            window where their sum is lowest.
+        start_logit, end_logit: logits of the first and last token; for no answer, the logits of
+            `[CLS]` in the window where their sum is lowest.
     """
 
     text: str
@@ -53,7 +53,7 @@ def n_best_answers(
     """Finds the best answers to each question, over all windows of its context.
 
     Args:
-        logits: float32 array [rows, 2, length], of starts and of ends.
+        logits: float32 array [rows, 2, length]: start and end logits.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
     """
@@ -131,8 +131,9 @@ def _check_logits(logits, windows):
 
 
 def _places(windows, columns, own, length):
-    """Returns (tokens, can_start), int32 and bool [rows, length]: the number of each position's
-    token in its context, -1 elsewhere, and whether it has the most context in this window."""
+    """Returns `tokens` and `can_start` for `candidate_spans`; answers start where a token has
+    the most context.
+    """
     rows, columns = columns
     flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
     at = rows[flat] - own.start, columns[flat]
@@ -147,7 +148,7 @@ def _places(windows, columns, own, length):
 
 
 def null_odds(answers: list[Answer]) -> float:
-    """Returns the score of the null answer, one of the answers, minus the best one with a text."""
+    """Returns the score of the null answer minus the best score of an answer with a text."""
     null = next(answer for answer in answers if not answer.text)
     best = next((answer for answer in answers if answer.text), None)
     score = null.start_logit + null.end_logit

@@ -1,7 +1,6 @@
 """The official scores of SQuAD 1.1 and 2.0.
 
-Sums run over questions in file order, same as in the official scripts: another order would change
-the last digits.
+Sums run over questions in file order, since the order changes the last digits of the scores.
 """
 
 import collections
@@ -22,12 +21,12 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Normalizes an answer for comparison."""
+    """Normalizes an answer for comparison, as the official scripts do."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> dict[str, float]:
-    """Computes the SQuAD 1.1 scores in percent: each question's best over its answers, averaged.
+    """Computes the SQuAD 1.1 scores in percent: the mean of each question's best score.
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
@@ -50,7 +49,7 @@ def squad_v2_scores(
     null_odds: dict[str, float] | None = None,
     null_threshold: float = 1.0,
 ) -> dict[str, float]:
-    """Computes the SQuAD 2.0 scores in percent; the only answer to an impossible question is "".
+    """Computes the SQuAD 2.0 scores in percent; the answer to an impossible question is "".
 
     Source: Rajpurkar et al. 2018, and the published `evaluate-v2.0.py`.
     """
@@ -76,7 +75,7 @@ def squad_v2_scores(
             totals, thresholds = _totals_by_threshold(examples, gains, null_odds)
             best = int(np.argmax(totals))
             scores[f"best_{name}"] = 100.0 * float(totals[best]) / len(examples)
-            # If never answering is best, the official script returns 0.
+            # If it is best never to answer, the official script returns 0.
             scores[f"best_{name}_thresh"] = float(thresholds[best]) if best else 0.0
     return scores
 
@@ -87,7 +86,7 @@ def best_null_threshold(
     null_odds: dict[str, float],
     metric: str = "f1",
 ) -> float:
-    """Returns the null-odds threshold with the highest score; above it, there is no answer."""
+    """Returns the null-odds threshold with the highest score; higher null odds mean no answer."""
     _check_odds(examples, null_odds)
     exact, f1 = _v2_scores_of_questions(examples, predictions)
     if_null = np.array([not answers for answers in examples.answers])
@@ -116,7 +115,7 @@ def _v2_scores_of_questions(examples, predictions):
         wanted = [text for text in wanted if text] or [""]
         given = normalize_answer(predictions[name])
         exact.append(given in wanted)
-        # If either text has no words, they only match if both are empty.
+        # A text without words only matches another text without words.
         f1.append(
             max(
                 _f1(given.split(), text.split()) if text and given else float(given == text)
@@ -127,7 +126,7 @@ def _v2_scores_of_questions(examples, predictions):
 
 
 def _f1(prediction, answer):
-    """Returns the harmonic mean of precision and recall of two lists of words; 0 if disjoint."""
+    """Returns the F1 of two lists of words, 0 if they have no word in common."""
     shared = sum((collections.Counter(prediction) & collections.Counter(answer)).values())
     if not shared:
         return 0.0
@@ -136,7 +135,7 @@ def _f1(prediction, answer):
 
 
 def _total(values):
-    """Returns the sum as float, added sequentially."""
+    """Returns the sum as float, added one after the other."""
     return float(np.cumsum(values, dtype="float64")[-1]) if len(values) else 0.0
 
 
@@ -157,7 +156,7 @@ def _check_ids(examples, given, what):
 
 
 class ExactMatch(ScoreMetric):
-    """Share of rows whose predicted start and end both match the label."""
+    """Fraction of rows whose predicted start and end both match the label."""
 
     def __init__(self, name: str = "exact_match") -> None:
         super().__init__(name=name)
@@ -167,7 +166,7 @@ class ExactMatch(ScoreMetric):
         found = ops.cast(ops.argmax(y_pred, axis=-1), "int32")  # [rows, 2]
         score = self._score(ops.cast(y_true, "int32"), found)
         weights = None if sample_weight is None else ops.reshape(sample_weight, (-1, 1))
-        weights = ops.max(defined_weights(y_pred, weights), axis=-1)  # NaN if one is
+        weights = ops.max(defined_weights(y_pred, weights), axis=-1)  # NaN if one of them is
         self.add_count(self._scores, ops.sum(score * weights))
         self.add_count(self._rows, ops.sum(weights))
 
@@ -179,7 +178,7 @@ class ExactMatch(ScoreMetric):
 
 
 class SpanF1(ExactMatch):
-    """Mean token F1 of the predicted and the labeled answer, over rows."""
+    """Mean token F1 between the predicted and the true answer of each row."""
 
     def __init__(self, name: str = "f1") -> None:
         super().__init__(name=name)

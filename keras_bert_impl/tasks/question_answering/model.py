@@ -32,8 +32,8 @@ from keras_bert_impl.tasks.question_answering.signature import (
 )
 from keras_bert_impl.tokenizers import Tokenizer
 
-_NO_LOGIT = -1e9  # its softmax is exactly 0; finite, for rows of padding alone
-# Model -> what stands for it in functional models, which has the same layers.
+_NO_LOGIT = -1e9  # gives probability 0; finite, so that rows of padding only are not NaN
+# Model -> its equivalent in functional models, with the same layers.
 _NETWORKS: weakref.WeakKeyDictionary[Any, keras.Model] = weakref.WeakKeyDictionary()
 
 
@@ -43,36 +43,35 @@ class QuestionAnswerer(TaskModel):
     """Extractive question answering: a start and an end logit for each token.
 
     The head is a linear layer on the last hidden states, with a transform before it for ModernBERT.
-    Contexts longer than a row are split into overlapping windows.
+    Long contexts are split into overlapping windows.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
     (question, context) tuples. Labels:
 
-    - with texts, for each pair: an answer (text, start), with its start in the context in
-      characters; a list of such answers or `{"text": [...], "answer_start": [...]}`, of which the
-      first is used; or None or [] for no answer;
-    - with features, int `[rows, 2]`: the positions of the first and the last token in the row.
+    - with texts, for each pair: an answer (text, start), where start is a character offset in the
+      context; a list of answers or `{"text": [...], "answer_start": [...]}`, of which the first is
+      used; or None or [] for no answer;
+    - with features, int `[rows, 2]`: the positions of the answer's first and last token.
 
-    The loss is the mean over windows of the mean of both cross-entropies. The target of a window
-    that does not contain the whole answer is `[CLS]` for both. The softmax is over the tokens of a
-    window, without its padding.
+    The loss of a window is the mean of the start and end cross-entropies. If the window does not
+    contain the whole answer, both targets are `[CLS]`. The softmax excludes padding.
 
     Called on features, the model returns a dict of `start_logits` and `end_logits`, float32
-    `[batch, length]`. `predict` returns a list of `Answer`s per pair, best first; for features, the
-    logits `[batch, 2, length]`, padded with 0 to `max_length`.
+    `[batch, length]`. `predict` returns a list of `Answer`s for each pair, best first. For
+    features, it returns the logits `[batch, 2, length]`, padded with 0 to `max_length`.
 
     Args:
         encoder: `Encoder`; its pooler is not used.
         max_length: window length in tokens. Default 384, or the encoder's maximum if lower.
-        doc_stride: tokens between the starts of consecutive windows (in `transformers`, `stride` is
-            the overlap).
-        max_question_length: questions are truncated to this many tokens.
+        doc_stride: tokens between the starts of consecutive windows. (In `transformers`, `stride`
+            is their overlap.)
+        max_question_length: questions are truncated to this number of tokens.
         max_answer_length: maximum answer length in tokens.
         num_best: maximum number of answers that `predict` returns per question.
-        null_threshold: predicts no answer if its score exceeds the score of the best answer by more than
-            this. None: questions always have an answer, as in SQuAD 1.1.
-        head_dropout: dropout rate before the linear layer. Default: as published, 0.1 for
-            DistilBERT and 0 for others.
+        null_threshold: no answer is predicted if its score exceeds the best answer's score by more
+            than this value. None: there is always an answer, as in SQuAD 1.1.
+        head_dropout: dropout rate before the linear layer. Default: 0.1 for DistilBERT, 0 for other
+            architectures, as published.
 
     Source: Devlin et al., "BERT", sections 4.2 and 4.3, and the published code, `run_squad.py`.
 
@@ -145,7 +144,8 @@ class QuestionAnswerer(TaskModel):
     def answer(
         self, pairs: Any, batch_size: int | None = None, verbose: int | str = 0
     ) -> str | list[str]:
-        """Returns the text of the best answer to each question, "" for none; see `null_threshold`.
+        """Returns the text of the best answer to each question; "" means no answer, see
+        `null_threshold`.
 
         Args:
             pairs: see `predict`; or a single (question, context) pair, for a single str.
@@ -159,16 +159,16 @@ class QuestionAnswerer(TaskModel):
         return texts[0] if is_one_text(pairs) else texts
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns a dict of logits, for features or for (question, context) pairs."""
+        """Returns a dict of logits for features or (question, context) pairs."""
         logits = self.logits(inputs, *args, **kwargs)
-        if self.is_building:  # building metrics, for which `_forward` passes a single tensor
+        if self.is_building:  # when Keras builds metrics, `_forward` passes a single tensor
             return logits
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def logits(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Returns the same logits as one tensor, float32 `[batch, 2, length]`."""
+        """Returns the logits as one tensor, float32 `[batch, 2, length]`."""
         if not self.is_building and isinstance(inputs, dict) and is_symbolic(inputs):
-            # A functional model calls its parts again, and this one would return a dict.
+            # A functional model calls its parts again, and this model would return a dict.
             if self not in _NETWORKS:
                 _NETWORKS[self] = keras.Model(self.input, self.output, name=self.name)
             return _NETWORKS[self](completed_features(self, inputs), *args, **kwargs)
@@ -176,7 +176,9 @@ class QuestionAnswerer(TaskModel):
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         if target is not None:
-            raise InputError("a QuestionAnswerer takes no target: its best answer is attributed.")
+            raise InputError(
+                "a QuestionAnswerer does not take a target: its best answer is attributed."
+            )
         is_context = [word >= 0 and row.words[word].segment == 1 for word in row.word_of]
         places = np.flatnonzero(is_context)
         if not len(places):
@@ -191,7 +193,7 @@ class QuestionAnswerer(TaskModel):
         name = " ".join(word.text for word in answer)
         return name, lambda found: found["start_logits"][:, start] + found["end_logits"][:, end]
 
-    # === From pairs to rows ===
+    # === Tokenization ===
 
     def checked_texts(self, x: Any) -> list[tuple[str, str]]:
         pairs = super().checked_texts(x)
@@ -226,14 +228,14 @@ class QuestionAnswerer(TaskModel):
             targets += (weights[windows.texts],)
         return windows, targets
 
-    # === From rows to answers ===
+    # === Predictions ===
 
     def _forward(self, x, training):
         return self.logits(x, training=training)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         y_pred = _of_tokens(x, y_pred)
-        if sample_weight is not None:  # one weight for each of both positions
+        if sample_weight is not None:  # one weight for the start and one for the end
             sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
 
@@ -267,7 +269,7 @@ class QuestionAnswerer(TaskModel):
 
 
 class AnswerLabels(LabelCodec):
-    """An answer of each question, (text, start) or None; for features, int `[rows, 2]` positions."""
+    """Labels: an answer (text, start) or None for each question; for features, int `[rows, 2]`."""
 
     def __init__(self, takes_none: bool) -> None:
         self.takes_none = takes_none
@@ -300,21 +302,20 @@ class AnswerLabels(LabelCodec):
             if not self.takes_none:
                 raise InputError(
                     f"question {position} has no answer: create the model with null_threshold=0.0, "
-                    "so that it can predict that."
+                    f"so that it can predict no answer."
                 )
             return None
         is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)
         if not is_answer or not isinstance(label[1], (int, np.integer)):
             raise InputError(
-                f"the label of question {position} must be a (text, start) tuple, a list of those, "
-                f"or None. Received: {label!r:.60}"
+                f"the label of question {position} must be a (text, start) tuple, a list of such "
+                f"tuples, or None. Received: {label!r:.60}"
             )
         return label
 
 
 def _of_tokens(x, logits):
-    """Returns logits of which padding has none, so that a row's loss and metrics do not depend on
-    the others of its batch."""
+    """Masks the logits of padding, so that a row's loss does not depend on the batch's length."""
     is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
     return ops.where(is_token, logits, _NO_LOGIT)
 
@@ -324,9 +325,9 @@ def _decoded(text):
 
 
 def _characters(pairs, labels):
-    """Returns int64 [questions, 2]: start and end of each answer in its context; -1 for none."""
+    """Returns the start and end of each answer, int64 [questions, 2]; -1 for no answer."""
     if isinstance(labels, np.ndarray):
-        raise InputError("labels of texts must be (text, start) answers, not positions in rows.")
+        raise InputError("labels of texts must be (text, start) answers, not token positions.")
     spans = np.full((len(labels), 2), -1)
     for number, ((_, context), label) in enumerate(zip(pairs, labels)):
         if label is not None:
@@ -346,8 +347,8 @@ def answer_places(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
         characters: int64 [questions, 2], start and end in the context; -1 for no answer.
 
     Returns:
-        int32 [rows, 2], columns of the first and the last token; 0, which is `[CLS]`, if the window
-        does not contain the whole answer.
+        int32 [rows, 2], positions of the first and last token; 0, the position of `[CLS]`, if the
+        window does not contain the whole answer.
     """
     spans = np.full(characters.shape, -1)  # [questions, 2], token numbers
     for number in np.flatnonzero(characters[:, 0] >= 0):

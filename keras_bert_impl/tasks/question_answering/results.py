@@ -17,12 +17,13 @@ def score_answers(
 
     Args:
         predictions: list of lists of `Answer`, from `QuestionAnswerer.predict(examples.pairs)`.
-        null_threshold: predicts no answer if the null odds exceed it; None to always answer.
+        null_threshold: no answer is predicted if the null odds exceed it; None: there is always an
+            answer.
 
     Returns:
-        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: same as
-        `metrics.squad_v2_scores`; if "" is among the answers, also the scores at the best
-        threshold, and that threshold.
+        dict of scores in percent. SQuAD 1.1: `exact_match`, `f1`. SQuAD 2.0: see
+        `metrics.squad_v2_scores`; if "" is among the answers, also the best threshold and the
+        scores with it.
 
     Example:
         from keras_bert_impl.tasks import score_answers
@@ -34,7 +35,7 @@ def score_answers(
         return metrics.squad_v1_scores(examples, texts)
     scores = metrics.squad_v2_scores(examples, texts)
     if _have_null(predictions):
-        # The best threshold is searched over all answers, before `null_threshold` is applied.
+        # The search for the best threshold uses the answers before `null_threshold` is applied.
         answers, odds = _texts(examples, predictions), _odds(examples, predictions)
         searched = metrics.squad_v2_scores(examples, answers, odds)
         scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
@@ -44,7 +45,7 @@ def score_answers(
 def search_null_threshold(
     examples: QuestionExamples, predictions: list[list[Answer]], metric: str = "f1"
 ) -> float:
-    """Returns the threshold with the best score on labeled questions, usually the development set.
+    """Returns the threshold with the best score on labeled questions, usually the validation set.
 
     Args:
         examples: `QuestionExamples` of SQuAD 2.0.
@@ -52,7 +53,7 @@ def search_null_threshold(
         metric: `"f1"` or `"exact"`.
 
     Raises:
-        InputError: "" is not among the answers.
+        InputError: the predictions of a question do not include "".
 
     Example:
         from keras_bert_impl.tasks import search_null_threshold
@@ -71,9 +72,9 @@ def write_answer_files(
 ) -> None:
     """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
 
-    They map the question id to a text; to a list of texts with `probability`, `start_logit` and
-    `end_logit`; and, if "" is among the answers, to its score minus the score of the best text. The
-    official scripts read the first and the third.
+    They map each question id to the answer; to a list of answers with `probability`, `start_logit`
+    and `end_logit`; and, if "" is among the answers, to its score minus the best other score. The
+    official scripts read the first and the third file.
 
     Args:
         examples, predictions, null_threshold: see `score_answers`.
@@ -97,13 +98,13 @@ def write_answer_files(
         files["null_odds.json"] = _odds(examples, predictions)
     with replace_directory(directory) as temporary:
         for name, content in files.items():
-            # ASCII: the official scripts open the files in the system encoding.
+            # ASCII, since the official scripts use the system's encoding.
             text = json.dumps(content, indent=4) + "\n"
             (temporary / name).write_text(text, encoding="ascii")
 
 
 def _texts(examples, predictions, null_threshold=None):
-    """Returns a dict of id to the text of the best answer."""
+    """Returns {id: text of the best answer}."""
     if len(predictions) != len(examples):
         raise InputError(f"{len(examples)} questions, but {len(predictions)} predictions.")
     if null_threshold is not None:

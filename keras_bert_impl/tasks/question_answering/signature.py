@@ -1,4 +1,4 @@
-"""Signatures of question answering: the search of `answer_spans` in the graph of the network."""
+"""Signatures of question answering: the network with the answer search of `answer_spans`."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from keras_bert_impl.tokenizers.windows import pack_windows
 
 
 class QuestionAnswererNetwork(Network):
-    """Outputs `start_logits` and `end_logits`, `[batch, length]`."""
+    """Network with outputs `start_logits` and `end_logits`, `[batch, length]`."""
 
     def write(self, graph: Any) -> None:
         states = networks.hidden_states(
@@ -103,10 +103,10 @@ class AnswerSignatures(Signatures):
 
 
 def _outputs(table, nulls, null_threshold):
-    """Returns the outputs of the signature: the table of `answer_table`, and the chosen answer.
+    """Returns the outputs of the signature: the `answer_table` and the chosen answer.
 
     Args:
-        nulls: float64 [batch, 2], from `lowest_nulls`; None if there always is an answer.
+        nulls: float64 [batch, 2], from `lowest_nulls`; None if there is always an answer.
     """
     totals = table["start_logits"] + table["end_logits"]
     is_answer = tf.sequence_mask(table["num_answers"], totals.shape[1])

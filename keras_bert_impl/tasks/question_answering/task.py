@@ -32,14 +32,14 @@ class QuestionAnswering(Task):
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = setting_names(SETTINGS)
     decision_settings = ("null_threshold",)
-    highest_score = 100.0  # as in the official script
+    highest_score = 100.0  # as in the published script
     metrics = ("exact_match", "f1")
 
     def __init__(self, train: QuestionExamples, dev: QuestionExamples) -> None:
         if (train.is_impossible is None) is not (dev.is_impossible is None):
             raise InputError(
-                f"only one of {train.source} and {dev.source} has questions without an answer, "
-                "as in SQuAD 2.0; both must have the same format."
+                f"only one of {train.source} and {dev.source} has questions without an answer, as "
+                f"in SQuAD 2.0. Both must have the same format."
             )
         self._has_nulls = train.is_impossible is not None
         self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}
@@ -76,7 +76,7 @@ class QuestionAnswering(Task):
 
 
 def _score(model, examples, directory, search_threshold=False):
-    """Scores a model, after selecting its null threshold if wanted; NaN if its scores are."""
+    """Scores a model, after selecting its null threshold if requested."""
     try:
         predictions = model.predict(examples.pairs, verbose=0)
     except UndefinedScoresError:

@@ -1,4 +1,4 @@
-"""Compares a model's predictions with predictions of simple methods, in numbers and in words."""
+"""Compares a model's predictions with baselines, in numbers and in sentences."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,18 +9,19 @@ from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.tasks.scores.statistics import SAMPLES, Difference, paired_difference
 
-UNEVEN = 10  # ratio of the largest class to the smallest, from which accuracy is misleading
+UNEVEN = 10  # ratio of the largest to the smallest class from which accuracy is misleading
 BASELINES = ("majority", "tfidf", "most_frequent_tag")
-_DRAWN = 10_000_000  # examples in all resamples
+_DRAWN = 10_000_000  # number of examples in all resamples together
 
 
 class Outcome(NamedTuple):
-    """True and predicted labels of examples, with the metrics of the task.
+    """True and predicted labels of examples, with the task's metrics.
 
     Attributes:
-        labels, predictions: class numbers, numbers, bool `[examples, labels]`, or what else the
-            metrics take, `[examples, ...]`.
-        metrics: name -> function of labels and predictions. Models are compared by the first.
+        labels, predictions: arguments of the metrics, `[examples, ...]`, such as class numbers,
+            numbers, or bool `[examples, labels]`.
+        metrics: dict of name -> function of labels and predictions. Models are compared by the
+            first one.
     """
 
     labels: np.ndarray
@@ -29,12 +30,12 @@ class Outcome(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A model and simple methods that learned from the same training set, on the same examples.
+    """Predictions of a model and of baselines that were trained on the same training set.
 
     Attributes:
-        outcome: of the model.
-        baselines: name of a method -> its predictions, in the form of `outcome.predictions`.
-        remarks: what the predictions show and no metric measures, a sentence each.
+        outcome: predictions of the model.
+        baselines: dict of name -> predictions, in the form of `outcome.predictions`.
+        remarks: sentences about the predictions that metrics do not show.
     """
 
     outcome: Outcome
@@ -51,7 +52,7 @@ class Comparison(NamedTuple):
         }
 
     def verdict(self) -> list[str]:
-        """Returns sentences: is the model better than the baselines, and what stands out?"""
+        """Returns sentences that compare the model with the baselines, with other findings."""
         labels, predictions, metrics = self.outcome
         metric, function = next(iter(metrics.items()))
         lines = list(self.remarks)
@@ -88,7 +89,7 @@ def is_uneven(counts: np.ndarray) -> bool:
     """Returns whether the largest class has at least `UNEVEN` times the examples of the smallest.
 
     Args:
-        counts: examples of each class; classes without any are left out.
+        counts: examples of each class; classes without examples are ignored.
     """
     counts = counts[counts > 0]
     return len(counts) > 1 and bool(counts.max() >= UNEVEN * counts.min())
@@ -97,7 +98,8 @@ def is_uneven(counts: np.ndarray) -> bool:
 def never_predicted(
     names: list[str], labels: np.ndarray, predictions: np.ndarray
 ) -> tuple[str, ...]:
-    """Returns a sentence about the classes that occur and are never predicted, if there are any.
+    """Returns a sentence about the classes that occur but are never predicted; empty if there are
+    none.
 
     Args:
         labels, predictions: class numbers `[examples]`; NaN for no prediction.

@@ -1,4 +1,4 @@
-"""Metrics that count examples, exact beyond 2^24, and undefined for undefined predictions."""
+"""Metrics with exact counts, even beyond 2^24; NaN if a prediction is NaN."""
 
 import functools
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class CountingMetric(keras.metrics.Metric):
         total, rest = variables
         values = ops.cast(values, total.dtype) + rest
         after = total + values
-        left = values - (after - total)  # before `total`, which is read each time, changes
+        left = values - (after - total)  # before `total` changes, which is read in each line
         total.assign(after)
         rest.assign(left)
 
@@ -38,11 +38,11 @@ def count(variables: tuple[Any, Any]) -> Any:
 
 
 def defined_weights(outputs: Any, weights: Any = None) -> Any:
-    """Returns the weights `[...]` of rows of outputs, NaN for those with a NaN among the outputs.
+    """Returns the weights `[...]` of rows of outputs; NaN for rows that contain NaN.
 
     Args:
         outputs: float `[..., classes]`.
-        weights: `[...]`; None for 1 each. Rows of weight 0 may be undefined.
+        weights: `[...]`; None for 1 each. Rows of weight 0 may contain NaN.
     """
     is_undefined = ops.any(ops.isnan(outputs), axis=-1)
     weights = ops.ones_like(outputs[..., 0]) if weights is None else weights
@@ -52,7 +52,7 @@ def defined_weights(outputs: Any, weights: Any = None) -> Any:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class Accuracy(CountingMetric):
-    """Fraction of rows whose label is the class with the highest output; NaN if one is undefined."""
+    """Fraction of rows whose label has the highest output; NaN if an output is NaN."""
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
@@ -124,7 +124,7 @@ class ConfusionScore(ScoreMetric):
         weights = None if weights is None else ops.reshape(weights, (-1,))
         cells = ops.cast(y_true, "int32") * self._num_classes
         cells += ops.cast(ops.argmax(y_pred, axis=-1), "int32")
-        # Not a matrix product, whose weights an accelerator would round.
+        # Not a matrix product, in which an accelerator would round the weights.
         found = ops.segment_sum(defined_weights(y_pred, weights), cells, self._num_classes**2)
         self.add_count(self._matrix, ops.reshape(found, (self._num_classes, -1)))
 
@@ -142,7 +142,7 @@ class ConfusionScore(ScoreMetric):
 
 
 def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callable[[], Any]]:
-    """Returns single-label scores by name, as functions that create the metric."""
+    """Returns {name: function that creates the metric} for single-label scores."""
     names = ["macro_f1", "matthews"] + (["f1"] if num_classes == 2 else [])
     return {
         name: functools.partial(ConfusionScore, name, num_classes, positive_class) for name in names
@@ -150,9 +150,9 @@ def score_metrics(num_classes: int, positive_class: int = 1) -> dict[str, Callab
 
 
 def _matthews(matrix):
-    """Returns the correlation of a confusion matrix, as sums of positive terms."""
+    """Returns the Matthews correlation of a confusion matrix, computed from positive terms."""
     hits, missed = ops.diagonal(matrix), ops.diagonal(_sum_of_others(ops.transpose(matrix)))
-    wrong = ops.diagonal(_sum_of_others(matrix))  # of those predicted as a class
+    wrong = ops.diagonal(_sum_of_others(matrix))  # number of examples predicted as each class
     of_others = ops.transpose(_sum_of_others(ops.transpose(matrix)))  # [label, not predicted]
     rest = ops.diagonal(_sum_of_others(of_others))
     covariance = ops.sum(hits * rest - missed * wrong)
@@ -164,7 +164,7 @@ def _matthews(matrix):
 
 
 def _sum_of_others(values):
-    """Returns for each entry of the first dimension the sum of the others."""
+    """Returns, for each entry of the first dimension, the sum of the other entries."""
     none = ops.zeros_like(values[:1])
     before = ops.concatenate([none, ops.cumsum(values, axis=0)[:-1]])
     after = ops.concatenate([none, ops.cumsum(ops.flip(values, axis=0), axis=0)[:-1]])

@@ -1,4 +1,4 @@
-"""Decisions based on scores; ties and NaN never count in favor of a model."""
+"""Decisions based on scores; ties and NaN do not count in favor of a model."""
 
 import logging
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 
 _LOG = logging.getLogger(__name__)
-# Cosines of float32 vectors within this tolerance are equal: about ten units in the last place.
+# Tolerance for equal cosines of float32 vectors: about ten units in the last place.
 EQUAL_COSINES = 1e-6
 
 
@@ -49,7 +49,7 @@ def likeliest(
         bounds: see `ranked`; None for no class.
 
     Returns:
-        int64 `[examples]`; if any score is NaN, float64 with NaN for that example.
+        int64 `[examples]`; if a score is NaN, float64 with NaN for its example.
     """
     ranks = scores if bounds is None else ranked(np.asarray(scores), bounds)
     best = np.array([row.argmax() for row in ranks], "int64")
@@ -58,7 +58,7 @@ def likeliest(
 
 
 def at_least(scores: np.ndarray, bounds: np.ndarray | float = 0.5) -> np.ndarray:
-    """Returns 1 for scores of at least their bound, 0 for lower ones, NaN for NaN."""
+    """Returns 1 for scores of at least their bound, 0 for lower scores and NaN for NaN."""
     chosen = (scores >= bounds).astype("int64")
     undefined = np.isnan(scores)
     return np.where(undefined, np.nan, chosen) if undefined.any() else chosen
@@ -70,7 +70,7 @@ def undefined(scores: Iterable[str]) -> dict[str, float]:
 
 
 def warn_of_nan(scores: dict[str, float], where: str | Path) -> None:
-    """Logs a warning that lists the scores that are NaN; `where` names what was scored."""
+    """Logs a warning that lists the scores that are NaN; `where` names the examples."""
     names = [name for name, value in scores.items() if math.isnan(value)]
     if names:
         _LOG.warning(

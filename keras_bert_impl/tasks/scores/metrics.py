@@ -1,7 +1,4 @@
-"""Metrics for comparing models, computed with numpy from labels and predictions.
-
-Each is NaN if a label or a prediction is NaN.
-"""
+"""Metrics for comparing models, computed with NumPy from labels and predictions."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -32,7 +29,7 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
 
 @_nan_if_any_is
 def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """F1 of class 1: the harmonic mean of precision and recall; 0 if neither is defined."""
+    """F1 of class 1, the harmonic mean of precision and recall; 0 if both are undefined."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     hits = np.sum((labels == 1) & (predictions == 1))
     either = np.sum(labels == 1) + np.sum(predictions == 1)
@@ -67,7 +64,7 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
     deviations = []
     for values in (labels, predictions):
         values = np.asarray(values, "float64").ravel()
-        if not np.ptp(values):  # their mean may be rounded, and then no deviation is exactly 0
+        if not np.ptp(values):  # deviations from a rounded mean are not exactly 0
             return float("nan")
         from_mean = values - values.mean()
         deviations.append(from_mean / np.linalg.norm(from_mean))
@@ -112,7 +109,7 @@ METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
 }
 
-# Of 0 and 1 `[examples, labels]`. `accuracy`, as in Keras, counts each label.
+# For 0 and 1 `[examples, labels]`. `accuracy` counts each label, as in Keras.
 MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     "micro_f1": f1,
     "macro_f1": macro_f1_of_labels,
@@ -121,23 +118,23 @@ MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
 
 
 def metric_named(name: str, classes: Sequence[str] = ()) -> Callable[..., float]:
-    """Returns the function of one of `METRICS`, or of `f1/CLASS` for one of the class names."""
+    """Returns the function for a name in `METRICS`, or for `f1/CLASS` with a class name."""
     if not name.startswith(OF_CLASS):
         return METRICS[name]
     number = list(classes).index(name.removeprefix(OF_CLASS))
     return lambda labels, predictions: f1(labels == number, predictions == number)
 
 
-OF_CLASS = "f1/"  # before the name of a class
+OF_CLASS = "f1/"  # prefix of a class name
 
 
 def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Computes the multi-label scores of 0 and 1 `[examples, labels]`."""
+    """Computes multi-label scores from 0 and 1 `[examples, labels]`."""
     return {name: metric(labels, predictions) for name, metric in MULTI_LABEL_METRICS.items()}
 
 
 def comparable(name: str, value: float) -> float:
-    """Converts the score of a metric to a value where higher is better."""
+    """Converts a metric's score so that higher is better."""
     return -value if name == "mean_squared_error" else value
 
 

@@ -12,7 +12,7 @@ _Z = 1.959964  # standard normal quantile of 0.975
 
 
 class Interval(NamedTuple):
-    """A score and the bounds of its 95% confidence interval."""
+    """A score with the bounds of its 95% confidence interval."""
 
     value: float
     low: float
@@ -23,8 +23,8 @@ class Difference(NamedTuple):
     """The difference of two scores on the same examples.
 
     Attributes:
-        interval: second score minus the first.
-        p: two-sided bootstrap p-value of no difference; at least 2 / (samples + 1).
+        interval: interval of the second score minus the first.
+        p: two-sided bootstrap p-value for no difference; at least 2 / (samples + 1).
     """
 
     interval: Interval
@@ -49,7 +49,7 @@ def wilson(is_right: Any) -> Interval:
 def bootstrap(
     metric: Callable[..., float], *columns: Any, samples: int = SAMPLES, seed: int = _SEED
 ) -> Interval:
-    """Computes a score and its percentile interval over resampled examples.
+    """Computes a score and its percentile interval from resampled examples.
 
     Args:
         *columns: arrays `[examples, ...]`, resampled together, with replacement.
@@ -71,10 +71,10 @@ def paired_difference(
     samples: int = SAMPLES,
     seed: int = _SEED,
 ) -> Difference:
-    """Computes the difference of two models' scores; both see the same resampled examples.
+    """Computes the difference between two models' scores on the same resampled examples.
 
     Args:
-        labels, first, second: arrays `[examples, ...]`: labels, and predictions of both.
+        labels, first, second: arrays `[examples, ...]`: labels, and predictions of both models.
     """
     columns = tuple(map(np.asarray, (labels, first, second)))
 
@@ -136,7 +136,7 @@ def ratios(hits: int, wanted: int, found: int) -> tuple[float, float, float]:
 
 
 class Bin(NamedTuple):
-    """Examples whose confidence lies in a range."""
+    """Examples whose confidence is in a range."""
 
     low: float
     high: float
@@ -148,7 +148,7 @@ class Bin(NamedTuple):
 def calibration(
     confidences: np.ndarray, is_right: np.ndarray, count: int = 10
 ) -> tuple[list[Bin], float]:
-    """Returns the bins of equal width that hold examples, and the expected calibration error.
+    """Returns the nonempty bins of equal width, and the expected calibration error.
 
     Args:
         confidences: float `[examples]`, in [0, 1].
@@ -181,10 +181,10 @@ def calibration_error(confidences: np.ndarray, is_right: np.ndarray) -> Interval
 
 
 class ThresholdScores(NamedTuple):
-    """Scores of the positive class if a probability of at least `threshold` means it."""
+    """Scores of the positive class for one probability threshold."""
 
     threshold: float
-    precision: float  # NaN where nothing is found
+    precision: float  # NaN if nothing is predicted as positive
     recall: float
     f1: float
 

@@ -1,4 +1,4 @@
-"""Token classification: entities, parts of speech."""
+"""Token classification, such as named entity recognition and part-of-speech tagging."""
 
 import dataclasses
 
@@ -13,9 +13,10 @@ READS = (
     "Label Studio, Prodigy and others"
 )
 READER_NOTE = (
-    "For tagging, --text and --label name the columns of words and labels, and --sentence the one "
-    "that numbers the sentences; default: those with common names. In a file without a header they "
-    "are numbers (default: 0, and -1, the last); in a .conllu file, --label is upos (the default), "
+    "For tagging, --text and --label are the columns of words and labels, and --sentence is the "
+    "column of sentence numbers (default: columns with common names). In a file without a header, "
+    "use column numbers (default: 0 for words, -1, the last, for labels). In a .conllu file, "
+    "--label is upos (the default), "
     "xpos, feats or deprel."
 )
 
@@ -25,11 +26,11 @@ class TaggingSettings(WindowSettings):
     """Settings of tagging.
 
     Args:
-        label_all_tokens: For tagging: every subword of a word learns its label.
+        label_all_tokens: For tagging: train all subwords of a word with its label.
         crf: For tagging: use a conditional random field over the words.
-        features: For tagging: number of hidden states, or names, for a BiLSTM on a frozen encoder.
-            The default `learning_rate` is then 1e-3; see `FeatureTagger`. None fine-tunes the
-            encoder.
+        features: For tagging: which hidden states of a frozen encoder a BiLSTM uses, a layer number
+            or a name. The default `learning_rate` is then 1e-3; see `FeatureTagger`. None
+            fine-tunes the encoder.
 
     Raises:
         InputError: the settings cannot be combined.

@@ -1,4 +1,4 @@
-"""Tagging without a model: each word gets its most frequent label of the training set."""
+"""Tagging baseline: each word gets its most frequent label in the training set."""
 
 import collections
 from pathlib import Path
@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 def word_tags(
     texts: list[list[str]], labels: list[list[str]], of_dev: list[list[str]]
 ) -> list[list[str]]:
-    """Labels each word with its most frequent label; new words get the most frequent of all.
+    """Labels each word with its most frequent label, and new words with the most frequent label.
 
     Args:
         texts, labels: words of each training sentence, and their labels.
@@ -31,7 +31,7 @@ def word_tags(
 
 
 def read_tag_predictions(path: Path) -> list[list[str]]:
-    """Returns the predicted labels of each sentence of a file of `write_tag_predictions`."""
+    """Reads the predicted labels of each sentence from a file of `write_tag_predictions`."""
     blocks = read_text(path).rstrip("\n").split("\n\n")
     return [[line.split("\t")[-1] for line in block.split("\n")] for block in blocks]
 
@@ -39,7 +39,7 @@ def read_tag_predictions(path: Path) -> list[list[str]]:
 def compared(
     gold: list[list[str]], predicted: list[list[str]], simple: list[list[str]]
 ) -> Comparison:
-    """Compares the labels of a tagger with `word_tags`, by entity F1, or else by word accuracy."""
+    """Compares a tagger with `word_tags` by entity F1, or word accuracy without entities."""
     names = {label for rows in (gold, predicted, simple) for row in rows for label in row}
     has_entities = read_labels(names) is not None
     count = _entities if has_entities else _words
@@ -54,17 +54,17 @@ def _no_entity(counts):
     _, wanted, found = counts.sum(axis=0)
     if found or not wanted:
         return ()
-    return (f"No entity is found, but the examples have {wanted:,}. Train longer.",)
+    return (f"No entity is predicted, but the examples contain {wanted:,}. Train longer.",)
 
 
 def _entities(gold, predicted):
-    """Returns int [sentences, 3]: right, true and predicted entities."""
+    """Returns the numbers of correct, true and predicted entities, int [sentences, 3]."""
     pairs = ((set(spans_of(a)), set(spans_of(b))) for a, b in zip(gold, predicted))
     return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
 
 
 def _words(gold, predicted):
-    """Returns int [sentences, 2]: words with the right label, and all words."""
+    """Returns the numbers of correct and all word labels, int [sentences, 2]."""
     return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(gold, predicted)])
 
 

@@ -27,29 +27,29 @@ def read_columns(
     skip_bad_rows: bool = False,
     outside: str | None = None,
 ) -> TaggedExamples:
-    """Reads a file with one word and its label per line and blank lines between sentences.
+    """Reads a file with a word and its label on each line and blank lines between sentences.
 
-    Columns are separated by tabs if the first row has one, else by runs of spaces. See
-    `lines.raw_lines` for encodings, line ends and compression. A line of only white space counts
-    as blank. Lines that start with `-DOCSTART-` are skipped, and so are comments before a sentence:
-    lines that start with `#` and have a different number of columns, or look like `# key = value`.
+    Columns are separated by tabs if the first row contains a tab, else by spaces. See
+    `lines.raw_lines` for encodings, line ends and compression. A line of only white space counts as
+    blank. Lines that start with `-DOCSTART-` are skipped. Comments before a sentence are skipped
+    too: lines that start with `#` and have a different number of columns or look like `# key =
+    value`.
 
     Args:
         path: file to read.
         word: column of the words, from 0; negative numbers count from the end.
         label: column of the labels; None for words only.
         labels: allowed labels; None for any.
-        word_prefix: prefix that every word has and that is removed, such as `"en:"` in the English
-            files of WikiANN.
-        skip_bad_rows: whether to skip sentences with an invalid row; they are counted in a warning
-            and listed in `skipped`.
+        word_prefix: prefix to remove from every word, such as `"en:"` in the English WikiANN files.
+        skip_bad_rows: whether to skip sentences with an invalid row. A warning reports their
+            number, and `skipped` lists them.
         outside: see `read_tags`.
 
     Raises:
-        InputError: the file has another form, which `read_tags` may read; words and labels are the same column; a row has a different length, an empty
-            cell, a label not in `labels`, or one that is neither `"O"` nor like `"B-PER"` where the
-            others are; wrong encoding, a NUL byte, or a word of more than 10,000 characters (all
-            with file and line); or a file without sentences.
+        InputError: the file has a different format, which `read_tags` may support; it has no
+            sentences; or words and labels are the same column. Also for an invalid row, with file
+            and line: a different number of columns, an empty cell, an unknown label, a wrong
+            encoding, a NUL byte, or a word of more than 10,000 characters.
 
     Example:
         read_columns("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -67,8 +67,8 @@ def read_columns(
             raise InputError(f"{path}: no column {name}={column}; the file has {width} columns.")
     if label is not None and word % width == label % width:
         raise InputError(
-            f"{path}: the words and the labels are both column {word % width} of {width} that are "
-            "separated by tabs or spaces. Choose another column for one of them."
+            f"{path}: words and labels are the same column, {word % width}. The file has {width} "
+            f"column(s), separated by tabs or spaces. Choose another column for one of them."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     read_with = {"dev": str(path), "text": str(word), "label": str(label)}
@@ -80,7 +80,7 @@ def read_columns(
 
 
 def _check_words(path, word, texts):
-    """Raises an `InputError` if a column has the numbers of words, or a name, instead of words."""
+    """Raises an `InputError` if a column contains numbers or one name instead of words."""
     first = [text for text in texts[:20] if len(text) > 1]
     numbers = [[str(number) for number in range(len(text) + 1)] for text in first]
     if first and (
@@ -89,8 +89,8 @@ def _check_words(path, word, texts):
         and sum(map(len, first)) > 4
     ):
         raise InputError(
-            f"{path}: column {word} has no words, but {listed(first[0][:3])}. Give the numbers of "
-            "the columns: word=1, label=2 (--text 1 --label 2), or other columns."
+            f"{path}: column {word} does not contain words, but {listed(first[0][:3])}. Pass "
+            f"column numbers: word=1, label=2 (--text 1 --label 2), or other columns."
         )
 
 
@@ -100,7 +100,7 @@ def read_conllu(
     labels: list[str] | None = None,
     skip_bad_rows: bool = False,
 ) -> TaggedExamples:
-    """Reads the words of a CoNLL-U file and one column as their labels.
+    """Reads the words of a CoNLL-U file, with one column as labels.
 
     Comments, multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped.
 
@@ -147,7 +147,7 @@ def _is_between(line):
 
 
 def _layout(path):
-    """Returns (whether columns are tab-separated, their number), from the first non-comment row."""
+    """Returns (whether columns are separated by tabs, number of columns), from the first row."""
     first = None
     for _, line in raw_lines(path):
         if not _is_between(line):
@@ -155,7 +155,7 @@ def _layout(path):
             if not line.startswith(b"#"):
                 break
     else:
-        line = first  # every row starts with "#"
+        line = first  # all rows start with "#"
     if first is None:
         raise InputError(f"{path} has no rows.")
     text = line.decode("utf-8", "replace").rstrip("\r\n")
@@ -189,7 +189,7 @@ def _column_rows(path, has_tabs, width, word, label, prefix, lines):
 
 
 def _conllu_rows(path, label, sentence_ids, lines):
-    """Returns the rows of a sentence; records its id and line in the dict `sentence_ids`."""
+    """Returns the rows of a sentence; adds its id and line to the dict `sentence_ids`."""
     rows = []
     for number, line in lines:
         where = f"{path}, line {number}"

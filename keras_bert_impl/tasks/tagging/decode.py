@@ -1,4 +1,4 @@
-"""Decodes the scores of tokens into labels and entities, for `predict` and for exported graphs."""
+"""Decodes token scores to labels and entities, for `predict` and exported graphs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
 
 
 class Units(NamedTuple):
-    """Runs of consecutive words that share a token and thus a prediction.
+    """Units of consecutive words that share a token and therefore a prediction.
 
     Attributes:
         firsts: int32 [units], first word of each unit.
@@ -27,7 +27,7 @@ class Units(NamedTuple):
 
 @in_one_graph
 def find_units(tokens: tf.Tensor) -> Units:
-    """Returns the `Units` of words, from their tokens, int32 [words], -1 for none."""
+    """Returns the `Units` of words from the token of each word, int32 [words], -1 for none."""
     differs = tf.concat([[True], tokens[1:] != tokens[:-1]], axis=0)[: tf.size(tokens)]
     differs |= tokens < 0
     firsts = places_of(differs)
@@ -37,7 +37,7 @@ def find_units(tokens: tf.Tensor) -> Units:
 def scores_of_words(
     scores: tf.Tensor, tokens: WordTokens, aggregation: str, unknown: int
 ) -> tf.Tensor:
-    """Combines the scores of the tokens of each word.
+    """Combines the token scores of each word.
 
     Args:
         scores: float32 [tokens, num_labels].
@@ -85,7 +85,7 @@ def over_sequences(
     Returns:
         [words, ...].
     """
-    known = tf.boolean_mask(units.firsts, units.is_known)  # [known units], their first words
+    known = tf.boolean_mask(units.firsts, units.is_known)  # [known units], first word of each
     rows = tf.RaggedTensor.from_value_rowids(
         tf.gather(scores, known), tf.gather(texts, known), num_texts, validate=False
     )
@@ -105,7 +105,7 @@ class Entities(NamedTuple):
     Attributes:
         types: int32 [entities], indices into `LabelParts.types`.
         starts, ends: int32 [entities], code point positions in the concatenated texts.
-        scores: float32 [entities], mean label probability of their units.
+        scores: float32 [entities], mean label probability of the entity's units.
         texts: int64 [entities], text of each entity.
     """
 
@@ -117,7 +117,7 @@ class Entities(NamedTuple):
 
 
 class LabelParts:
-    """Lookup tables of the prefix and entity type of each label."""
+    """Lookup tables for the prefix and entity type of each label."""
 
     def __init__(self, labels: list[str]):
         parts = read_labels(labels).parts
@@ -131,7 +131,7 @@ class LabelParts:
     def entities(
         self, words: TextWords, units: Units, labels: tf.Tensor, probabilities: tf.Tensor
     ) -> Entities:
-        """Returns the entities that word labels mark; same rules as `spans.spans_of`.
+        """Returns the entities in word labels, by the rules of `spans.spans_of`.
 
         Args:
             labels: int32 [words].
@@ -145,18 +145,18 @@ class LabelParts:
         types = tf.gather(self._types, labels)
 
         def after(values, first):
-            """Shifts int32 or bool [units], so each unit gets the value of the previous one."""
+            """Shifts int32 or bool [units] so that each unit gets the previous unit's value."""
             return tf.concat([[first], values[:-1]], axis=0)[:count]
 
         begins = tf.gather(self._begins, labels) | after(tf.gather(self._ends, labels), True)
         begins |= (types != after(types, -1)) | (texts != after(texts, tf.constant(-1, tf.int64)))
         begins &= is_in
 
-        inside = places_of(is_in)  # each belongs to the most recently started entity
+        inside = places_of(is_in)  # number of the most recently started entity
         numbers = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside)
-        firsts = places_of(begins)  # [entities], their first units
+        firsts = places_of(begins)  # [entities], first unit of each
         lasts = tf.math.segment_max(inside, numbers)
-        # A unit ends at the word before the next unit.
+        # A unit ends before the first word of the next unit.
         next_words = tf.concat([units.firsts[1:], [tf.size(words.starts)]], axis=0)
         return Entities(
             tf.gather(types, firsts),

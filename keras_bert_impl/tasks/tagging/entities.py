@@ -13,7 +13,7 @@ from keras_bert_impl.tokenizers.text_words import TextWords
 
 
 class Entity(NamedTuple):
-    """An entity in a text.
+    """An entity found in a text.
 
     Attributes:
         type: such as `"PER"`.
@@ -44,7 +44,7 @@ def find_entities(
     """
     if not sentences:
         return []
-    # The texts are concatenated; `bases` is where each one starts.
+    # The texts are concatenated; each starts at its `bases`.
     bases = np.cumsum([0, *(len(words.text) + 1 for words in sentences)])
     counts = [len(words.starts) for words in sentences]
     shifts = np.repeat(bases[:-1], counts)

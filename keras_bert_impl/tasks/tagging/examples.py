@@ -36,10 +36,10 @@ class TaggedExamples(LabeledExamples):
         labels: labels of the words of each sentence; None if unlabeled.
         label_names: all labels; None if unlabeled.
         source: file name.
-        lines: lines of the words of each sentence; None if not from a file.
-        skipped: location and reason for each skipped sentence.
+        lines: line number of each word; None if not from a file.
+        skipped: location of each skipped sentence, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"` or `"row"`, what `lines` counts.
+        unit: `"line"` or `"row"`, depending on what `lines` counts.
     """
 
     texts: list[list[str]]
@@ -61,7 +61,7 @@ class TaggedExamples(LabeledExamples):
         """Returns each sentence's labels as int32 indices into `names`.
 
         Raises:
-            InputError: a label is not in `names`; names its location.
+            InputError: a label is not in `names`; the message contains its location.
         """
         places = index_of_name(names)
         for position, labels in enumerate(self.labels):
@@ -79,7 +79,7 @@ class TaggedExamples(LabeledExamples):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of words, labels and label names."""
+        """Hexadecimal SHA-256 hash of words, labels and label names."""
         return content_hash(self.texts, self.labels, self.label_names)
 
 
@@ -115,7 +115,8 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
     if read_labels(names) is None:
         if others := misfits(names) or outside_candidates(names):
             _LOG.warning(
-                "%s: no entity F1, because %s is not in the format of the entity labels.",
+                "%s: entity F1 is not computed, because %s is not in the format of the entity "
+                "labels.",
                 examples.source,
                 listed(others),
             )
@@ -131,7 +132,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
 def write_tag_predictions(
     path: str | Path, examples: TaggedExamples, predictions: list[list[str]]
 ) -> None:
-    """Writes one line per word: word, true label if available, predicted label.
+    """Writes one line per word: the word, the true label if available, and the predicted label.
 
     Columns are separated by tabs, and a blank line ends each sentence. `conlleval` (with
     `-d '\\t'`) and `read_columns` read this format.

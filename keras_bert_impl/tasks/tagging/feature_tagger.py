@@ -29,12 +29,13 @@ from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
 
 _BIAS = "feature_tagger.classifier.dense.bias"
-_BATCH = 64  # windows per encoder batch
+_BATCH = 64  # windows per batch of the encoder
 
 
 @dataclasses.dataclass(frozen=True)
 class WordFeatures(batching.FlatRows):
-    """Hidden states of the words of texts; a row is a text, its length the number of words.
+    """Hidden states of the words of texts; each row is a text, and its length is the number of
+    words.
 
     Attributes:
         states: float32 [words of all texts, layers, hidden].
@@ -54,7 +55,7 @@ class WordFeatures(batching.FlatRows):
         flat, place, lengths = self.places(rows)
         is_real = (place < lengths)[:, :, tf.newaxis, tf.newaxis]
         states = tf.where(is_real, tf.gather(self.states, flat), 0.0)
-        # A text without words gets one of zeros: recurrent layers on a GPU need a first step.
+        # A text without words gets a word of zeros, since recurrent layers on a GPU need one step.
         mask = tf.cast(place < tf.maximum(lengths, 1), tf.int32)
         static = batching.static_size(self.widths)
         return {
@@ -71,13 +72,13 @@ class FeatureTagger(WordTagger):
     `words.find_words` splits, and for each text a list with one label per word: names, or numbers,
     of which negative ones mean no label.
 
-    A word is represented by the states of its first subword, from the window where that has the
-    most context. The encoder computes them once, before the first epoch; they are kept in memory: 4
-    bytes * words * layers * hidden, or 2.5 GB for CoNLL-2003's 204,000 training words with four
-    layers of 768. Epochs then only train the BiLSTM. It reads all words of a text, over any number
-    of windows.
+    A word is represented by the states of its first subword, from the window where the subword has
+    the most context. The encoder computes the states once, before the first epoch. They are kept in
+    memory: 4 bytes * words * layers * hidden, or 2.5 GB for CoNLL-2003's 204,000 training words
+    with four layers of 768. Each epoch only trains the BiLSTM, which reads all words of a text,
+    even across windows.
 
-    A saved directory holds the encoder, as loaded by `transformers`, and the tagger next to it.
+    A saved directory contains the encoder, which `transformers` can load, and the tagger.
 
     Args:
         encoder, tokenizer, max_length: see `TaskModel`. The encoder is frozen; `max_length` is the
@@ -104,7 +105,7 @@ class FeatureTagger(WordTagger):
     settings = ("doc_stride", "features", "lstm_dim", "crf")
     signature_class = FeatureTaggerSignatures
     default_learning_rate = 1e-3
-    block_characters = 1 << 16  # 12,000 words; their states take 150 MB for four layers of 768
+    block_characters = 1 << 16  # 12,000 words, whose states take 150 MB for four layers of 768
 
     def __init__(
         self,
@@ -130,7 +131,8 @@ class FeatureTagger(WordTagger):
         dropout = check("head_dropout", dropout, Rate)
         layers = layer_numbers(features, config.num_layers)
         dtype: Any = encoder.dtype_policy
-        if dtype.variable_dtype != "float32":  # an LSTM's initializer has no 16-bit version
+        # The LSTM's initializer does not support 16-bit types.
+        if dtype.variable_dtype != "float32":
             dtype = keras.DTypePolicy(f"mixed_{dtype.compute_dtype}")
         policy: dict[str, Any] = {"dtype": dtype}
 
@@ -175,7 +177,7 @@ class FeatureTagger(WordTagger):
         self.lstm_dim = lstm_dim
         self._tagger = [first, *recurrent, head]
 
-    # === From words to rows, and back ===
+    # === Conversion between words and rows ===
 
     def rows(
         self,
@@ -199,7 +201,7 @@ class FeatureTagger(WordTagger):
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
     def _word_states(self, texts):
-        """Computes the states of each word: its first subword's, where that has the most context.
+        """Computes the states of each word's first subword, where it has the most context.
 
         Returns:
             (states, row_splits): float32 array [words of all texts, layers, hidden], 0 for words
@@ -215,7 +217,7 @@ class FeatureTagger(WordTagger):
         places = places[alignment.firsts[known]]  # [known words]
 
         data, order = sorted_batches(windows, (), _BATCH)
-        number_of = np.argsort(order)[rows[places]]  # of its row, in the order of the batches
+        number_of = np.argsort(order)[rows[places]]  # number of its row, in batch order
         by_batch = np.argsort(number_of, kind="stable")
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
         states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
@@ -227,7 +229,7 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def encoder_of_states(self) -> keras.Model:
-        """The encoder with the hidden states of all layers as output."""
+        """The encoder with all hidden states as output."""
         return self.encoder.with_outputs("hidden_states")
 
     def states(self, features: dict[str, Any]) -> Any:
@@ -241,7 +243,7 @@ class FeatureTagger(WordTagger):
 
     @functools.cached_property
     def states_of(self) -> Any:
-        """`states`, compiled; returns an array."""
+        """Compiled version of `states`; returns an array."""
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in FEATURES}
         return compiled(self.states, self.encoder_of_states, [spec])
 
@@ -253,8 +255,10 @@ class FeatureTagger(WordTagger):
 
     def predict_batches(self, data: tf.data.Dataset | list[tuple], **kwargs: Any) -> np.ndarray:
         if kwargs.get("callbacks"):
-            raise InputError("a FeatureTagger has no callbacks of predict: leave out callbacks=...")
-        # Batches are not concatenated: each has the length of its longest text, which is unbounded.
+            raise InputError(
+                "FeatureTagger.predict does not support callbacks: leave out callbacks=..."
+            )
+        # Batches are not concatenated, since their lengths differ and are unbounded.
         parts: list[np.ndarray] = []
         for (features,) in data:
             arrays = {name: feature.numpy() for name, feature in features.items()}
@@ -267,7 +271,7 @@ class FeatureTagger(WordTagger):
     def joined(
         self, outputs: np.ndarray, texts: list[Words], tokenized: WordFeatures
     ) -> list[WordScores]:
-        # Copies: a view would keep the padding of its batch in memory.
+        # Copied, since a view would keep the padded batch in memory.
         return [
             WordScores(scores[: len(words.starts)].copy(), np.arange(len(words.starts)))
             for scores, words in zip(outputs, texts)
@@ -276,7 +280,7 @@ class FeatureTagger(WordTagger):
     # === Files ===
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change labels and that `transformers` does not have."""
+        """Returns the settings that change labels and that `transformers` does not support."""
         return ["a tagger on the encoder", *super().only_here()]
 
     @classmethod
@@ -290,7 +294,7 @@ class FeatureTagger(WordTagger):
 
 
 def layer_numbers(features: str | int, num_layers: int) -> list[int]:
-    """Returns which hidden states of the encoder `features` selects; see `FeatureTagger`."""
+    """Returns the indices of the hidden states that `features` selects; see `FeatureTagger`."""
 
     every = list(range(num_layers + 1))
     named = {"last_four": every[-4:], "mix": every, "mix_last_four": every[-4:]}

@@ -30,7 +30,7 @@ from keras_bert_impl.tokenizers.windows import Windows, pack_windows
 
 
 class TokenClassifierNetwork(Network):
-    """Outputs `logits` `[batch, length, labels]`; with a CRF these are the emissions."""
+    """Network with output `logits` `[batch, length, labels]`; with a CRF, the emissions."""
 
     def write(self, graph: Any) -> None:
         states = networks.hidden_states(
@@ -41,7 +41,7 @@ class TokenClassifierNetwork(Network):
 
 
 class TaggerSignatures(Signatures):
-    """Signatures for entities and word labels of texts; words are split in the graph."""
+    """Signatures for entities and word labels of texts; the graph splits the texts into words."""
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
@@ -49,7 +49,7 @@ class TaggerSignatures(Signatures):
         self.parts = LabelParts(model.labels) if model.has_entities else None
         self.of_tokens = tf.function(self._of_tokens, autograph=False)
 
-    # The inputs of these signatures are only `text`.
+    # `text` is the only input of these signatures.
     def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         if self.parts is None:
             labels, scores = self.model.tag(text), self.model.predict(text, verbose=0)
@@ -138,10 +138,11 @@ class TaggerSignatures(Signatures):
         return scores_of_words(scores, tokens, aggregation, unknown), tokens.firsts
 
     def token_outputs(self, windows: Windows, needed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Runs the network on tokens, each in the window where it has the most context.
+        """Returns the network's outputs for tokens, each from the window with the most context
+        around it.
 
         Args:
-            needed: bool [tokens], which tokens of all texts to return.
+            needed: bool [tokens], whether to return a token.
 
         Returns:
             Tensors [needed tokens, ...], in token order.
@@ -149,7 +150,7 @@ class TaggerSignatures(Signatures):
         numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
         numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
         chosen = windows.has_most_context()
-        needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
+        needed = tf.concat([needed, [False]], axis=0)  # the texts may have no tokens
         chosen &= tf.gather(needed, tf.where(chosen, numbers, 0))
         rows = {**windows.features, "chosen": chosen}
         outputs, order = self.in_order_of_length(self.of_tokens, rows)
@@ -166,7 +167,7 @@ class TaggerSignatures(Signatures):
     # === Ids ===
 
     def features(self) -> tuple[str, ...]:
-        # The CRF runs over the first tokens of words, which ids alone do not show.
+        # The CRF needs the first token of each word, which cannot be found from ids.
         return (*FEATURES, "word_mask") if self.model.crf else FEATURES
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -184,14 +185,14 @@ class TaggerSignatures(Signatures):
         return self.of_sequences(logits, features["word_mask"])
 
     def of_sequences(self, logits: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the CRF outputs at a mask's positions, for logits `[rows, length, labels]`."""
+        """Returns the CRF outputs for logits `[rows, length, labels]` where the mask is true."""
         labels = self.model.crf_layer.decode(logits, mask)
         return self.of_labels(self.model.crf_layer(logits, mask), labels)
 
     def of_labels(
         self, scores: tf.Tensor, label_ids: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Returns the outputs for tokens `[rows, length]`."""
+        """Returns the outputs for label numbers of tokens `[rows, length]`."""
         if label_ids is None:
             label_ids = tf.argmax(scores, axis=-1, output_type=tf.int32)
         names = tf.gather(self.model.labels, label_ids)
@@ -250,7 +251,7 @@ def _rows(states):
     """
     counts = states.row_lengths()
     longest = tf.maximum(states.bounding_shape(axis=1), 1)
-    # A text without words gets one of zeros: recurrent layers on a GPU need a first step.
+    # A text without words gets a word of zeros, since recurrent layers on a GPU need one step.
     mask = tf.sequence_mask(tf.maximum(counts, 1), longest, tf.int32)
     dense = states.to_tensor(shape=tf.stack([-1, longest, *states.shape[2:]]))
     dense = tf.ensure_shape(dense, [None, None, *states.shape[2:]])

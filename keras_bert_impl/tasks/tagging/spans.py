@@ -1,4 +1,4 @@
-"""Labels of entities, their schemes, and the spans that they mark."""
+"""Entity labels, label schemes, and conversion between labels and spans."""
 
 import dataclasses
 import functools
@@ -11,11 +11,11 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import OneOf, check
 
 OUTSIDE = ("O", "o")
-# Used by published files and models for subwords and special tokens; never part of an entity.
+# Labels of subwords and special tokens in published files and models; never part of an entity.
 _NO_WORDS = ("X", "[CLS]", "[SEP]", "[PAD]", "<PAD>", "<pad>")
-# In lower case: what tools and tables write instead of "O".
+# Spellings of "O" in other tools and tables, in lower case.
 _NONE = ("", "0", "_", "-", "none", "null", "nan", "nil", "n/a", "out", "outside", "other")
-# Scheme -> letters for begin, inside, end and single-word entity.
+# Scheme -> letters for begin, inside, end and single.
 LETTERS = {
     "IOB1": "BI",
     "IOB2": "BI",
@@ -42,10 +42,9 @@ class EntityLabels:
     """A set of labels that mark entities.
 
     Attributes:
-        parts: label -> (prefix, type). The prefix is normalized to `"B"`, `"I"`, `"E"`, `"S"`, or
-            `"O"` for no entity. The type is `"_"` if labels are bare prefixes.
-        written: label -> original prefix in upper case; omits labels that mark no entity; empty if
-            labels are types.
+        parts: {label: (prefix, type)}. The prefix is normalized to `"B"`, `"I"`, `"E"` or `"S"`;
+            `"O"` means no entity. The type is `"_"` if labels are bare prefixes.
+        written: {label: original prefix in upper case} of entity labels; empty if labels are types.
     """
 
     parts: dict[str, tuple[str, str]]
@@ -96,7 +95,7 @@ def _is_scheme(letters, style, has_types):
 
 
 def _begins_or_goes_on(label):
-    """Returns whether a label has a B or I prefix, which a bare type hardly has."""
+    """Returns whether a label has a B or I prefix, which is unlikely for a bare type."""
     found = (style.fullmatch(label) for style in _STYLES)
     return any(match and match["letter"] in "BIbi" for match in found)
 
@@ -112,7 +111,7 @@ def misfits(labels: Iterable[str]) -> list[str]:
 
 
 def means_none(label: str) -> bool:
-    """Returns whether a label is what tools and tables write instead of `"O"`."""
+    """Returns whether a label is a common spelling of `"O"`."""
     return label.lower() in _NONE
 
 
@@ -142,7 +141,7 @@ class Span(NamedTuple):
 
     Attributes:
         type: such as `"PER"`; `"_"` if labels are bare prefixes.
-        start, end: first word, and the word after the last.
+        start, end: index of the first word, and of the word after the last one.
     """
 
     type: str
@@ -169,7 +168,7 @@ def spans_of(
     scheme: str | None = None,
     parts: dict[str, tuple[str, str]] | None = None,
 ) -> list[Span]:
-    """Returns the entities that the labels of a sentence mark, in order.
+    """Returns the entities in a sentence's labels, in order.
 
     Source: the rules of `conlleval`; with a scheme, the strict mode of `seqeval`.
     """
@@ -191,12 +190,12 @@ def spans_of(
 
 
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
-    """Returns the labels of a sentence that mark the given entities."""
+    """Returns the labels of a sentence with the given entities."""
     check("scheme", scheme, Scheme)
     labels, end, last_type = ["O"] * length, 0, None
     for span in sorted(spans, key=lambda span: span.start):
         if not end <= span.start < span.end <= length:
-            raise InputError(f"{span} overlaps another or exceeds the {length} words.")
+            raise InputError(f"{span} overlaps another entity or exceeds the {length} words.")
         count = span.end - span.start
         if scheme == "IO":
             labels[span.start : span.end] = [span.type] * count
@@ -214,7 +213,7 @@ def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[
 
 
 def convert_labels(labels: list[str], scheme: str) -> list[str]:
-    """Converts the labels of a sentence to one of `SCHEMES`; entities of invalid sequences are kept."""
+    """Converts a sentence's labels to a scheme; keeps entities in invalid sequences."""
     return labels_of(spans_of(labels), len(labels), scheme)
 
 
@@ -225,7 +224,11 @@ def entity_scores(
     labels: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Computes precision, recall and F1 of entities, matched by words and type."""
-    counts: list[Counter] = [Counter(), Counter(), Counter()]  # found, predicted, true, by type
+    counts: list[Counter] = [
+        Counter(),
+        Counter(),
+        Counter(),
+    ]  # type -> numbers of correct, predicted and true entities
     every = {*labels, *(x for rows in (gold, predicted) for row in rows for x in row)}
     found = read_labels(every, scheme)
     parts = None if found is None else found.parts
@@ -272,7 +275,7 @@ def _parts_of(labels, scheme, parts):
 
 
 def _begins(before, word):
-    """Returns whether a word starts an entity; it and the previous word are (prefix, type)."""
+    """Returns whether a word starts an entity, from the (prefix, type) of two words in a row."""
     if word[0] in "OBS":
         return word[0] != "O"
     return before[0] in "OES" or before[1] != word[1]
@@ -283,7 +286,7 @@ def _strict_iob1(span, parts):
     if parts[span.start][0] == "I":
         return span
     if not span.start or parts[span.start - 1][1] != span.type:
-        rest = span._replace(start=span.start + 1)  # starts at the I after it
+        rest = span._replace(start=span.start + 1)  # it starts at the next I
         return rest if rest.start < rest.end else None
     after = parts[span.end] if span.end < len(parts) else ("O", "")
     is_cut = span.end == span.start + 1 and after[0] == "B" and after[1] != span.type

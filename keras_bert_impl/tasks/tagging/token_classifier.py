@@ -46,18 +46,18 @@ class TokenClassifier(WordTagger):
     Labels are trained and predicted at the first subword of each word. Texts longer than
     `max_length` are split into overlapping windows; each word is trained and predicted only in the
     window where it has the most context, so it counts once. The loss is the mean over the labeled
-    tokens of the global batch. A word without subwords, such as only control characters, is
+    tokens of the global batch. A word without subwords, for example of control characters only, is
     predicted as `"O"`, or as the first label if there is no `"O"`.
 
     The network returns logits, float32 `[batch, length, num_classes]`. For features, `predict`
     returns probabilities `[rows, max_length, num_classes]`, padded with 0.
 
     `crf` adds a conditional random field over the first subwords of the words; the loss is then the
-    negative log likelihood of the labels, per word. In training, a sequence is the words assigned
-    to one window, so no transition is learned across windows; predictions are for the sequence of
-    all words of a text. Checkpoints store its scores as `crf.transitions`, `crf.start` and
-    `crf.end`, which `transformers` ignores. For features, `predict` then returns the logits. CRF
-    weights are initialized to 0 and have a separate learning rate, `crf_rate` of `TuningSettings`.
+    negative log likelihood of the labels, per word. In training, a sequence consists of the words
+    assigned to one window, so transitions across windows are not learned. In prediction, it
+    consists of all words of a text. Checkpoints store its scores as `crf.transitions`, `crf.start`
+    and `crf.end`, which `transformers` ignores. For features, `predict` then returns the logits.
+    CRF weights are initialized to 0 and have a separate learning rate, `TuningSettings.crf_rate`.
 
     Args:
         encoder, tokenizer, max_length: see `TaskModel`; `max_length` is the window length.
@@ -130,7 +130,7 @@ class TokenClassifier(WordTagger):
         """Returns the vectors to classify, `[batch, length, dim]`; subclasses may add layers."""
         return encoder(with_global_mask(encoder, inputs, None))["sequence_output"]
 
-    # === From words to rows, and back ===
+    # === Conversion between words and rows ===
 
     def rows(
         self,
@@ -162,7 +162,7 @@ class TokenClassifier(WordTagger):
         word, label = target if isinstance(target, tuple) else (target, None)
         firsts = [int(np.argmax(row.word_of == number)) for number in range(len(row.words))]
         scores = ops.convert_to_numpy(ops.softmax(outputs[0]))[firsts]  # [words, labels]
-        if word is None:  # the surest word that is not outside
+        if word is None:  # the entity word with the highest probability
             marked = scores.copy()
             marked[:, self.unknown_label] = -1
             place = int(marked.max(axis=1).argmax())

@@ -1,4 +1,4 @@
-"""Scores of words from scores of tokens, and metrics of `compile` for words."""
+"""Word scores and training targets, and metrics for `compile`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from keras_bert_impl.tasks.tagging import decode
 from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import WordTokens
 
-_BATCH = 64  # label sequences decoded at once
+_BATCH = 64  # label sequences decoded per batch
 
 
 class WordScores(NamedTuple):
@@ -28,8 +28,8 @@ class WordScores(NamedTuple):
 
     Attributes:
         scores: float32 [words, num_labels].
-        tokens: int64 [words], the token that each prediction is taken from; -1 for none. Words
-            that share a token share its prediction.
+        tokens: int64 [words], the token whose prediction each word uses; -1 for none. Words that
+            share a token have the same prediction.
     """
 
     scores: np.ndarray
@@ -43,7 +43,7 @@ def token_targets(
     tokenized: TokenizedWindows,
     all_tokens: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training targets of tokens in windows; each word counts in exactly one window.
+    """Returns the training targets of tokens; each word is trained in exactly one window.
 
     Args:
         labels: int [words] of each text, negative for words without a label.
@@ -72,10 +72,10 @@ def ragged_targets(
     splits: Any,
     num_classes: int,
 ) -> tuple:
-    """Returns the targets of rows, in the form of `labels`: class indices or one-hot rows.
+    """Returns the targets of rows as class indices or one-hot rows, like `labels`.
 
     Args:
-        numbers, weights: int32, float32 [tokens]; weight 0 for those without a label.
+        numbers, weights: int32 and float32 [tokens]; the weight of tokens without a label is 0.
         splits: int64 [rows + 1].
     """
     targets: Any = numbers
@@ -91,7 +91,8 @@ def word_scores(
     aggregation: str,
     unknown: int,
 ) -> list[WordScores]:
-    """Returns the scores of all words, each token read in the window where it has most context.
+    """Returns the scores of all words; each token's are from the window where it has the most
+    context.
 
     Args:
         outputs: float32 [rows, length, num_labels].
@@ -114,13 +115,13 @@ def over_sequences(
     answers: list[WordScores],
     unknown: np.ndarray | int,
 ) -> list[np.ndarray]:
-    """Applies a function to the sequence of each text; see `decode.over_sequences`.
+    """Applies a function to each text's sequence of words; see `decode.over_sequences`.
 
     Args:
-        unknown: [...], the result for words without a token.
+        unknown: [...], result for words without a token.
 
     Returns:
-        [words, ...] of each text.
+        List (texts) of [words, ...].
     """
     results = [np.empty(0)] * len(answers)
     order = np.argsort([len(answer.tokens) for answer in answers], kind="stable")
@@ -142,7 +143,7 @@ def over_sequences(
 
 
 def in_few_shapes(function: Callable) -> Callable:
-    """Wraps a function that is compiled for each shape, see `over_sequences`, to pad its arguments."""
+    """Wraps a function for `over_sequences` to pad arguments, so that few shapes are compiled."""
 
     def padded(emissions, mask):
         sizes = mask.shape
@@ -154,12 +155,12 @@ def in_few_shapes(function: Callable) -> Callable:
 
 
 def units_of(answers: list[WordScores]) -> decode.Units:
-    """Returns the units of the words of texts, concatenated."""
+    """Returns the `Units` of the words of all texts."""
     tokens: list[np.ndarray] = []
     base = 0
     for answer in answers:
         tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
-        base = max(base, 1 + tokens[-1].max(initial=-1))  # no unit reaches into the next text
+        base = max(base, 1 + tokens[-1].max(initial=-1))  # units do not cross texts
     return decode.find_units(_int32(np.concatenate(tokens)))
 
 
@@ -169,7 +170,7 @@ def _int32(values):
 
 
 class EntityF1(ScoreMetric):
-    """F1 of entities; an entity counts as found if its words and type match."""
+    """Entity F1; an entity is correct if its words and type match."""
 
     def __init__(self, labels: list[str], name: str = "entity_f1"):
         super().__init__(name=name)
@@ -178,7 +179,7 @@ class EntityF1(ScoreMetric):
         types = sorted({span.type for span in alone if span})
         self._is_outside = np.array([span is None for span in alone])
         self._types = np.array([types.index(span.type) if span else -1 for span in alone])
-        # Whether a word starts an entity depends on its label and the previous word's label.
+        # Whether a word starts an entity depends on the labels of it and the previous word.
         self._begins = np.array(
             [[_begins_second(before, label, parts) for label in labels] for before in labels]
         )
@@ -228,9 +229,9 @@ class EntityF1(ScoreMetric):
 
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
-    """Returns functions that create the metrics, by name."""
+    """Returns {name: function that creates the metric}."""
     found = score_metrics(len(labels))
-    found.pop("f1", None)  # ambiguous: of words or of entities
+    found.pop("f1", None)  # ambiguous: words or entities
     if read_labels(labels) is not None:
         found["entity_f1"] = lambda: EntityF1(labels)
     return found
@@ -241,7 +242,7 @@ def _begins_second(before, label, parts):
 
 
 class _Spans(NamedTuple):
-    """Entities `[rows, length]`: where one begins, where the previous one ends, and its type."""
+    """Starts of entities, ends of the entities before them, and types, `[rows, length]`."""
 
     begins: Any
     stops: Any
@@ -249,13 +250,13 @@ class _Spans(NamedTuple):
 
 
 def _end_together(first, second):
-    """Returns whether the next stop after each word is in both; True if none follows.
+    """Returns whether the next stop after each word is the same in both; True if there is none.
 
     Args:
         first, second: bool `[rows, length]`.
     """
     either = first | second
-    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # stops up to and with each word
+    count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
     length = ops.shape(either)[1]
     places = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
     is_alone = ops.take_along_axis(first != second, places, axis=1)
@@ -263,7 +264,7 @@ def _end_together(first, second):
 
 
 def _true_ones_first(is_true):
-    """Returns int32 `[rows, length]`: the columns of the True values in order, then the others."""
+    """Returns the columns sorted so that True values come first, int32 `[rows, length]`."""
     length = ops.shape(is_true)[1]
     places = ops.arange(length)[None]
     return ops.argsort(ops.where(is_true, places, places + length), axis=1)

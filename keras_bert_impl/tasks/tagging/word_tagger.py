@@ -1,4 +1,4 @@
-"""`WordTagger`: base class of taggers, with word labels, predictions and loss."""
+"""`WordTagger`: base class of models that predict a label for each word."""
 
 import functools
 import logging
@@ -59,8 +59,8 @@ _CRF_TENSORS = [
 class WordTagger(TokenLabels, TaskModel):
     """Base class of models that predict a label for each word.
 
-    A subclass builds the network, with logits `[batch, length, num_classes]` as outputs and the
-    last layer as `head_layer`; converts words to rows; and converts the outputs to `WordScores`.
+    A subclass builds the network with logits `[batch, length, num_classes]` as outputs, converts
+    words to rows, and converts the outputs to `WordScores`.
 
     Args:
         encoder, tokenizer, inputs, outputs, **kwargs: see `TaskModel`.
@@ -107,11 +107,11 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def _warn_of_labels(labels):
-        """Logs a warning if one label prevents reading the others as entity labels."""
+        """Logs a warning if one label prevents the others from being read as entity labels."""
         if others := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
-                "labels mark no entities because of %s: use 'O' for words outside of entities and "
-                "'B-TYPE', 'I-TYPE' for others.",
+                "the labels are not entity labels because of %s: use 'O' for words outside of "
+                "entities and 'B-TYPE', 'I-TYPE' for words of entities.",
                 listed(others),
             )
 
@@ -129,7 +129,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def default_rates(self) -> list[tuple[str, float]]:
-        """Factors of the default learning rate; CRF scores have a separate rate."""
+        """Learning rate factors; CRF weights have a separate learning rate."""
         return [("^crf/", CRF_RATE / self.default_learning_rate), *super().default_rates]
 
     @property
@@ -137,7 +137,7 @@ class WordTagger(TokenLabels, TaskModel):
         """Whether the labels mark entities; see `entity_labels.read_labels`."""
         return read_labels(self.labels) is not None
 
-    # === Answers ===
+    # === Predictions ===
 
     def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """Predicts the label probabilities of each word.
@@ -154,7 +154,7 @@ class WordTagger(TokenLabels, TaskModel):
         return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
 
     def tag(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
-        """Returns the label name of each word; with `crf`, of the most likely sequence.
+        """Returns the label name of each word; with `crf`, the most likely label sequence.
 
         Args:
             texts: list of str or of lists of words; or a single str, for a single result.
@@ -187,7 +187,7 @@ class WordTagger(TokenLabels, TaskModel):
     def annotate(
         self, texts: list, batch_size: int | None = None, verbose: int | str = 0
     ) -> tuple[list[list[str]], list[list[Entity]] | None]:
-        """Predicts labels and entities in one pass of the network.
+        """Predicts labels and entities with one call of the network.
 
         Args:
             texts, batch_size, verbose: see `tag`.
@@ -212,7 +212,7 @@ class WordTagger(TokenLabels, TaskModel):
         return [labels for labels, _ in found], [entities for _, entities in found]
 
     def _in_blocks(self, function, texts, batch_size, verbose):
-        """Calls a function with the words and the `WordScores` of one block of texts at a time."""
+        """Calls a function with the words and `WordScores` of each block of texts."""
         predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
         limits = self.block_texts, self.block_characters
         return in_blocks(
@@ -238,7 +238,7 @@ class WordTagger(TokenLabels, TaskModel):
 
     @property
     def unknown_label(self) -> int:
-        """Label number of words without subwords."""
+        """The label number that words without subwords get."""
         return outside_number(self.labels)
 
     @functools.cached_property
@@ -250,7 +250,7 @@ class WordTagger(TokenLabels, TaskModel):
         return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
 
     def _in_graph(self, function):
-        """Compiles a function of the emissions and masks of sequences, for few shapes."""
+        """Compiles a function of emissions and masks; arguments are padded to a few shapes."""
         shapes = [None, None, self.num_classes], [None, None]
         run = compiled(function, self.crf_layer, [tf.TensorSpec(shape) for shape in shapes])
         return run if keras.backend.backend() == "tensorflow" else in_few_shapes(run)
@@ -289,7 +289,7 @@ class WordTagger(TokenLabels, TaskModel):
 
         Args:
             loss: as in Keras, per token. Default: cross-entropy. Must be None with `crf`, whose
-                default accuracy is computed from the logits.
+                default metric, accuracy, is computed from the logits.
         """
         if self.crf and loss is not None:
             raise InputError(
@@ -309,7 +309,7 @@ class WordTagger(TokenLabels, TaskModel):
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         if self.crf and self.compile_arguments()["weighted_metrics"] != ["accuracy"]:
-            # As logits, whose softmax equals the probabilities of `predict`.
+            # As logits whose softmax is the probabilities of `predict`.
             is_labeled = token_weights(y, sample_weight) > 0
             y_pred = ops.log(ops.maximum(self.crf_layer(y_pred, is_labeled), 1e-30))
         return super().compute_metrics(x, y, y_pred, sample_weight)
@@ -329,11 +329,11 @@ class WordTagger(TokenLabels, TaskModel):
 
     @classmethod
     def last_tensor(cls, source: ModelSource, config: EncoderConfig) -> str | None:
-        """Returns the name of a tensor with one row per label; None without a head."""
+        """Returns the name of the tensor with a row per label; None without a head."""
         raise NotImplementedError
 
     def classifier_names(self) -> list[TensorName]:
-        """Returns the tensors of the head without the CRF, the last layer's at the end."""
+        """Returns the names of the head's tensors without the CRF; the last layer comes last."""
         raise NotImplementedError
 
     @classmethod
@@ -346,7 +346,7 @@ class WordTagger(TokenLabels, TaskModel):
         return arguments
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change labels and that `transformers` does not have."""
+        """Returns the settings that change labels and that `transformers` does not support."""
         return super().only_here() + (["crf=True"] if self.crf else [])
 
     def head_names(self) -> list[TensorName]:

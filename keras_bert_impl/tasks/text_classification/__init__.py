@@ -13,8 +13,8 @@ class ClassificationSettings(VectorSettings):
     """Settings of text classification.
 
     Args:
-        class_weight: Factor of each class in the loss. `"balanced"`, or label name -> factor. For
-            texts with one label each; see `TextClassifier.fit`.
+        class_weight: Loss weight of each class: `"balanced"`, or a dict of label name to weight.
+            Requires one label per text; see `TextClassifier.fit`.
     """
 
     class_weight: dict | str | None = None

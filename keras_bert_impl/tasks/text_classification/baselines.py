@@ -1,4 +1,4 @@
-"""Simple methods for texts with labels: the most frequent label, and TF-IDF with a linear model."""
+"""Baselines for text classification: the most frequent label, and TF-IDF with a linear model."""
 
 import collections
 import contextlib
@@ -9,14 +9,14 @@ import numpy as np
 
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
 
-MOST_TEXTS = 20_000  # that TF-IDF learns from, spread over the training set
+MOST_TEXTS = 20_000  # maximum number of training texts for TF-IDF, spread over the training set
 MOST_FEATURES = 50_000
 
 
 def baselines(
     texts: list, targets: np.ndarray, of_dev: list, problem_type: str
 ) -> dict[str, np.ndarray]:
-    """Predicts texts by the most frequent label and, if scikit-learn is installed, by TF-IDF.
+    """Predicts texts with the most frequent label and, if scikit-learn is installed, with TF-IDF.
 
     Args:
         texts: training texts, or tuples of texts.
@@ -25,7 +25,7 @@ def baselines(
         problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
 
     Returns:
-        Predictions in the form of `targets` by name: `majority` (not for regression), `tfidf`.
+        {name: predictions in the form of `targets`}: `majority` (not for regression) and `tfidf`.
     """
     found = {}
     if problem_type != REGRESSION:
@@ -37,7 +37,7 @@ def baselines(
         model = tfidf_model(texts, problem_type)
         chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
         if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
-            with contextlib.suppress(ValueError):  # no word has two letters
+            with contextlib.suppress(ValueError):  # all words have fewer than two letters
                 model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
                 found["tfidf"] = np.asarray(model.predict(list(map(_joined, of_dev))))
     return found
@@ -46,7 +46,7 @@ def baselines(
 def tfidf_model(texts: list, problem_type: str) -> Any:
     """Returns a scikit-learn pipeline of TF-IDF and a linear model.
 
-    Features are words and pairs of words, or characters where texts have no spaces.
+    Features are words and word pairs, or characters if texts have no spaces.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge

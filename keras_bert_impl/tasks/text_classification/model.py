@@ -62,12 +62,12 @@ from keras_bert_impl.tokenizers import Tokenizer
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class TextClassifier(TaskModel):
-    """Text classifier: a pre-trained encoder with its published sequence head.
+    """Text classifier: a pre-trained encoder with the architecture's published classification head.
 
     For BERT and ALBERT the head is a linear layer on the pooled output.
 
-    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Labels depend on
-    `problem_type`:
+    See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. The form of the labels
+    depends on `problem_type`:
 
     - `"single_label_classification"`: a class number or a label name for each text;
     - `"multi_label_classification"`: a row of 0 and 1 `[num_classes]`, or a list of label names,
@@ -75,23 +75,23 @@ class TextClassifier(TaskModel):
     - `"regression"`: a number, or a row of `num_classes` numbers, for each text.
 
     The network returns logits, float32 `[batch, num_classes]`. `predict` and the exported model
-    return scores of the same shape: softmax probabilities, for multi-label classification the
-    sigmoid of each logit, for regression the values.
+    return scores of the same shape: softmax probabilities, sigmoid probabilities for multi-label
+    classification, or the values for regression.
 
-    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. The head
-    classifies the vector pooled over the windows. (With a linear head, mean pooling of the vectors
-    equals the mean of the logits.) For a pair, only the second text is split into windows.
+    `long_texts` sets how texts longer than `max_length` are handled; see `LongTexts`. With windows,
+    the head classifies the vector pooled over them. With a linear head, mean pooling is the same as
+    the mean of the logits. For a pair, only the second text is split into windows.
 
     Args:
-        encoder: `Encoder`; for BERT and ALBERT with a pooler.
+        encoder: `Encoder`; BERT and ALBERT require a pooler.
         num_classes: number of classes, labels or values.
         labels: class names, instead of `num_classes`.
         problem_type: see above. Default: regression if `num_classes=1`, else single label.
         head_dropout: dropout rate before the linear layer. Default: the encoder's.
         max_length: sequence length in tokens. Default 128.
-        pooling: `"cls"`, `"mean"`, `"max"` or `"attention"`: classifies the hidden state of the
-            first token, or the mean, elementwise maximum or learned weighted mean of all tokens'
-            hidden states, without the pooler. Default: the encoder's published pooling.
+        pooling: `"cls"`, `"mean"`, `"max"` or `"attention"`: classify the hidden state of the first
+            token, or the mean, elementwise maximum or learned weighted mean of all hidden states,
+            without the pooler. Default: the architecture's published pooling.
         long_texts: `LongTexts`, or its `way`. Default: truncate.
         thresholds: label -> probability from which it is predicted; for single-label classification
             of one label, the others are then predicted by the highest score. Default: the highest
@@ -284,8 +284,8 @@ class TextClassifier(TaskModel):
         names = frozenset(self.labels)
         if texts and all(isinstance(text, tuple) and text[1] in names for text in texts):
             raise InputError(
-                "the second segments are all labels of this model: pass texts and labels "
-                "separately, fit(texts, labels)."
+                "all second segments are labels of this model: pass texts and labels separately, "
+                "fit(texts, labels)."
             )
         return texts
 
@@ -335,7 +335,7 @@ class TextClassifier(TaskModel):
         return dataclasses.replace(config, use_pooler=False) if pools_tokens else config
 
     def only_here(self) -> list[str]:
-        """Returns the settings that change scores and that `transformers` does not have."""
+        """Returns the settings that change scores and that `transformers` does not support."""
         pooling = [] if self.pooling is None else [f"pooling={self.pooling!r}"]
         return super().only_here() + pooling
 

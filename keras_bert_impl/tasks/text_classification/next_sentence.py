@@ -34,12 +34,12 @@ _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
 
 class FollowsLabels(LabelCodec):
-    """1 for a text that follows, 0 for another one; the network's class 0 is 1."""
+    """Labels of pairs: 1 if the second text follows, else 0; the network's classes are reversed."""
 
     has_classes = True
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
-        # Weights are given for the user's labels; the network's first output is label 1.
+        # Weights are in the order of the user's labels; the network's first output is label 1.
         given = None if labels is None else 1 - labels
         factors = class_weights(class_weight, ["0", "1"], given)
         return [factors[1], factors[0]]
@@ -61,8 +61,8 @@ class FollowsLabels(LabelCodec):
 class NextSentencePredictor(TaskModel):
     """Predicts the probability that the second text of a pair follows the first.
 
-    BERT's next-sentence head tells it from a text of another document; ALBERT's sentence-order head
-    tells it from the same two texts swapped.
+    BERT's next-sentence head distinguishes such pairs from texts of two documents; ALBERT's
+    sentence-order head distinguishes them from the same texts in reverse order.
 
     See `RawTextTrainer` for the inputs of `fit`, `evaluate` and `predict`. Texts are
     (first, second) tuples; labels are 1 or True if the second follows the first, else 0.
@@ -71,8 +71,8 @@ class NextSentencePredictor(TaskModel):
     the probability of "follows", float32 `[batch]`.
 
     Args:
-        encoder: `Encoder` of a BERT or an ALBERT, with a pooler.
-        max_length: pairs are truncated to this many tokens. Default: the encoder's maximum.
+        encoder: `Encoder` of a BERT or ALBERT model, with a pooler.
+        max_length: pairs are truncated to this number of tokens. Default: the encoder's maximum.
         head_dropout: dropout rate before the linear layer. Default 0.
 
     Source: Devlin et al., "BERT", section 3.1; Lan et al. 2019, "ALBERT", section 3.1.
@@ -101,7 +101,7 @@ class NextSentencePredictor(TaskModel):
         head = _HEADS.get(config.architecture)
         if head is None or not config.use_pooler:
             raise InputError(
-                f"next-sentence prediction needs the pooler of {' or '.join(_HEADS)}. "
+                f"next-sentence prediction requires the pooler of {' or '.join(_HEADS)}. "
                 f"Received: {config.architecture}, use_pooler={config.use_pooler}"
             )
         check_sees_all(config)
@@ -124,7 +124,7 @@ class NextSentencePredictor(TaskModel):
 
     def features_in_graph(self, texts: Any) -> dict[str, tf.Tensor]:
         if not isinstance(texts, tuple):
-            raise InputError("a data set must yield pairs of texts: ((first, second), labels).")
+            raise InputError("a dataset must yield pairs of texts: ((first, second), labels).")
         return super().features_in_graph(texts)
 
     label_codec = FollowsLabels()
@@ -140,6 +140,6 @@ class NextSentencePredictor(TaskModel):
         return True
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
-        # A newly initialized head would make meaningless predictions, so the tensors are required.
+        # A newly initialized head would predict randomly, so the tensors are required.
         names = head_tensors(self.config, self.head)
         return [dataclasses.replace(name, optional=False) for name in names]

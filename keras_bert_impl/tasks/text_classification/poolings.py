@@ -1,4 +1,4 @@
-"""The token poolings of `TextClassifier`: each with its layers, exported network and tensors."""
+"""Token poolings of `TextClassifier`, with their layers, exported networks and tensors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,15 @@ POOLINGS: dict[str, "Pooling"] = {}
 
 
 class Pooling:
-    """One way to compute the vector of a text from the states of all its tokens.
+    """A way to compute the vector of a text from the hidden states of all tokens.
 
     Args:
         name: value of `pooling`.
-        pool: function of (encoder, states `[rows, length, hidden]`, `padding_mask`
-            `[rows, length]`) to vectors `[rows, hidden]`; layers with weights are in `pooling`.
-        write: function of (graph, config, states, mask) that writes the same into a graph.
-        tensors: the names of its weights in files.
+        pool: function from (encoder, states `[rows, length, hidden]`, `padding_mask` `[rows,
+            length]`) to vectors `[rows, hidden]`; its layers with weights are named `pooling`.
+        write: function of (graph, config, states, mask) that adds the same computation to an
+            exported graph.
+        tensors: names of the pooling's weights in files.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Pooling:
 
 
 def pooling_named(name: str) -> Pooling:
-    """Returns the pooling of a name."""
+    """Returns the pooling with this name."""
     if not isinstance(name, str) or name not in POOLINGS:
         raise InputError(
             f"pooling must be one of {', '.join(POOLINGS)}, or None for the published one. "

@@ -13,7 +13,7 @@ from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 
 
 class TextClassifierNetwork(Network):
-    """Outputs `logits` `[batch, classes]`; with windows, inputs are `[batch, windows, length]`."""
+    """Network with output `logits` `[batch, classes]`; inputs may have a windows dimension."""
 
     @property
     def groups(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -35,7 +35,7 @@ class TextClassifierNetwork(Network):
 
 
 class NextSentenceNetwork(Network):
-    """Outputs `logits` `[batch, 2]`."""
+    """Network with output `logits` `[batch, 2]`."""
 
     def write(self, graph: Any) -> None:
         vectors = networks.pooled_vectors(
@@ -81,7 +81,7 @@ class ClassSignatures(Signatures):
 
 
 class NextSentenceSignatures(Signatures):
-    """Signatures for the probability that the second text of a pair follows the first."""
+    """Signatures for the probability that the second text of a pair follows the first one."""
 
     strings = {"first": 1, "second": 1}
     answers_whole_rows = True

@@ -66,9 +66,8 @@ class TextClassification(Task):
                 raise InputError(f"{train.source}: no text has a label.")
             if all(len(labels) == 1 for labels in train.labels):
                 _LOG.warning(
-                    "%s: every text has exactly one label, in a list, so the model is trained for "
-                    "texts with any number of labels. For classes, pass --single-label "
-                    "(single_label=True).",
+                    "%s: every text has a list with exactly one label, so a multi-label model is "
+                    "trained. For one class per text, pass --single-label (single_label=True).",
                     train.source,
                 )
         else:
@@ -99,7 +98,8 @@ class TextClassification(Task):
             labels = [label.strip() for label in labels]  # as in files
         elif not all(isinstance(label, str) for row in labels for label in row):
             raise InputError(
-                f"{source}: a list of labels must have names. Received: {labels[0]!r:.60}. For rows "
+                f"{source}: a list of labels must contain names. Received: {labels[0]!r:.60}. For "
+                f"rows "
                 "of 0 and 1, pass [[name for name, is_set in zip(names, row) if is_set] for row in "
                 "rows]."
             )
@@ -112,9 +112,9 @@ class TextClassification(Task):
         return tuple(_named(one) if _has_numbers(one) else one for one in sets)
 
     def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
-        """Returns a dict of class number to loss factor; see `class_weights`."""
+        """Returns {class number: loss weight}; see `class_weights`."""
         if self._problem_type != SINGLE:
-            raise InputError("class_weight is for texts with one label each.")
+            raise InputError("class_weight requires one label per text.")
         return class_weights(weights, self._names, train.class_numbers(self._names))
 
     def score_names(self, dev: Examples) -> list[str]:
@@ -155,7 +155,7 @@ class TextClassification(Task):
 
     def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
         headings, rows = read_predictions_table(directory / "predictions.tsv")
-        first = headings[:1] == ["label"]  # a column that numbers do not have
+        first = headings[:1] == ["label"]  # numbers have no such column
         scores = np.array([row[first:] for row in rows], "float32")
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind)
@@ -216,14 +216,14 @@ def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
 
 
 def _has_numbers(examples):
-    """Returns whether the labels are numbers of classes without names."""
+    """Returns whether the labels are class numbers without names."""
     if examples.label_names or not examples.labels:
         return False
     return all(isinstance(label, (int, np.integer)) for label in examples.labels)
 
 
 def _named(examples):
-    numbers = [int(label) for label in examples.labels]  # a bool is 0 or 1
+    numbers = [int(label) for label in examples.labels]  # bool: 0 or 1
     names = [str(number) for number in sorted(set(numbers))]
     return dataclasses.replace(examples, labels=list(map(str, numbers)), label_names=names)
 
@@ -235,19 +235,19 @@ def _problem_type(examples):
 
 
 def _metrics(examples, problem_type):
-    """Returns the names of the metrics of examples; models are compared by the first."""
+    """Returns the names of the metrics; models are compared by the first one."""
     return examples.metrics or _METRICS[problem_type]
 
 
 def _predicted(scores, problem_type):
-    """Returns the predictions of scores `[texts, classes]`, in the form of `_targets`."""
+    """Converts scores `[texts, classes]` to predictions in the form of `_targets`."""
     if problem_type == REGRESSION:
         return scores[:, 0]
     return at_least(scores) if problem_type == MULTI else likeliest(scores)
 
 
 def _targets(examples, problem_type, names):
-    """Returns labels in the form that `fit` and the metrics take."""
+    """Converts labels to the form that `fit` and the metrics take."""
     if problem_type == REGRESSION:
         return np.array(examples.labels, "float32")
     return examples.multi_hot(names) if problem_type == MULTI else examples.class_numbers(names)
@@ -264,7 +264,7 @@ def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
 
 
 def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.ndarray) -> None:
-    """Writes one line per text: its index, the predicted label and the score of every class.
+    """Writes a line for each text: its index, the predicted label and the score of every class.
 
     Args:
         scores: float32 `[texts, num_classes]`, from `predict`.

@@ -20,25 +20,25 @@ def zero_shot(
 ) -> np.ndarray:
     """Returns the probability of each candidate label for each text.
 
-    Each label makes a hypothesis; an NLI classifier, such as one trained on MNLI, predicts whether
-    the text entails it.
+    Each label is inserted into a hypothesis. An NLI classifier, for example trained on MNLI,
+    predicts whether the text entails the hypothesis.
 
     Args:
-        classifier: `TextClassifier` of pairs. One label name must start with `"entail"`, in any
-            case. If labels are scored independently, one must start with `"contradict"`; with two
-            classes the other one counts as contradiction.
-        hypothesis_template: with `{}` where the label goes.
-        multi_label: false: softmax of the entailment logits over the labels. True: each label is
-            scored independently, with a softmax over entailment and contradiction. A single label
-            is always scored independently.
+        classifier: `TextClassifier` of pairs. A label name must start with `"entail"`, in upper or
+            lower case. To score labels independently, another must start with `"contradict"`,
+            unless there are only two classes.
+        hypothesis_template: hypothesis with `{}` in place of the label.
+        multi_label: False: probabilities are a softmax of the entailment logits over the labels.
+            True: each label is scored independently, with a softmax over entailment and
+            contradiction, as a single label always is.
         batch_size: text-label pairs per batch.
 
     Returns:
         float32 array [texts, labels], in the given order.
 
     Raises:
-        InputError: `candidate_labels` is not a list of strings, the template has no `{}`, or the
-            classifier lacks the label names.
+        InputError: `candidate_labels` is not a list of strings, the template does not contain `{}`,
+            or the classifier does not have the label names.
 
     Source: Yin et al. 2019, "Benchmarking Zero-shot Text Classification", section 5.
 
@@ -55,7 +55,7 @@ def zero_shot(
         )
     if "{}" not in hypothesis_template:
         raise InputError(
-            f"hypothesis_template must have {{}}. Received: {hypothesis_template!r:.60}"
+            f"hypothesis_template must contain {{}}. Received: {hypothesis_template!r:.60}"
         )
     if isinstance(texts, (str, bytes)):
         raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
@@ -64,7 +64,7 @@ def zero_shot(
     is_alone = multi_label or len(labels) == 1
     if is_alone and contradiction is None:
         raise InputError(
-            "to score labels independently, the classifier must have one label that begins with "
+            "to score labels independently, the classifier must have one label that starts with "
             f"'contradict'. It has {listed(classifier.labels)}."
         )
 
@@ -81,7 +81,7 @@ def zero_shot(
 
 
 def _classes(classifier):
-    """Returns (entailment, contradiction) class numbers; the second is None if not available."""
+    """Returns the class numbers (entailment, contradiction); contradiction may be None."""
     if classifier.problem_type != SINGLE:
         raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]
@@ -89,8 +89,8 @@ def _classes(classifier):
     against = [i for i, name in enumerate(names) if name.startswith("contradict")]
     if len(entailed) != 1:
         raise InputError(
-            "the classifier must have one label that begins with 'entail'. It has "
-            f"{listed(classifier.labels)}; load it with labels=[...] that name its classes."
+            "the classifier must have one label that starts with 'entail'. It has "
+            f"{listed(classifier.labels)}; load it with labels=[...], the names of its classes."
         )
     if not against and len(names) == 2:
         against = [1 - entailed[0]]
@@ -103,7 +103,7 @@ def _logits(classifier, pairs, batch_size):
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
 
-    # `TextClassifier.predict` returns probabilities; logits cannot be recovered from them.
+    # `TextClassifier.predict` returns probabilities, from which logits cannot be computed.
     def logits(data):
         return np.concatenate([outputs_of_batch(classifier, features) for (features,) in data])
 

@@ -345,10 +345,10 @@ def test_sizes_must_be_positive(arguments):
         ({"validation_data": list(zip(TEXTS, LABELS))}, "validation_data must be .texts, labels."),
         ({"validation_data": ()}, "validation_data must be .texts, labels."),
         ({"callbacks": [keras.callbacks.TerminateOnNaN]}, r"Write TerminateOnNaN\(...\)"),
-        ({"callbacks": "earlystopping"}, "callbacks must be of keras.callbacks"),
+        ({"callbacks": "earlystopping"}, "callbacks must be objects of keras.callbacks"),
         (
             {"callbacks": keras.callbacks.ReduceLROnPlateau()},
-            r"ReduceLROnPlateau sets the learning rate.*Write compile\(optimizer=AdamW",
+            r"ReduceLROnPlateau sets the learning rate.*First call compile\(optimizer=AdamW",
         ),
     ],
 )
@@ -555,7 +555,7 @@ def test_rejects_rows_of_a_data_set_with_the_line_to_write():
 
 
 def test_there_is_one_loss_to_weigh():
-    with pytest.raises(InputError, match="loss_weights are for models with several losses"):
+    with pytest.raises(InputError, match="loss_weights require a model with several losses"):
         classifier().compile("adam", loss_weights=[10.0])
 
 
@@ -597,7 +597,7 @@ def test_is_called_on_symbolic_ids_alone():
 
 def test_trains_and_predicts_on_one_batch():
     model = classifier(dropout=0.0)
-    with pytest.raises(InputError, match="write compile\\(optimizer"):
+    with pytest.raises(InputError, match="call compile\\(optimizer"):
         model.train_on_batch(TEXTS, LABELS)
     model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"])
     first = model.train_on_batch(TEXTS, LABELS)[0]

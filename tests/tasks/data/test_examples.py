@@ -82,7 +82,7 @@ def test_splits_every_kind_of_examples(data):
 
 
 def test_rejects_a_split_with_an_empty_part():
-    with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples leaves one part"):
+    with pytest.raises(InputError, match="all.csv: a share of 0.1 of 3 examples makes one part"):
         hold_out(examples(["a", "b", "c"]), 0.1)
 
 

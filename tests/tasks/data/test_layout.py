@@ -73,9 +73,9 @@ def test_lists_that_pandas_wrote_are_several_labels(tmp_path, separator):
 def test_numbers_in_a_list_are_no_names(tmp_path):
     for row in ({"text": "x", "label": [0, 1]}, {"text": "x", "label": "[0, 1]"}):
         path = write(tmp_path, "a.jsonl", [row])
-        with pytest.raises(InputError, match="must have names.*a column for each label"):
+        with pytest.raises(InputError, match="must contain names.*a column for each label"):
             read_table(path, "text", label="label")
-    with pytest.raises(InputError, match="must have names.*rows of 0 and 1"):
+    with pytest.raises(InputError, match="must contain names.*rows of 0 and 1"):
         as_examples((["x", "y"], [[0, 1], [1, 1]]), "train")
 
 
@@ -121,11 +121,11 @@ def test_lists_of_one_label_may_be_classes(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         task = TextClassification(several, several)
     assert task.arguments["problem_type"] == "multi_label_classification"
-    assert "exactly one label, in a list" in caplog.text and "--single-label" in caplog.text
+    assert "a list with exactly one label" in caplog.text and "--single-label" in caplog.text
     classes = read_table(path, "text", label="label", single_label=True)
     assert classes.labels == ["a", "b"] and classes.read_with["single_label"] is True
     path = write(tmp_path, "b.jsonl", [{"text": "x", "label": ["a", "b"]}])
-    with pytest.raises(InputError, match="line 1: 2 labels; --single-label needs one"):
+    with pytest.raises(InputError, match="line 1: 2 labels; --single-label requires one"):
         read_table(path, "text", label="label", single_label=True)
 
 

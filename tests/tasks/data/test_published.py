@@ -257,7 +257,7 @@ def test_errors_give_the_number_of_the_example(directory):
         ("train", "review", None, "no feature 'review'. Found: "),
         ("dev", "text", None, "split 'dev': TensorFlow Datasets cannot load this"),
         ("train", "score", None, "example 0: feature 'score' is not text"),
-        ("train", "text", "other", "example 0: the label is neither a class nor a number"),
+        ("train", "text", "other", "example 0: the label must be a class or a number"),
     ],
 )
 def test_rejects_unknown_splits_and_features(directory, split, text, label, message):

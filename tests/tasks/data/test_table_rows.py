@@ -52,7 +52,7 @@ def test_reads_tables_without_a_header(tmp_path, name, content, columns, delimit
     text, label = columns
     examples = read_table(path, text, label=label, delimiter=delimiter, header=False)
     assert examples.texts == ["Go, until", "Free entry"] and examples.labels == ["ham", "spam"]
-    with pytest.raises(InputError, match="If the first line is no header, pass --no-header"):
+    with pytest.raises(InputError, match="If the first line is not a header, pass --no-header"):
         read_table(path, text, label=label, delimiter=delimiter)
     with pytest.raises(InputError, match="no column named '7'. Found: '0', '1'"):
         read_table(path, 7, delimiter=delimiter, header=False)

@@ -329,7 +329,9 @@ def test_quoted_label_names_may_contain_the_separator(tmp_path):
     path = write(tmp_path, "a.json", json.dumps(rows))
     assert read_table(path, "text", label="labels").labels == [["legal, privacy", "other"], []]
     path = write(tmp_path, "b.json", json.dumps([rows[0], {"text": "y", "labels": "other"}]))
-    with pytest.raises(InputError, match="row 2: a single label, but other rows have a list"):
+    with pytest.raises(
+        InputError, match="row 2: this row has a single label, but other rows have a list"
+    ):
         read_table(path, "text", label="labels")
 
 
@@ -447,7 +449,7 @@ def test_most_rows_skipped(tmp_path, caplog, monkeypatch):
     assert message.endswith(" And 15 more.")
     monkeypatch.setattr(layout_module, "_MOST_SKIPPED", 10)
     with pytest.raises(
-        InputError, match="21 rows, more than half, cannot be used. The first: .*22"
+        InputError, match="21 rows, more than half, are invalid. The first one: .*22"
     ):
         read_table(path, "text", skip_bad_rows=True)
 

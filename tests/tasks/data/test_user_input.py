@@ -99,15 +99,15 @@ def label_generator():
         (5, "expected a list"),
         (label_generator, r"expected a list.*; call it, label_generator\(\)"),
         ({"a", "b"}, "expected a list.*set"),
-        ((text for text in TEXTS), r"generator.*may be endless"),
-        (itertools.cycle(TEXTS), "may be endless"),
+        ((text for text in TEXTS), r"generator.*may be infinite"),
+        (itertools.cycle(TEXTS), "may be infinite"),
         (["good", None], r"text 1 is missing \(None\)"),
         (Column(["good", "bad", float("nan")]), r"text 2 is missing \(nan\)"),
         ([0.5, "good"], "text 0 must be a string. Received: float 0.5"),
         (np.zeros(3), "text 0 must be a string. Received: float"),
         (
             [["a", "b"], ["c", "d"]],
-            r"text 0 is a list of length 2.*a pair.*as a tuple \(first, second\)",
+            r"text 0 is a list of length 2.*a text pair as a tuple \(first, second\)",
         ),
         ([("a", None)], "text 0: a segment is missing"),
         ([("a", "b", "c")], "text 0 is a tuple of length 3"),
@@ -131,7 +131,7 @@ def label_generator():
         (pa.table({"text": TEXTS, "id": ["1", "2", "3"]}), "'text', 'id'"),
         ({"train": Frame(text=TEXTS), "test": Frame(text=TEXTS)}, r"tables 'train', 'test'"),
         ((["a"], ["b", "c"]), "1 first segments, but 2"),
-        ((["a"], ["b"], ["c"]), "a pair of segments"),
+        ((["a"], ["b"], ["c"]), "a text pair"),
     ],
 )
 def test_rejects_invalid_texts_with_a_hint(given, message):
@@ -183,7 +183,9 @@ def test_fits_and_evaluates_tables():
 def test_label_columns_are_not_used_as_second_segments():
     texts, labels = examples(8)
     for given in (np.array(list(zip(texts, labels)), object), list(zip(texts, labels))):
-        with pytest.raises(InputError, match="are all labels of this model: .*fit.texts, labels"):
+        with pytest.raises(
+            InputError, match="all second segments are labels of this model: .*fit.texts, labels"
+        ):
             classifier().predict(given, verbose=0)
 
 
@@ -326,7 +328,7 @@ def test_rejects_invalid_generators(stream, message):
 def test_endless_generators_need_steps():
     with pytest.raises(InputError, match="steps_per_epoch"):
         classifier().fit(batches_of(endless(*examples(16))), verbose=0)
-    with pytest.raises(InputError, match="pairs of segments must be"):
+    with pytest.raises(InputError, match="text pairs must be"):
         classifier().predict(iter([(["good"], ["bad"])]), verbose=0)
 
 
@@ -371,7 +373,7 @@ def test_data_loaders_may_have_class_numbers():
 
 def test_rejects_generators_whose_batches_differ_in_their_parts():
     batches = [(["good"], ["positive"]), (["bad"], ["negative"], [1.0])]
-    with pytest.raises(Exception, match="batch 1 has 3 parts, and the first one has 2"):
+    with pytest.raises(Exception, match="batch 1 has 3 parts, but the first one has 2"):
         classifier().fit(iter(batches), steps_per_epoch=2, verbose=0)
 
 

@@ -94,7 +94,7 @@ def test_rejects_invalid_anchors():
     with pytest.raises(InputError, match="anchor examples must not have labels"):
         AnchorExamples.of(Examples([("a", "b")], [1.0]))
     two, three = (AnchorExamples([tuple("abc"[:n])], source=f"set {n}") for n in (2, 3))
-    with pytest.raises(InputError, match="set 2 has 2 texts in a row, but set 3 has 3"):
+    with pytest.raises(InputError, match="set 2 has 2 texts per example, but set 3 has 3"):
         Anchors(two, three)
 
 

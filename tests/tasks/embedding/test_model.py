@@ -155,7 +155,7 @@ def test_encodes_one_text_and_prompts(model):
     np.testing.assert_allclose(named.encode(["film"], "query")[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(named.encode(["film"], prompt="what ")[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(named.encode("film"), expected[1], atol=1e-6)  # unchanged
-    with pytest.raises(InputError, match="there is no prompt 'x'; the model has 'query'"):
+    with pytest.raises(InputError, match="unknown prompt 'x'; the model has 'query'"):
         named.encode(["film"], prompt_name="x")
 
 
@@ -264,7 +264,7 @@ def test_triplets_are_weighted():
 def test_groups_of_a_generator_are_refused():
     model = embedder(loss="multiple_negatives")
     model.compile(keras.optimizers.SGD(0.1))
-    with pytest.raises(InputError, match="not known in a generator or PyDataset: pass a list"):
+    with pytest.raises(InputError, match="unknown for a generator or PyDataset: pass a list"):
         model.fit(([pair] for pair in zip(TEXTS[:4], TEXTS[4:8])), verbose=0)
 
 
@@ -347,7 +347,7 @@ def test_keras_file(tmp_path):
         ({"pooling": "mean+cls"}, r"Write pooling='cls\+mean'"),
         ({"pooling": ["mean"]}, "pooling must be one of cls, max"),
         ({"num_layers": 3}, r"num_layers must be an integer in \[1, 2\]"),
-        ({"learn_layer_weights": True}, "layer weights need num_layers of 2 or more"),
+        ({"learn_layer_weights": True}, "layer weights require num_layers of 2 or more"),
         ({"num_layers": 2, "layer_weights": [1]}, "layer_weights must be num_layers=2 finite"),
         ({"num_layers": 2, "layer_weights": [1, -1]}, "whose sum is not 0"),
         ({"loss": "contrastive"}, "loss must be one of cosine, cosent, triplet"),
@@ -365,7 +365,7 @@ def test_rejects_invalid_arguments(arguments, message):
         ("cosent", PAIRS, [float("nan")] * 17, r"text 0 has no label \(nan\)"),
         ("cosine", PAIRS, None, "labels are missing"),
         ("cosine", PAIRS, SCORES[:3], "17 texts, but 3 labels"),
-        ("triplet", PAIRS, SCORES, "the loss 'triplet' takes no labels"),
+        ("triplet", PAIRS, SCORES, "the loss 'triplet' does not take labels"),
         ("triplet", PAIRS, None, "takes examples of three texts"),
         ("cosine", TEXTS, SCORES, "takes examples of two texts. Received: 1 text"),
         ("cosine", [*PAIRS[:2], TEXTS[0]], [1, 1, 1], "example 2 has 1 text"),
@@ -382,7 +382,7 @@ def test_encode_rejects_groups(model):
     with pytest.raises(InputError, match="encode.. takes single texts"):
         model.encode(PAIRS)
     with pytest.raises(
-        InputError, match="the similarity is of two texts: give .first, second. tuples"
+        InputError, match="a similarity requires two texts: pass .first, second. tuples"
     ):
         model.similarities(TEXTS)
 

@@ -76,7 +76,7 @@ def test_rejects_unreadable_texts(tmp_path, content, arguments, message):
 
 
 def test_rejects_a_folder_without_texts_and_half_a_surrogate_pair(tmp_path):
-    with pytest.raises(InputError, match="has no file that ends in .txt"):
+    with pytest.raises(InputError, match="contains no file that ends in .txt"):
         read_texts(tmp_path)
     (tmp_path / "a.jsonl").write_text('{"text": "\\ud800"}\n')
     with pytest.raises(InputError, match="a.jsonl, line 1: 'text' contains an unpaired surrogate"):
@@ -181,10 +181,10 @@ def test_rejects_nan_vectors(embedder, number, monkeypatch):
     monkeypatch.setattr("keras_bert_impl.tasks.embedding.search._VECTORS", 8)
     stored = np.ones((20, 16), "float32")
     stored[13, 2] = number
-    with pytest.raises(InputError, match="vector 13 has NaN or infinite values"):
+    with pytest.raises(InputError, match="vector 13 contains NaN or infinite values"):
         search(embedder, ["film"], stored)
     monkeypatch.setattr(embedder, "encode", lambda queries, **_: stored[12:15])
-    with pytest.raises(InputError, match="the vector of query 1 has NaN"):
+    with pytest.raises(InputError, match="the vector of query 1 contains NaN"):
         search(embedder, ["a", "b", "c"], np.ones((20, 16), "float32"))
 
 
@@ -234,10 +234,10 @@ def test_rejects_unsearchable_vectors(folder, embedder, written, tmp_path):
     file = tmp_path / "objects.npy"
     np.save(file, np.array([{}], dtype=object), allow_pickle=True)
     for name in (file, tmp_path / "missing.npy", folder / "vectors.jsonl"):
-        with pytest.raises(InputError, match="is not a whole .npy file"):
+        with pytest.raises(InputError, match="is not a complete .npy file"):
             read_vectors(name)
     np.save(file, np.zeros(3))
-    with pytest.raises(InputError, match="must hold float vectors"):
+    with pytest.raises(InputError, match="must contain float vectors"):
         read_vectors(file)
     with pytest.raises(InputError, match="has 11 lines for 12 vectors"):
         read_places(written, [0], 12)

@@ -93,9 +93,9 @@ def test_scores_mnli_on_all_dev_sets(base, tmp_path):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--regression", "--class-weight=balanced"], "class_weight is for texts with one label"),
+        (["--regression", "--class-weight=balanced"], "class_weight requires one label per text"),
         (["--id", "review"], "id 'a film' is already used in line 2"),
-        (["--task", "xnli"], "--task needs --data (its folder)"),
+        (["--task", "xnli"], "--task requires --data (its folder)"),
     ],
 )
 def test_rejects_invalid_input(base, tmp_path, capsys, more, message):

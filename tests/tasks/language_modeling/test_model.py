@@ -218,7 +218,7 @@ def test_trains_on_data_sets_of_texts():
     data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(8)
     losses = model.fit(data, epochs=2, validation_data=data, verbose=0).history["loss"]
     assert losses[0] != losses[1] and np.isfinite(losses).all()
-    with pytest.raises(InputError, match="takes no labels"):
+    with pytest.raises(InputError, match="does not take labels"):
         model.fit(tf.data.Dataset.zip(data, data), verbose=0)
 
 
@@ -228,7 +228,7 @@ def test_rejects_invalid_training_data():
         model.compile(loss="mse")
     with pytest.raises(InputError, match="model.fill"):
         model.predict(TEXTS)
-    with pytest.raises(InputError, match="fit masks texts itself"):
+    with pytest.raises(InputError, match="fit creates the labels of texts by masking"):
         model.fit(TEXTS, TEXTS, verbose=0)
     with pytest.raises(InputError, match="batch_size must be"):
         model.fit(TEXTS, batch_size=0, verbose=0)

@@ -140,7 +140,7 @@ BAD = [
     ("a.jsonl", '{"prompt": "a",\n', "not valid JSON"),
     ("a.jsonl", '["a"]\n', "expected a JSON object."),
     ("a.jsonl", lines({"prompt": "a", "answer": 0}), "expected an object with prompt, endings"),
-    ("a.jsonl", lines({"prompt": "a", "endings": ["x"], "answer": 0}), "two or more endings"),
+    ("a.jsonl", lines({"prompt": "a", "endings": ["x"], "answer": 0}), "at least two endings"),
     (
         "a.jsonl",
         lines({"endings": ["x", "y"], "answer": 0}),
@@ -207,7 +207,7 @@ def test_rejects_a_bad_line_of_a_label_file(tmp_path):
         ("a.txt", "a\n", "must end in .csv, .tsv, .jsonl, .ndjson or .json"),
         ("a.csv", "sent1,label,ending0,ending1\n", "SWAG needs the columns sent1 and sent2"),
         ("a.csv", "", "SWAG needs the columns"),
-        ("a.tsv", "\n\n", "has no rows that can be used"),
+        ("a.tsv", "\n\n", "has no usable rows"),
         ("a.tsv", None, "a.tsv cannot be read: No such file"),
     ],
 )
@@ -224,7 +224,7 @@ def test_rejects_a_label_file_for_other_formats(tmp_path):
     with pytest.raises(InputError, match="a.tsv contains its answers"):
         read_choices(write(tmp_path / "a.tsv", CODAH_ROW), labels)
     path = write(tmp_path / "a.jsonl", GOOD_LINES["a.jsonl"])
-    with pytest.raises(InputError, match="line 1: only SIQA has its answers in a separate file"):
+    with pytest.raises(InputError, match="line 1: only SIQA has a separate file of answers"):
         read_choices(path, labels)
 
 

@@ -200,7 +200,7 @@ def test_rejects_invalid_examples(model, examples, message):
 @pytest.mark.parametrize(
     "labels, message",
     [
-        ([0, 2], "example 1 has 2 endings, numbered from 0, but its label is 2"),
+        ([0, 2], "example 1 has 2 endings, counted from 0, but its label is 2"),
         ([0, -1], "numbers of the correct endings"),
         ([0, 0.5], "numbers of the correct endings"),
         (["a", "b"], "numbers of the correct endings"),
@@ -214,7 +214,7 @@ def test_rejects_invalid_labels(model, labels, message):
 
 def test_rejects_strings_in_a_data_set(model):
     data = tf.data.Dataset.from_tensor_slices((["a"], [0])).batch(1)
-    with pytest.raises(InputError, match="windows and choices need several"):
+    with pytest.raises(InputError, match="windows and choices require several"):
         model.fit(data, verbose=0)
 
 
@@ -248,7 +248,10 @@ def test_classifier_with_other_classes_gets_a_new_head(tmp_path, caplog):
     classifier = TextClassifier(helpers.encoder(), TOKENIZER, num_classes=3)
     classifier.save_pretrained(tmp_path)
     model = MultipleChoice.from_pretrained(tmp_path)
-    assert "has a classifier for 3 classes; a new one for 1 is initialized" in caplog.text
+    assert (
+        "has a classifier for 3 classes; a new classifier for 1 classes is initialized"
+        in caplog.text
+    )
     np.testing.assert_array_equal(
         helpers.weights(model.encoder), helpers.weights(classifier.encoder)
     )

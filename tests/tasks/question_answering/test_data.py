@@ -188,7 +188,7 @@ def test_rejects_invalid_json_with_its_line(tmp_path):
 
 def test_rejects_a_file_with_only_bad_questions(tmp_path):
     path = write(tmp_path / "a.json", document(question(answers=[("Eve", 0)])))
-    with pytest.raises(InputError, match="has no questions that can be used"):
+    with pytest.raises(InputError, match="has no usable questions"):
         read_squad(path, skip_bad_rows=True)
 
 

@@ -261,7 +261,7 @@ def test_rejects_invalid_labels(model):
             model.fit(features, wrong, verbose=0)
     questions, contexts = map(list, zip(*PAIRS))
     data = tf.data.Dataset.from_tensor_slices(((questions, contexts), places[:24])).batch(8)
-    with pytest.raises(InputError, match="windows and choices need several"):
+    with pytest.raises(InputError, match="windows and choices require several"):
         model.fit(data, verbose=0)
 
 

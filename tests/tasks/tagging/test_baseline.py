@@ -23,7 +23,7 @@ def test_entities_are_compared_by_f1():
 def test_a_tagger_that_finds_nothing_is_told():
     gold = [["B-PER", "O", "B-PER"]] * 3
     said = compared(gold, [["O"] * 3] * 3, [["O"] * 3] * 3).verdict()
-    assert said[0] == "No entity is found, but the examples have 6. Train longer."
+    assert said[0] == "No entity is predicted, but the examples contain 6. Train longer."
     assert "does not beat the baseline" in said[1]
 
 

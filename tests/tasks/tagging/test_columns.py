@@ -96,11 +96,11 @@ def test_reads_all_line_endings_and_byte_order_marks(tmp_path, end, encoding):
 
 def test_rejects_one_column_for_words_and_labels(tmp_path):
     path = written(tmp_path, "good\nfilm\n\nbad\n")
-    with pytest.raises(InputError, match="the words and the labels are both column 0 of 1"):
+    with pytest.raises(InputError, match="the same column, 0. The file has 1"):
         read_columns(path)
     assert read_columns(path, label=None).texts == [["good", "film"], ["bad"]]
     path = written(tmp_path, "good O\n")
-    with pytest.raises(InputError, match="are both column 1 of 2"):
+    with pytest.raises(InputError, match="the same column, 1. The file has 2"):
         read_columns(path, word=-1)
     with pytest.raises(InputError, match="data.csv is a table.*Use read_tags"):
         read_columns(written(tmp_path, "good,O\nfilm,O\n", "data.csv"))

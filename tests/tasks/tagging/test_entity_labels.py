@@ -57,4 +57,7 @@ def test_scores_name_the_label_without_entities(tmp_path, caplog):
     examples = read_columns(path)
     with caplog.at_level(logging.WARNING):
         assert "f1" not in score_tags(examples, examples.labels)
-    assert "no entity F1, because 'NADA' is not in the format of the entity labels" in caplog.text
+    assert (
+        "entity F1 is not computed, because 'NADA' is not in the format of the entity labels"
+        in caplog.text
+    )

@@ -46,7 +46,10 @@ def test_entity_scores_do_not_depend_on_the_label_format(form):
 def test_warns_about_labels_that_prevent_an_entity_f1(caplog):
     gold = [["B-PER", "I-PER", "O", "LOC"], ["O"]]
     assert set(score_tags(TaggedExamples(WORDS, gold), gold)) == {"accuracy", "macro_f1"}
-    assert "no entity F1, because 'LOC' is not in the format of the entity labels" in caplog.text
+    assert (
+        "entity F1 is not computed, because 'LOC' is not in the format of the entity labels"
+        in caplog.text
+    )
 
 
 def test_scheme_is_detected_from_all_labels():

@@ -277,7 +277,7 @@ def test_rejects_labels_on_padding(model):
     mask = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
     features = {"token_ids": 5 * mask, "segment_ids": 0 * mask, "padding_mask": mask}
     labels = np.ones_like(mask)
-    message = r"labels, row 0, position 4: label .* is on padding, like 2 in all"
+    message = r"labels, row 0, position 4: label .* is on padding \(2 in total\)"
     with pytest.raises(InputError, match=message):
         model.evaluate(features, labels, verbose=0)
     with pytest.raises(InputError, match=message):
@@ -412,14 +412,14 @@ def test_settings_are_saved(tmp_path):
         ([["a"], ["film"]], [["O"]], "2 texts, but 1 labels"),
         ([["a"]], [["B-Y"]], "text 0, word 0: label 'B-Y' is not one of 'O', 'B-X'"),
         ([["a"]], [[3]], "text 0: label numbers must be below 3. Received: 3"),
-        ([["a"]], [[0.5]], "text 0 needs label names or integers"),
-        ([["a"]], ["O"], "text 0 needs a label for each word"),
+        ([["a"]], [[0.5]], "text 0 requires label names or integers"),
+        ([["a"]], ["O"], "text 0 requires a label for each word"),
         ("a film", [["O"]], "text 0 has 2 words, but 1 labels"),
         ([["a", 1]], [["O", "O"]], "text 0: a word must be a string. Received: int 1"),
         (
             tf.data.Dataset.from_tensor_slices((["a"], [[0]])).batch(1),
             None,
-            "pass a list of texts, or a data set of features",
+            "pass a list of texts, or a dataset of features",
         ),
     ],
 )
@@ -466,10 +466,10 @@ def test_a_tuple_of_texts_is_several_texts():
 
 
 def test_one_label_is_refused_and_a_label_beside_entities_is_named(caplog):
-    with pytest.raises(InputError, match="a model of one class has nothing to choose"):
+    with pytest.raises(InputError, match="a classifier requires at least two classes"):
         tagger(labels=["O"])
     tagger(labels=["0", "B-X", "I-X"])
-    assert "labels mark no entities because of '0': use 'O'" in caplog.text
+    assert "the labels are not entity labels because of '0': use 'O'" in caplog.text
 
 
 def test_words_of_spaces_are_trained():

@@ -93,7 +93,9 @@ def test_rejects_invalid_input(directory, tmp_path):
         model.predict(["a film"])
     with pytest.raises(InputError, match="labels must be 2 numbers, 0 or 1"):
         model.fit(PAIRS[:2], [0, 2], verbose=0)
-    with pytest.raises(InputError, match="needs the pooler of bert or albert. Received: roberta"):
+    with pytest.raises(
+        InputError, match="requires the pooler of bert or albert. Received: roberta"
+    ):
         NextSentencePredictor(encoder(architecture="roberta", num_segments=1), tokenizer())
     encoder().save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)

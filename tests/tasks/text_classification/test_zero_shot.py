@@ -67,7 +67,7 @@ def test_finds_entailment_and_contradiction_by_name(model):
         ((["a"], []), "candidate_labels must be a list"),
         ((["a"], ["good", 3]), "candidate_labels must be a list of strings"),
         (("a", ["good"]), "expected a list of texts"),
-        ((["a"], ["good"], "It is."), "hypothesis_template must have {}"),
+        ((["a"], ["good"], "It is."), "hypothesis_template must contain {}"),
         (([("a", "b")], ["good"]), "text 0: a segment is a tuple of length 2"),
     ],
 )
@@ -79,8 +79,8 @@ def test_rejects_invalid_input(model, arguments, message):
 @pytest.mark.parametrize(
     "labels, message",
     [
-        (["a", "b", "c"], "must have one label that begins with 'entail'"),
-        (["entailment", "b", "c"], "must have one label that begins with .contradict"),
+        (["a", "b", "c"], "must have one label that starts with 'entail'"),
+        (["entailment", "b", "c"], "must have one label that starts with .contradict"),
     ],
 )
 def test_rejects_other_classifiers(labels, message):

@@ -1,1 +1,1 @@
-"""Readers of labeled words and entities in files and tables of many tools."""
+"""Readers for labeled words and entities in the formats of many tools."""

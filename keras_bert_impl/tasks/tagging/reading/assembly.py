@@ -1,4 +1,4 @@
-"""Converts the sentences of any reader to `TaggedExamples`; labels of words outside of entities."""
+"""Converts sentences from any reader to `TaggedExamples` and checks their labels."""
 
 import functools
 import logging
@@ -18,13 +18,13 @@ from keras_bert_impl.tasks.tagging.spans import (
 )
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_WORD = 10_000  # characters; anything longer indicates a damaged file
+_LONGEST_WORD = 10_000  # characters; longer words indicate a damaged file
 
-_MOST_WORDS_OF_A_LABEL = 6  # more are a sentence
+_MOST_WORDS_OF_A_LABEL = 6  # longer cells are sentences
 
 
 class Row(NamedTuple):
-    """A word of a sentence: its line or row in the file, the word, and its label or None."""
+    """A word with its label (or None) and its line or row in the file."""
 
     line: int
     word: str
@@ -85,7 +85,7 @@ def tagged_examples(
 
 
 def _stand_ins(source, counts, outside):
-    """Returns the labels to read as "O": the given one, or those that other tools write for it."""
+    """Returns the labels to read as "O": `outside`, or the spellings of other tools."""
     if outside is not None:
         return {outside.strip()} - {"O"}
     candidates = outside_candidates(counts)
@@ -97,7 +97,7 @@ def _stand_ins(source, counts, outside):
         )
         return set(candidates)
     if not candidates and not counts.keys() & set(OUTSIDE):
-        candidates = list(filter(means_none, counts))  # with types such as "PER"
+        candidates = list(filter(means_none, counts))  # labels are types such as "PER"
     candidates = [label for label in candidates if 2 * counts[label] > counts.total()]
     if candidates and len(counts) > 1:
         _LOG.warning(
@@ -116,11 +116,11 @@ def _with_outside(row, stand_ins):
 
 
 def _check_labels(source, unit, labels, others, rows):
-    """Returns the rows of a sentence unchanged."""
+    """Checks the labels of a sentence; returns its rows."""
     for row in rows:
         where = f"{source}, {unit} {row.line}"
         if row.label is not None and len(row.label.split()) > _MOST_WORDS_OF_A_LABEL:
-            raise InputError(f"{where}: {row.label!r:.60} is no label. Choose another column.")
+            raise InputError(f"{where}: {row.label!r:.60} is not a label. Choose another column.")
         if row.label == "" and (labels is None or "" not in labels):
             raise InputError(f"{where}: the label is empty.")
         if row.label in others:
@@ -130,7 +130,8 @@ def _check_labels(source, unit, labels, others, rows):
                 )
             raise InputError(
                 f"{where}: label {row.label!r:.60} is neither 'O' nor like 'B-PER', unlike the "
-                f"others. If it marks words outside of entities, pass outside={row.label!r:.60}; to "
+                f"other labels. If it marks words outside of entities, pass "
+                f"outside={row.label!r:.60}; to "
                 "allow it, pass labels."
             )
     return rows

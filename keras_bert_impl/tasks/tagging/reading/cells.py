@@ -1,4 +1,4 @@
-"""Converts what the cells of a row hold to words and labels."""
+"""Converts the cells of a row to words and labels."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ _WITHOUT_COMMAS = re.compile(r"""\[\s*('[^']*'|"[^"]*"|\d+)\s+['"\d]""")
 
 
 def as_list(value: Any) -> Any:
-    """Returns the list that a cell holds, also if it is written as text; other values unchanged."""
+    """Parses a cell that contains a list as text; returns other values unchanged."""
     if isinstance(value, (np.ndarray, tuple)):
         return list(value)
     if not isinstance(value, str) or not re.fullmatch(r"\s*\[.*\]\s*", value, re.DOTALL):
@@ -41,12 +41,12 @@ def as_list(value: Any) -> Any:
     try:
         found = ast.literal_eval(value.strip()) if len(value) <= _LONGEST_LIST else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value  # a text in brackets
+        return value  # text in brackets, not a list
     return found
 
 
 def word_of(value: Any) -> str:
-    """Returns a word, from a str, a number, or a token as a dict."""
+    """Converts a str, a number, or a token in a dict to a word."""
     if isinstance(value, dict):
         value = value.get(find_name(value, ("text", "orth", "word", "token", "form", "value")))
     if is_missing(value) or isinstance(value, (dict, list)):
@@ -55,14 +55,14 @@ def word_of(value: Any) -> str:
 
 
 def name_of(value: Any) -> str:
-    """Returns the name of a label; empty if it is missing."""
+    """Returns the name of a label; an empty string if it is missing."""
     if isinstance(value, (dict, list)):
         raise InputError(f"a label must be a string. Received: {value!r:.40}")
     return "" if is_missing(value) else str(value)
 
 
 def split_text(words: Any) -> list[str]:
-    """Returns the words of a text, which are separated by white space, or of a list."""
+    """Returns the words of a list, or of a text split at white space."""
     if isinstance(words, list):
         return [word_of(word) for word in words]
     if not isinstance(words, str):
@@ -71,7 +71,7 @@ def split_text(words: Any) -> list[str]:
 
 
 def are_entities(words: Any, tags: Any) -> bool:
-    """Returns whether labels are entities with offsets rather than a label for each word."""
+    """Returns whether labels are entities with offsets instead of a label for each word."""
     if isinstance(tags, dict) or is_missing(tags):
         return True
     if not isinstance(tags, list):
@@ -83,7 +83,7 @@ def are_entities(words: Any, tags: Any) -> bool:
 def labels_of_text(
     text: Any, words: Any, tags: Any, alignment: Alignment, where: str
 ) -> tuple[list[str], list[str]]:
-    """Returns the words of an annotated text and their labels."""
+    """Returns (words, labels) of an annotated text."""
     found = [] if is_missing(tags) else entities_of(tags)
     if text is None:
         return split_text(words), _labels_by_word(len(words), found, alignment, where)
@@ -95,7 +95,7 @@ def labels_of_text(
 
 
 def _places(text, tokens):
-    """Returns the `Words` of tokens with offsets; of a text, if they have none."""
+    """Returns the `Words` at the tokens' offsets; without offsets, the words of the text."""
     if not all(isinstance(token, dict) and {"start", "end"} <= set(token) for token in tokens):
         return find_words(text)
     places = [place for token in tokens for place in (token["start"], token["end"])]
@@ -110,7 +110,7 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
     spans = [Span(kind, start, end + 1) for kind, start, end, _ in found]
     for span in spans:
         if not 0 <= span.start < span.end <= count:
-            raise InputError(f"{span} is not within the {count} words.")
+            raise InputError(f"{span} is outside of the {count} words.")
     alignment.total += len(spans)
     kept: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start - span.end):
@@ -124,7 +124,7 @@ def _labels_by_word(count, found: list[Marked], alignment, where):
 def of_label_studio(
     row: dict[str, Any], text: str | None, alignment: Alignment
 ) -> dict[str, Any] | None:
-    """Returns a task of Label Studio as a row with `text` and `entities`; other rows unchanged."""
+    """Converts a Label Studio task to a row with `text` and `entities`; keeps other rows."""
     data, annotations = row.get("data"), row.get("annotations", row.get("completions"))
     if not isinstance(data, dict) or not isinstance(annotations, list):
         return row

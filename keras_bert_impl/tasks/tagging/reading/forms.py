@@ -1,4 +1,4 @@
-"""Recognizes the form of a file of labeled words by its suffix and its first lines."""
+"""Detects the format of a file of labeled words from its suffix and first lines."""
 
 import itertools
 import re
@@ -15,12 +15,12 @@ _SAMPLE = 40  # lines
 _HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
 _WORDS_OR_COLUMNS = "Expected a word and its label on each line, a table, or JSON; see docs/named-entity-recognition.md."
 _DOCBIN = (
-    "is a DocBin of spaCy. Write it as JSON lines: for doc in DocBin().from_disk(path).get_docs("
+    "is a spaCy DocBin. Convert it to JSON lines: for doc in DocBin().from_disk(path).get_docs("
     "spacy.blank('en').vocab): print(json.dumps({'tokens': [t.text for t in doc], 'tags': "
     "[f'{t.ent_iob_}-{t.ent_type_}'.rstrip('-') for t in doc]}))"
 )
 _BRAT = (
-    "has annotations of brat without their text. Convert the folder to CoNLL with brat's "
+    "contains brat annotations without their text. Convert the folder to CoNLL with brat's "
     "tools/anntoconll.py."
 )
 _WEBANNO = (
@@ -29,7 +29,7 @@ _WEBANNO = (
 
 
 def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = False) -> str:
-    """Returns the form of a file of labeled words."""
+    """Returns the format of a file of labeled words."""
     suffix = suffix_of(path)
     if suffix == ".spacy":
         raise InputError(f"{path} {_DOCBIN}")
@@ -41,7 +41,7 @@ def form_of(path: str | Path, delimiter: str | None = None, has_numbers: bool = 
     if suffix in JSON:
         if first.lstrip()[:1] not in (b"[", b"{"):
             raise InputError(
-                f"{path} is not JSON, but begins with {_shown(first)}. If it has a word and its "
+                f"{path} is not JSON, but starts with {_shown(first)}. If it has a word and its "
                 "label on each line, name it .conll."
             )
         return JSON_ROWS
@@ -71,13 +71,13 @@ def _check_is_labeled_words(path, suffix, first):
 
 
 def _is_json(first):
-    """Returns whether a line begins a JSON object or array, rather than being the word `{`."""
+    """Returns whether a line starts a JSON object or array, and not the word `{`."""
     text = first.strip()
     return bool(re.match(rb'\{(\s*"|\s*$)|\[\s*([\[{"]|$)', text))
 
 
 def _numbers_words(rows):
-    """Returns whether rows are CoNLL-U: ten columns, of which the first counts words."""
+    """Returns whether rows are CoNLL-U: ten columns, the first with word numbers."""
     cells = [row.split("\t") for row in rows if not row.startswith("#")][:5]
     numbers = [row[0] for row in cells if row[0].isdecimal()]
     return (
@@ -93,8 +93,8 @@ def _check_has_no_commas(path, rows):
         counts = {row.count(mark) for row in rows}
         if len(rows) > 1 and "\t" not in rows[0] and len(counts) == 1 and counts != {0}:
             raise InputError(
-                f"{path} looks like a table, with cells separated by {mark!r}: {rows[0]!r:.60}. "
-                f"Pass delimiter={mark!r} (--delimiter {mark!r}), or name the file .csv."
+                f"{path} looks like a table whose cells are separated by {mark!r}: {rows[0]!r:.60}"
+                f". Pass delimiter={mark!r} (--delimiter {mark!r}), or name the file .csv."
             )
 
 

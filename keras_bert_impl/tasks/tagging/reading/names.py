@@ -1,11 +1,11 @@
-"""Names that columns of words, labels and sentences have in files of many tools."""
+"""Common names for columns of words, labels and sentences."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from keras_bert_impl.io.errors import InputError, listed
 
-# In the order in which they are preferred.
+# In order of preference.
 WORDS = ("tokens", "words", "token", "word", "tokenizedtext", "form", "char", "character")
 TEXTS = ("text", "sentence", "content", "document", "body", "raw", "utterance")
 TAGS = (
@@ -23,13 +23,13 @@ def plain(name: str) -> str:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Returns whether the cells of a row name a column of words and one of labels."""
+    """Returns whether a row is a header with a column of words and a column of labels."""
     names = {plain(cell) for cell in cells}
     return len(names) == len(cells) > 1 and bool(names & {*WORDS}) and bool(names & {*TAGS})
 
 
 def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
-    """Returns the name that comes first in `known`, or None."""
+    """Returns the name that `known` lists first, or None."""
     by_plain = {plain(name): name for name in reversed(list(names))}
     return next((by_plain[each] for each in known if each in by_plain), None)
 
@@ -37,15 +37,16 @@ def find_name(names: Iterable[str], known: Sequence[str]) -> str | None:
 def chosen_name(
     names: Sequence[str], asked: str | None, known: Sequence[str], what: str, option: str
 ) -> str:
-    """Returns the column that was asked for, or else one with a known name."""
+    """Returns the column given by the user, or else a column with a known name."""
     if asked is not None and re.fullmatch("-[0-9]{1,3}", asked) and len(names) >= -int(asked):
-        asked = names[int(asked)]  # of a table without a header
+        asked = names[int(asked)]  # the table has no header
     if asked is not None and asked not in names and "." not in asked:
         raise InputError(f"no column named {asked!r}. Found: {listed(names)}")
     name = find_name(names, known) if asked is None else asked
     if name is None:
         raise InputError(
-            f"no column of {what} was recognized among {listed(names)}. Name it with {option}=... "
+            f"no column of {what} was recognized among {listed(names)}. Name the column with "
+            f"{option}=... "
             f"(--{option} COLUMN), or without a header by its number, from 0."
         )
     return name

@@ -1,4 +1,4 @@
-"""Numbered rows of tables, JSON and Arrow files, and of tables in memory."""
+"""Numbered rows of tables in files (CSV, TSV, JSON, Arrow) and in memory."""
 
 import functools
 import re
@@ -15,17 +15,17 @@ from keras_bert_impl.tasks.data.table_rows import csv_cells, csv_header, csv_rec
 from keras_bert_impl.tasks.tagging.reading.forms import ARROW_ROWS, TABLE
 from keras_bert_impl.tasks.tagging.reading.names import TEXTS, WORDS, find_name
 
-_LARGEST_OBJECT = 256 << 20  # bytes of a file with one JSON object
+_LARGEST_OBJECT = 256 << 20  # bytes of a file that is one JSON object
 
 
 class Rows(NamedTuple):
     """Rows of a table.
 
     Attributes:
-        rows: (number, function) pairs; the function returns a dict of column to value, a list, or
-            None for a blank line, or raises `InputError`.
-        unit: `"line"` or `"row"`, what the numbers count, from 1.
-        classes: names of the classes that the numbers of a column stand for, by column.
+        rows: (number, function) pairs; the function returns {column: value}, a list, or None for a
+            blank line; it may raise `InputError`.
+        unit: `"line"` or `"row"`, depending on what the numbers count. They start at 1.
+        classes: {column: class names} for columns of class numbers.
     """
 
     rows: Iterator[tuple[int, Callable[[], Any]]]
@@ -61,13 +61,15 @@ def rows_in_memory(table: Any) -> Rows:
     if isinstance(table, dict):
         table = _rows_of_columns(table) or table
     if isinstance(table, dict):
-        raise InputError(f"expected one table. Received: a dict of {listed(table)}; pass one part.")
+        raise InputError(
+            f"expected one table. Received: a dict of {listed(table)}; pass one of them."
+        )
     rows = ((number, lambda row=row: row) for number, row in enumerate(table, 1))
     return Rows(rows, "row", _classes(features or {}))
 
 
 def _classes(features):
-    """Returns {column: names of its classes}, from the features of a `datasets.Dataset`."""
+    """Returns {column: class names} from the features of a `datasets.Dataset`."""
     found = {}
     for column, feature in features.items():
         while getattr(feature, "feature", None) is not None:
@@ -98,7 +100,7 @@ def _quoted_rows(path, delimiter, has_header):
 
 
 def _plain_rows(path, delimiter, has_header):
-    """Yields rows without quoting, with tabs if the first row has one, else with spaces."""
+    """Yields unquoted rows, separated by tabs if the first row contains a tab, else by spaces."""
     header, split = None, None
     for number, line in raw_lines(path):
         is_blank = not line.strip() or line.startswith(b"-DOCSTART-")
@@ -117,7 +119,7 @@ def _split(line, mark):
 
 
 def _as_dict(header, read):
-    """Returns a row as a dict; None if it has no filled cell."""
+    """Returns a row as a dict; None if all cells are empty."""
     cells = [] if read is None else read()
     if not any(cell.strip() for cell in cells):
         return None
@@ -153,7 +155,7 @@ def _has_lists_in_lines(path):
 
 
 def _whole_object(path):
-    """Returns the object of a file with a single one; None if it has an object on each line."""
+    """Returns the object if a file consists of a single JSON object; else None."""
     filled = (line for _, line in raw_lines(path) if line.strip())
     first, second = next(filled, b""), next(filled, None)
     if second is not None and re.fullmatch(rb"\s*\{.*\}\s*", first, re.DOTALL):
@@ -167,7 +169,7 @@ def _whole_object(path):
 
 
 def _rows_of_columns(table):
-    """Returns the rows of a dict of columns, or of columns by index as pandas writes; or None."""
+    """Converts a dict of columns to rows, also in the format of pandas; None for other dicts."""
     columns = [list(one.values()) if isinstance(one, dict) else one for one in table.values()]
     are_long = all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns)
     if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):
@@ -180,7 +182,7 @@ def _rows_of_columns(table):
 
 
 def _inner_rows(value):
-    """Returns the list of rows that an object holds, such as {"annotations": [...]}, or None."""
+    """Returns the list of rows in an object such as {"annotations": [...]}; None without a list."""
     if find_name(value, (*WORDS, *TEXTS)) or "data" in value and isinstance(value["data"], dict):
         return None
     names, rows = value.get("columns"), value.get("data")
@@ -192,7 +194,7 @@ def _inner_rows(value):
 
 
 def _lists(value):
-    """Yields the lists of objects or lists in a dict and in the dicts in it."""
+    """Yields the lists of dicts or lists in a dict, including nested dicts."""
     for inner in value.values():
         if isinstance(inner, dict):
             yield from _lists(inner)
@@ -216,7 +218,7 @@ def _parsed(text):
 
 
 def as_numbered(rows: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[tuple[int, Any]]:
-    """Yields (number, row); the row is an `InputError` if it cannot be read."""
+    """Yields (number, row); an invalid row is returned as an `InputError`."""
     for number, read in rows:
         try:
             yield number, read()

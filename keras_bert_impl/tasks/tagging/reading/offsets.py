@@ -14,7 +14,7 @@ from keras_bert_impl.tasks.tagging.reading.names import plain
 from keras_bert_impl.tasks.tagging.spans import Span, labels_of
 
 _LOG = logging.getLogger(__name__)
-# Names in the exports of annotation tools, in lower case without spaces, hyphens and underscores.
+# Keys in exports of annotation tools, in lower case without spaces, hyphens and underscores.
 _STARTS = (
     "start",
     "startoffset",
@@ -34,7 +34,7 @@ _MENTIONS = ("text", "value", "word", "mention", "surface")
 
 
 class Marked(NamedTuple):
-    """An entity as a tool wrote it: its type, character offsets, and text if it is known."""
+    """An entity in a tool's format: type, character offsets, and its text if given."""
 
     type: str
     start: int
@@ -44,7 +44,7 @@ class Marked(NamedTuple):
 
 @dataclasses.dataclass
 class Alignment:
-    """Counts of entities of a file that were aligned with words, or not."""
+    """Counts of a file's entities, and of those that could not be aligned with words."""
 
     source: str
     total: int = 0
@@ -54,10 +54,10 @@ class Alignment:
     repeated: int = 0
 
     def report(self) -> None:
-        """Logs a warning for each kind of entity that was not taken as it is written."""
+        """Logs a warning for each reason for which entities were changed or dropped."""
         for found, what in (
             (self.extended, "do not begin and end with a word; they were extended to whole words"),
-            (self.overlapping, "overlap a longer one; they were left out"),
+            (self.overlapping, "overlap a longer entity; they were left out"),
         ):
             if found:
                 examples = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
@@ -96,7 +96,7 @@ def labels_of_entities(
 
 
 def _with_offsets_in(text, entity):
-    """Returns an entity whose offsets are code points, without white space at its ends."""
+    """Converts an entity's offsets to code points and strips white space."""
     kind, start, end, mention = entity
     if mention and text[start:end].split() != mention.split():
         start, end = _offsets_of(text, mention, start, end)
@@ -110,8 +110,8 @@ def _with_offsets_in(text, entity):
 
 
 def _offsets_of(text, mention, start, end):
-    """Returns the offsets of an entity whose tool counts the end or the characters differently."""
-    if text[start : end + 1] == mention:  # the end is the last character
+    """Corrects offsets from tools that use inclusive ends or UTF-16 code units."""
+    if text[start : end + 1] == mention:  # the end is inclusive
         return start, end + 1
     if 0 <= start < end <= 2 * len(text):
         first, last = np.searchsorted(_utf16_places(text), (start, end)).tolist()
@@ -125,16 +125,16 @@ def _offsets_of(text, mention, start, end):
 
 @functools.lru_cache(maxsize=1)
 def _utf16_places(text):
-    """Returns int64 [characters + 1]: the offset of each character as JavaScript counts it."""
+    """Returns the UTF-16 offset of each character, as in JavaScript: int64 [characters + 1]."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
     return np.append(0, np.cumsum(1 + (codes > 0xFFFF)))
 
 
-# === What tools write ===
+# === Formats of tools ===
 
 
 def entities_of(value: Any) -> list[Marked]:
-    """Returns the entities in a value of a row.
+    """Returns the entities in a cell.
 
     Args:
         value: list of [start, end, type] or of dicts such as {"start": 0, "end": 5, "label": "X"};
@@ -176,7 +176,7 @@ def _entities(one):
 
 
 def _by_type(value):
-    """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}}, with last offsets."""
+    """Yields the entities of {"PER": [[0, 5]]} or {"PER": {"Alice": [[0, 4]]}} (inclusive ends)."""
     for kind, places in value.items():
         by_text = places.items() if isinstance(places, dict) else [(None, places)]
         for mention, spans in by_text:

@@ -1,4 +1,4 @@
-"""`read_tags`: reads labeled words and entities, whatever tool wrote them."""
+"""`read_tags`: reads labeled words and entities in the formats of many tools."""
 
 import dataclasses
 from pathlib import Path
@@ -35,42 +35,43 @@ def read_tags(
     header: bool = True,
     skip_bad_rows: bool = False,
 ) -> TaggedExamples:
-    """Reads labeled words, or texts with entities, from a file or a table in memory.
+    """Reads labeled words or texts with entities, from a file or a table in memory.
 
-    The form is recognized by the suffix and the first lines:
+    The format is detected from the file suffix and the first lines:
 
     - a word and its label on each line, see `read_columns`; CoNLL-U, see `read_conllu`;
-    - CSV, TSV, JSON, Parquet or Arrow with a word in each row and a column that numbers the
-      sentences, which may be filled only in the first row of each;
+    - CSV, TSV, JSON, Parquet or Arrow with a word in each row and a column of sentence numbers,
+      which may be empty except in the first row of each sentence;
     - the same with lists of words and of labels in each row, as in `datasets`;
     - the same with a text and the character offsets of its entities: doccano, Label Studio,
-      Prodigy, spaCy. Entities are aligned with words; those that do not begin and end with a word
-      are extended, those that overlap a longer one are left out, and both are counted in a warning.
+      Prodigy, spaCy. Entities are aligned with words: entities that start or end inside a word are
+      extended, and entities that overlap a longer entity are dropped. A warning reports both
+      numbers.
 
     Args:
         source: path of a file, which may be compressed; a `datasets.Dataset`, a `DataFrame` or a
             list of dicts.
         text: column of the words or texts: its name, or its number in a file without a header.
-            Default: the one with a common name, such as `tokens` or `Word`; column 0 without a
+            Default: a column with a common name, such as `tokens` or `Word`; column 0 without a
             header.
-        label: column of the labels or entities. Default: the one with a common name, such as
+        label: column of the labels or entities. Default: a column with a common name, such as
             `ner_tags`, `Tag` or `entities`; the last without a header; `upos` in CoNLL-U.
-        sentence: column that changes with the sentence. Default: the one with a common name, such
-            as `Sentence #`.
-        labels: allowed labels; None for any. If the file has label ids only, the names in
+        sentence: column whose value changes with each sentence. Default: a column with a common
+            name, such as `Sentence #`.
+        labels: allowed labels; None allows any. If the file contains label ids, pass the names in
             the order of the ids.
-        outside: the label of words outside of entities, if it is not `"O"`. Default: common
-            spellings such as `"0"`, `"_"` and an empty cell are recognized with labels such as
-            `"B-PER"`, with a warning.
+        outside: label of words outside of entities, if it is not `"O"`. Default: if the other
+            labels are like `"B-PER"`, common spellings such as `"0"`, `"_"` and an empty cell are
+            recognized with a warning.
         word_prefix: see `read_columns`.
-        delimiter: character between the cells of a table with quoting.
+        delimiter: character between cells; cells may be quoted.
         header: whether the first line of a table names its columns, unless `text` or `label` is a
             number.
         skip_bad_rows: whether to skip sentences with an invalid row; see `read_columns`.
 
     Raises:
-        InputError: the file is in none of these forms, a column is not recognized, or a row is
-            invalid; with file and line.
+        InputError: the format or a column is not recognized, or a row is invalid; the message names
+            file and line.
 
     Example:
         read_tags("conll2003/train.txt").labels[0]  # ["B-ORG", "O", "B-MISC", ...]
@@ -102,7 +103,7 @@ def read_tags(
 
 
 def read_words(path: str) -> list[list[str]] | None:
-    """Reads the words of sentences to predict; None for other files, such as lines of text."""
+    """Reads sentences to predict as lists of words; None for files such as plain text."""
     suffix = suffix_of(path)
     if suffix == ".conllu":
         return read_conllu(path, label=None).texts
@@ -142,7 +143,7 @@ def _read_rows(reader, labels, outside, skip_bad_rows, read_with):
         read_with,
     )
     reader.alignment.report()
-    if reader.class_names and labels is None:  # the order in which the classes are numbered
+    if reader.class_names and labels is None:  # in the order of the class numbers
         return dataclasses.replace(examples, label_names=list(reader.class_names))
     return examples
 
@@ -152,7 +153,7 @@ def _is_number(text):
 
 
 def _names_in_header(path, *columns):
-    """Returns whether the first line of a file has the names that the user gave."""
+    """Returns whether the first line of a file contains the column names that the user gave."""
     first = next((line for _, line in raw_lines(path) if line.strip()), b"")
     cells = first.decode("utf-8", "replace").split("\t" if b"\t" in first else None)
     names = {name for name in columns if name is not None and not _is_number(name)}

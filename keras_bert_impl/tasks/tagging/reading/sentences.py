@@ -1,4 +1,4 @@
-"""Converts the rows of tables to sentences: a word, a sentence or an annotated text in each row."""
+"""Converts tables with a word, a sentence or an annotated text in each row to sentences."""
 
 import dataclasses
 import re
@@ -40,10 +40,10 @@ class RowReader:
     """Reads the sentences of a table.
 
     Args:
-        table: its rows.
+        table: rows to read.
         source: file name for messages.
-        text, label, sentence: names of columns; None for those that are recognized.
-        labels: names that numbers in the label column stand for, if the table has none.
+        text, label, sentence: names of columns; None to recognize them.
+        labels: names for label numbers, if the table does not contain them.
         has_labels: whether to read labels.
         word_prefix: see `read_tags`.
     """
@@ -62,7 +62,7 @@ class RowReader:
         self.class_names: list[str] | None = None
 
     def sentences(self) -> Iterator[list[tuple[int, Any]]]:
-        """Yields the (number, row) pairs of each sentence; a row is an `InputError` if invalid."""
+        """Yields the (number, row) pairs of each sentence; an invalid row is an `InputError`."""
         rows = as_numbered(self.table.rows)
         first = next((pair for pair in rows if pair[1] is not None), None)
         if first is None:
@@ -75,7 +75,7 @@ class RowReader:
             yield from ([pair] for pair in rows if pair[1] is not None)
 
     def read(self, rows: list[tuple[int, Any]]) -> list[Row]:
-        """Returns the words of one of the `sentences`."""
+        """Returns the words of one sentence from `sentences`."""
         found: list[Row] = []
         for number, row in rows:
             where = f"{self.source}, {self.table.unit} {number}"
@@ -101,7 +101,7 @@ class RowReader:
     # === A word in each row ===
 
     def _is_word(self, row):
-        """Returns whether a row has one word and its label, rather than a whole sentence."""
+        """Returns whether a row contains one word with its label, not a sentence."""
         if self.sentence is not None:
             return True
         text = row.get(self.text or find_name(row, WORDS))
@@ -110,7 +110,7 @@ class RowReader:
         return are_strings and not text.startswith("[") and len(text.split()) <= 1
 
     def _grouped(self, rows):
-        """Yields the rows of each sentence: split at blank rows, or where the sentence changes."""
+        """Yields the rows of each sentence, split at blank rows or by the sentence column."""
         sentence, current, before, has_ends = [], None, None, False
         column = self.sentence
         for number, row in rows:
@@ -128,7 +128,7 @@ class RowReader:
                         f"{self.source}: no column named {column!r}. Found: {listed(row)}"
                     )
                 value = name_of(row[column]).strip() if column else ""
-                # Filled in each row of a sentence, or only in the first.
+                # The column is filled in all rows of a sentence, or only in the first one.
                 if sentence and value and (value != current or not before):
                     has_ends = True
                     yield sentence
@@ -138,8 +138,8 @@ class RowReader:
         if sentence:
             if not has_ends and len(sentence) > 1 and not column:
                 raise InputError(
-                    f"{self.source} does not say where its sentences end. Name the column that "
-                    "numbers them with sentence=... (--sentence COLUMN), or put a blank line "
+                    f"{self.source} does not mark the ends of sentences. Name the column of "
+                    f"sentence numbers with sentence=... (--sentence COLUMN), or put a blank line "
                     "between sentences."
                 )
             yield sentence
@@ -157,7 +157,7 @@ class RowReader:
 
     def _sentence(self, row, number):
         if isinstance(row, (list, tuple)) and len(row) == 2:
-            row = {"text": row[0], "entities": row[1]}  # as spaCy is trained
+            row = {"text": row[0], "entities": row[1]}  # spaCy's training format
         if not isinstance(row, dict):
             raise InputError(f"expected an object with tokens and tags. Received: {row!r:.60}")
         row = of_label_studio(row, self.text, self.alignment)
@@ -172,7 +172,7 @@ class RowReader:
             return words, [None] * len(words)
         label = chosen_name(_lists_first(row), self.label, TAGS, "labels", "label")
         tags = as_list(value_of(row, label))
-        by_word = plain(text) == "tokenizedtext"  # as GLiNER is trained
+        by_word = plain(text) == "tokenizedtext"  # GLiNER's training format
         if by_word or are_entities(words, tags):
             whole = words if isinstance(words, str) else row.get(find_name(names, TEXTS), words)
             where = f"{self.table.unit} {number}"
@@ -187,7 +187,7 @@ class RowReader:
         return words, self._names(label, tags)
 
     def _names(self, column, tags):
-        """Returns the labels of words as names; numbers are class numbers."""
+        """Returns the labels of words as names; class numbers are converted."""
         names = self.table.classes.get(column) or self.labels
         if names is not None:
             tags = [_number_of(tag) if tag not in names else tag for tag in tags]
@@ -206,7 +206,7 @@ class RowReader:
 
 
 def _number_of(tag):
-    """Returns the class number that a str has, as in CSV files; other labels unchanged."""
+    """Converts a class number in a str, as in CSV files, to int; keeps other labels."""
     return int(tag) if isinstance(tag, str) and re.fullmatch("[0-9]{1,9}", tag.strip()) else tag
 
 
@@ -216,6 +216,6 @@ def _with_first(first, rows):
 
 
 def _lists_first(row):
-    """Returns the columns of a row, those with known names and several labels first."""
+    """Returns the columns of a row, starting with known names and lists of labels."""
     fitting = [name for name, value in row.items() if not isinstance(as_list(value), (str, int))]
     return fitting if find_name(fitting, TAGS) else list(row)

@@ -111,7 +111,7 @@ def test_reads_tables_in_memory():
         read_tags(rows, labels=["O", "B-PER", "I-PER"])
     assert read_tags({"tokens": TOKENS, "ner_tags": TAGS}).labels == TAGS
     assert read_tags(pyarrow.table({"tokens": TOKENS, "ner_tags": TAGS})).labels == TAGS
-    with pytest.raises(InputError, match="a dict of 'train'; pass one part"):
+    with pytest.raises(InputError, match="a dict of 'train'; pass one of them"):
         read_tags({"train": named})
 
 
@@ -199,7 +199,7 @@ def test_sentences_end_at_blank_rows(tmp_path):
     path = written(tmp_path, "a.csv", "word,tag\nMira,B-PER\nsat,O\n,\nOslo,B-LOC\n\nYes,O\n")
     assert read_tags(path).texts == [["Mira", "sat"], ["Oslo"], ["Yes"]]
     path = written(tmp_path, "b.csv", "word,tag\nMira,B-PER\nsat,O\n")
-    with pytest.raises(InputError, match="does not say where its sentences end.*--sentence COLUMN"):
+    with pytest.raises(InputError, match="does not mark the ends of sentences.*--sentence COLUMN"):
         read_tags(path)
     path = written(tmp_path, "c.txt", "word tag\nMira B-PER\nsat O\n\nOslo B-LOC\n")
     assert read_tags(path).texts == [["Mira", "sat"], ["Oslo"]]
@@ -234,7 +234,7 @@ def test_misaligned_and_overlapping_entities_are_counted(tmp_path, caplog):
     first, second = caplog.messages
     assert "1 of 5 entities do not begin and end with a word" in first
     assert "'German' (line 1)" in first
-    assert "1 of 5 entities overlap a longer one; they were left out: 'York' (line 2)" in second
+    assert "1 of 5 entities overlap a longer entity; they were left out: 'York' (line 2)" in second
 
 
 def test_texts_that_were_not_accepted_are_counted(caplog):
@@ -264,7 +264,7 @@ def test_forms_are_recognized_by_their_first_lines(tmp_path):
 
 KAGGLE = "Sentence #,Word,POS,Tag\nSentence: 1,London,NNP,B-geo\n,sat,VB,O\n"
 WRONG = {
-    "table.conll": (KAGGLE, r"looks like a table, with cells separated by ','.*--delimiter"),
+    "table.conll": (KAGGLE, r"looks like a table whose cells are separated by ','.*--delimiter"),
     "page.conll": ("<!DOCTYPE html>\n<html>\n", "is an HTML (page|or XML page)"),
     "page.json": ("\n<html>\n", "is an HTML (page|or XML page)"),
     "pointer.conll": ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
@@ -272,15 +272,15 @@ WRONG = {
     "rows.parquet": ("London B-geo\n", "is not a valid Arrow or Parquet file"),
     "pointer.parquet": ("version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "page.parquet": ("<html>\n", "is an HTML page"),
-    "words.conll": ("London\nsat\n", "column 0 of 1 that are separated by tabs or spaces"),
+    "words.conll": ("London\nsat\n", "the same column, 0. The file has 1 column"),
     "paper.conll": (b"%PDF-1.7\n%\xe2\xe3", "is a PDF file: extract its text first"),
     "words.jsonl": ("London B-geo\nsat O\n", "is not JSON.*name it .conll"),
-    "doc.spacy": (b"x\x9c\x00", "is a DocBin of spaCy. Write it as JSON lines: for doc in DocBin"),
+    "doc.spacy": (b"x\x9c\x00", "is a spaCy DocBin. Convert it to JSON lines: for doc in DocBin"),
     "doc.ann": ("T1\tLOC 0 6\tLondon\n", "anntoconll"),
     "doc.txt": ("T1\tLOC 0 6\tLondon\n", "anntoconll"),
     "doc.tsv": ("#FORMAT=WebAnno TSV 3.3\n", "as CoNLL 2002 or CoNLL-U"),
     "sheet.csv": (b"PK\x03\x04\x14\x00", "a zip archive.*save a sheet of Excel as .csv"),
-    "germeval.tsv": ("1\tLondon\tB-geo\tO\n2\tsat\tO\tO\n", "column 0 has no words.*--text 1"),
+    "germeval.tsv": ("1\tLondon\tB-geo\tO\n2\tsat\tO\tO\n", "column 0 does not contain words.*--text 1"),
     "texts.jsonl": ('{"text": "a good film", "label": "pos"}\n', "3 words.*leave out the task"),
     "numpy.csv": ("tokens,tags\n\"['a' 'b']\",\"['O' 'O']\"\n", "a list without commas, as NumPy"),
     "empty.jsonl": ("\n", "is not JSON|has no rows"),
