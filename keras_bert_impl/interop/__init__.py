@@ -1,7 +1,7 @@
-"""Weights and configurations of other libraries, as plain dicts and NumPy arrays.
+"""Reads and writes the models of other libraries as plain dicts and NumPy arrays.
 
-Whatever a file contains, reading it either succeeds or raises an `InputError` that names the file
-and what is missing, damaged, contradictory or not supported.
+Reading a file either succeeds or raises an `InputError` that names the file and what is missing,
+damaged, contradictory or not supported.
 """
 
 from keras_bert_impl.interop.google import write_google_checkpoint

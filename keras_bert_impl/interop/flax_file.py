@@ -1,8 +1,7 @@
 """Arrays in a `flax_model.msgpack`, located without reading them.
 
-The file is one MessagePack map of names to arrays or further maps. An array is an extension of
-type 1 with three values: shape, name of the dtype, and the numbers in C order (Flax,
-`flax/serialization.py`).
+The file is a MessagePack map from names to arrays or nested maps. An array is an extension of type
+1 with three values: shape, dtype name and the data in C order (Flax, `flax/serialization.py`).
 """
 
 import math
@@ -21,7 +20,7 @@ _MAX_MEMBERS = 100_000
 _MAX_RANK = 8
 _MAX_NAME = 1_000  # bytes
 _ARRAY = 1  # type of the extension
-# First byte of a value -> its kind, and the format of the length or number that follows.
+# First byte of a value -> kind of the value and format of the length or number that follows.
 _LONG = {
     **dict(zip((0xC4, 0xC5, 0xC6), (("bin", ">B"), ("bin", ">H"), ("bin", ">I")))),
     **dict(zip((0xC7, 0xC8, 0xC9), (("ext", ">B"), ("ext", ">H"), ("ext", ">I")))),
@@ -30,7 +29,7 @@ _LONG = {
     **dict(zip((0xDC, 0xDD), (("array", ">H"), ("array", ">I")))),
     **dict(zip((0xDE, 0xDF), (("map", ">H"), ("map", ">I")))),
 }
-# Kind -> first bytes that contain the length or number themselves.
+# Kind -> first bytes that themselves contain the length or number.
 _SHORT = {
     "int": range(0x00, 0x80),
     "map": range(0x80, 0x90),
@@ -41,7 +40,7 @@ _FIXED = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}  # extensions of these l
 
 
 class FlaxFile:
-    """The arrays in a Flax file, named with `/` between maps, as a `TensorFile`."""
+    """The arrays of a Flax file as a `TensorFile`; `/` separates the names of nested maps."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,7 +56,7 @@ class FlaxFile:
         }
 
     def read(self, name: str) -> np.ndarray:
-        """Returns an array, mapped."""
+        """Returns a memory-mapped array."""
         dtype, shape, offset = self._arrays[name]
         if dtype not in DTYPES:
             raise InputError(f"{self.path}: {shown(name)} has dtype {shown(dtype)}.")
@@ -65,7 +64,7 @@ class FlaxFile:
 
 
 class _Reader:
-    """Reads the values of a file in order."""
+    """Reads the values of a file one after the other."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data, self._position, self._members = data, 0, 0
@@ -75,7 +74,7 @@ class _Reader:
         """Returns (dtype, shape, offset in bytes) of each array by name."""
         self._read_map("", self._take("map"), _MAX_DEPTH)
         if self._position != len(self._data):
-            raise ValueError("more bytes follow the map of arrays")
+            raise ValueError("there are more bytes after the map of arrays")
         return self._found
 
     def _read_map(self, prefix, length, depth):
@@ -93,7 +92,7 @@ class _Reader:
                 if self._position != end:
                     raise ValueError(f"{shown(name)} ends early or late")
             else:
-                raise ValueError(f"{shown(name)} is not an array, or is there twice")
+                raise ValueError(f"{shown(name)} is not an array, or occurs twice")
 
     def _read_array(self):
         if self._take("array") != 3:
@@ -114,7 +113,7 @@ class _Reader:
     def _take(self, expected):
         kind, number = self._next()
         if kind != expected:
-            raise ValueError(f"it has a value of type {kind} in place of {expected}")
+            raise ValueError(f"it has a value of type {kind} instead of {expected}")
         return number
 
     def _next(self):

@@ -1,8 +1,8 @@
-"""Arrays in HDF5 files, located without reading them.
+"""Locates arrays in HDF5 files without reading them.
 
-The HDF5 library follows links into other files and allocates whatever sizes a file declares. Here
-it only locates arrays; those in another file, compressed or longer than the file are rejected. The
-numbers are then read directly from the file.
+The HDF5 library follows links to other files and allocates whatever sizes a file declares, so it is
+used only to locate arrays. Arrays that are compressed, in another file or longer than the file are
+rejected; the data of the others is read directly from the file.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.mapping import DTYPES, mapped
 
-_MAX_DEPTH = 32  # groups inside each other; a group may contain itself
+_MAX_DEPTH = 32  # nested groups; a group may contain itself
 _MAX_MEMBERS = 100_000
 _WEIGHTS = "model.weights.h5"  # in a `.keras` file
 _MAX_CONFIG = 16 << 20  # bytes
@@ -29,7 +29,7 @@ _MAX_CONFIG = 16 << 20  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array stored contiguously in a file."""
+    """A contiguous array in a file."""
 
     file: Path
     name: str
@@ -38,15 +38,15 @@ class StoredArray:
     offset: int  # in bytes
 
     def read(self) -> np.ndarray:
-        """Returns the array, mapped."""
+        """Returns the memory-mapped array."""
         return mapped(self.file, self.dtype, self.shape, self.offset)
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Opens an `h5py.File` for reading, also of the weights in a `.keras` file.
+    """Opens an HDF5 file, or the weights in a `.keras` file, as an `h5py.File` for reading.
 
-    Errors of damaged files become an `InputError`.
+    Raises `InputError` for a damaged file.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -57,7 +57,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
             yield stack.enter_context(h5py.File(content, "r"))
     except InputError:
         raise
-    # Everything that h5py raises for damaged files.
+    # All exceptions that h5py raises for damaged files.
     except (
         *(OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError),
         *(zipfile.BadZipFile, NotImplementedError, EOFError, struct.error),
@@ -75,7 +75,7 @@ def _stored(archive, path):
 
 
 def _start(path):
-    """Returns the byte at which the HDF5 file begins."""
+    """Returns the offset in bytes of the HDF5 file."""
     if path.suffix != ".keras":
         return 0
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
@@ -85,7 +85,7 @@ def _start(path):
 
 
 def model_config(path: Path) -> str | None:
-    """Returns the configuration of a whole model in a `.keras` or HDF5 file as JSON, or None."""
+    """Returns the JSON configuration of a complete model in a `.keras` or HDF5 file, or None."""
     with opened(path) as file:
         if path.suffix != ".keras":
             text = file.attrs.get("model_config")
@@ -111,7 +111,7 @@ def member(group: h5py.Group, name: str, path: Path) -> h5py.Group | h5py.Datase
 
 
 def find_array(file: h5py.File, name: str, path: Path) -> StoredArray | None:
-    """Locates an array, named with `/` between groups, in a file; returns None if it is missing."""
+    """Locates an array by its path, with `/` between groups; returns None if it is missing."""
     *groups, last = name.split("/")
     group = file
     for part in groups:
@@ -145,14 +145,14 @@ def _stored_dtype(dataset, path):
         return np.dtype(ml_dtypes.bfloat16)
     if dtype.kind != "f" or dataset.id.get_type() != h5py.h5t.py_create(dtype):
         raise InputError(
-            f"{path}: {dataset.name} has numbers of type {str(dtype):.100}; supported are "
+            f"{path}: {dataset.name} has dtype {str(dtype):.100}; supported are "
             "float64, float32, float16 and bfloat16."
         )
     return dtype
 
 
 class Hdf5File:
-    """All arrays in an HDF5 file, named with `/` between groups, as a `TensorFile`."""
+    """All arrays of an HDF5 file as a `TensorFile`; `/` separates the names of groups."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -169,7 +169,7 @@ class Hdf5File:
 
 
 def _arrays(file, path):
-    """Returns a dict of the datasets in a file by name."""
+    """Returns a dict from name to dataset."""
     found, level, members = {}, [("", file)], 0
     for _ in range(_MAX_DEPTH):
         inner = []
@@ -185,7 +185,7 @@ def _arrays(file, path):
                     found[prefix + name] = one
         level = inner
     if level:
-        raise InputError(f"{path}: groups are nested more than {_MAX_DEPTH} deep.")
+        raise InputError(f"{path}: groups are nested more than {_MAX_DEPTH} levels deep.")
     return found
 
 

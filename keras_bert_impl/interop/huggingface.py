@@ -1,4 +1,4 @@
-"""Hugging Face configurations and tensor names of encoders of all architectures."""
+"""Hugging Face configurations and tensor names, for encoders of all architectures."""
 
 import dataclasses
 import logging
@@ -15,7 +15,7 @@ from keras_bert_impl.published import check_family
 
 _log = logging.getLogger(__name__)
 
-# Keys in published files that do not affect the encoder's computation, or that heads read.
+# Keys of published files that do not affect the encoder's computation, or that only heads use.
 _OTHER_KEYS = frozenset(
     """
     _name_or_path _num_labels architectures auto_map bos_token_id chunk_size_feed_forward
@@ -55,7 +55,7 @@ def encoder_config(config: dict, source: str | Path = "config.json") -> EncoderC
 
 
 def _check_fixed(config, fixed):
-    """Rejects a document that states another value than the supported one."""
+    """Raises `InputError` if a fixed setting has an unsupported value."""
     for key, value in fixed.items():
         if config.get(key, value) != value:
             raise InputError(
@@ -64,7 +64,7 @@ def _check_fixed(config, fixed):
 
 
 def _check_classes(config, layout):
-    """Rejects `architectures` that belong to another model type."""
+    """Raises `InputError` if `architectures` does not match the model type."""
     own = set(layout.classes.values())
     others = {name for layout in LAYOUTS.values() for name in layout.classes.values()} - own
     for name in config.list_of("architectures", str, []):
@@ -89,13 +89,13 @@ def read_encoder_config(
     """Reads the `EncoderConfig` of a model directory.
 
     Args:
-        with_adapter: Whether to allow an adapter, whose weights the caller then reads too.
-        head: The head that the caller reads too, whose settings are checked.
+        with_adapter: Whether to allow an adapter; the caller must then read its weights.
+        head: Head that the caller also reads; its settings are checked.
 
     Raises:
-        InputError: see `encoder_config`; the model has an adapter that is not allowed; or
-            `config.json` names more layers than there are tensors, which catches a damaged number
-            before the layers are created.
+        InputError: See `encoder_config`. Also if the model has an adapter that is not allowed, or
+            if `config.json` states more layers than there are tensors, so that a damaged number is
+            found before layers are created.
     """
     config = encoder_config(directory.config, directory.path / "config.json")
     layout = layout_of(config)
@@ -117,7 +117,7 @@ def read_encoder_config(
     if directory.adapter is not None and not with_adapter:
         raise InputError(
             "a model with an adapter can only be loaded as the task that it was fine-tuned for; "
-            "`keras-bert merge` converts a model with LoRA to an ordinary one."
+            "`keras-bert merge` converts a model with LoRA to a model without an adapter."
         )
     return dataclasses.replace(config, adapter=directory.adapter)
 
@@ -129,15 +129,15 @@ def huggingface_config(
 
     Args:
         head: The model's head, which determines its class in `transformers`.
-        **more: Further keys, such as `id2label`.
+        **more: Additional keys, such as `id2label`.
 
     Raises:
-        InputError: the architecture's files cannot express a setting of the encoder.
+        InputError: The files of the architecture cannot express a setting of the encoder.
     """
     layout = layout_of(config)
     if head not in layout.classes:
         raise InputError(
-            f"transformers has no class for a {config.architecture} with the head {head!r}."
+            f"transformers has no class for {config.architecture} with the head {head!r}."
         )
     fields = config.to_dict()
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
@@ -166,7 +166,7 @@ def encoder_tensors(config: EncoderConfig) -> list[TensorName]:
 
 
 def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorName]]:
-    """Returns the tensor names of an encoder, and of every head its models may have."""
+    """Returns the tensor names of an encoder and of all heads that its models may have."""
     heads = _heads(config).values()
     names = {name.tensor: name for head in heads for name in optional(head)}
     return encoder_tensors(config), list(names.values())
@@ -175,7 +175,7 @@ def all_tensors(config: EncoderConfig) -> tuple[list[TensorName], list[TensorNam
 def head_tensors(config: EncoderConfig, head: str) -> list[TensorName]:
     """Returns the tensor names of a head, such as `"masked_lm"` or `"classifier"`.
 
-    All are optional: a base model's checkpoint lacks them.
+    All are optional because the checkpoint of a base model lacks them.
     """
     heads = _heads(config)
     if head not in heads:
@@ -202,7 +202,7 @@ def has_key(config: EncoderConfig, field: str) -> bool:
 
 
 def tied_tensors(config: EncoderConfig) -> dict[str, str]:
-    """Maps duplicate masked LM head tensors in old files to the tensors they copy."""
+    """Maps duplicate tensors of the masked LM head in old files to the tensors that they copy."""
     return layout_of(config).tied_tensors()
 
 
@@ -217,13 +217,13 @@ def class_of(config: EncoderConfig, head: str | None) -> str:
 
 
 def has_head(directory: ModelSource, config: EncoderConfig, head: str | None) -> bool:
-    """Returns whether a model directory states that its model, of `config`, has this head."""
+    """Returns whether the configuration of a model directory names this head."""
     stated = directory.config.list_of("architectures", str, [])
     return has_class(config, head) and stated == [class_of(config, head)]
 
 
 def classifier_dropout(directory: ModelSource, config: EncoderConfig) -> float | None:
-    """Returns the dropout rate before a classifier that a model directory states, or None."""
+    """Returns the dropout rate before the classifier, as stated in a model directory, or None."""
     return directory.config.number(classifier_dropout_key(config), None, least=0, below=1)
 
 

@@ -1,7 +1,7 @@
-"""Weights that Keras 2 wrote of a model around an encoder.
+"""Weights of Keras 2 models that contain an encoder.
 
-They are in an HDF5 file, a `.keras` file, a SavedModel or a checkpoint. Of a SavedModel only the
-variables are read, and of a `.keras` file no class is created: no code of a file runs.
+The file may be an HDF5 file, a `.keras` file, a SavedModel or a checkpoint. Only the variables are
+read, without creating classes from the file, so no code in the file runs.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from keras_bert_impl.io.reading import Document, file_within, parse_json
 
 _ENDINGS = (".h5", ".hdf5", ".keras")
 _HEADS = ("head_num", "heads", "num_heads")  # in keras-bert, bert4keras, bert-for-tf2
-_KEYS = {  # variable -> keys of `config.json` with its sizes
+_KEYS = {  # variable -> keys of `config.json` that give its shape
     "embeddings/token_embeddings": ("vocab_size", "hidden_size"),
     "embeddings/position_embeddings": ("max_position_embeddings",),
     "embeddings/segment_embeddings": ("type_vocab_size",),
@@ -30,10 +30,10 @@ _WHERE = "Put the model's config.json, or Google's bert_config.json, next to it.
 
 
 def find_keras_file(directory: Path) -> Path | None:
-    """Returns the one file, SavedModel or prefix of a checkpoint in a directory, or None.
+    """Returns the weights file, SavedModel or checkpoint prefix in a directory, or None.
 
     Raises:
-        InputError: there are several.
+        InputError: There are several.
     """
     found = [path for path in sorted(directory.glob("*")) if path.name.endswith(_ENDINGS)]
     models = (directory, *sorted((directory / "saved_model").glob("[0-9]*"), reverse=True))
@@ -42,7 +42,9 @@ def find_keras_file(directory: Path) -> Path | None:
         found.append(find_checkpoint(directory) or directory)
     if len(found) > 1:
         several = listed(path.name for path in found)
-        raise InputError(f"{directory} has several files of weights: {several}; keep one of them.")
+        raise InputError(
+            f"{directory} contains several weights files: {several}; keep one of them."
+        )
     return found[0] if found else None
 
 
@@ -54,7 +56,7 @@ def open_keras_file(path: Path) -> TensorFile:
 
 
 def is_of_library(path: Path) -> bool:
-    """Returns whether a checkpoint or SavedModel is of `transformers` or a library for Keras."""
+    """Returns whether `transformers` or a Keras library wrote a checkpoint or SavedModel."""
     if path.name.endswith(_ENDINGS):
         return True
     checkpoint = Checkpoint(find_checkpoint(path) or path)
@@ -68,7 +70,7 @@ def is_of_library(path: Path) -> bool:
 
 
 def keras_config(path: Path) -> Document:
-    """Reads the configuration of the encoder from Google's file next to it, or from a whole model."""
+    """Reads the encoder's configuration from Google's file next to it, or from a complete model."""
     file, settings = read_settings(path if path.is_dir() else path.parent)
     if file is not None:
         family = file.name.removesuffix("_config.json")
@@ -81,7 +83,7 @@ def keras_config(path: Path) -> Document:
     if not found and library is not None:
         found = [_sizes(path, library) | {"num_attention_heads": heads[0]}]
     if not found:
-        raise InputError(f"{path} does not state the configuration of an encoder. {_WHERE}")
+        raise InputError(f"{path} does not contain the configuration of the encoder. {_WHERE}")
     return Document(found[0], path)
 
 
@@ -95,7 +97,7 @@ def _parts(value):
 
 
 def _sizes(path, library):
-    """Returns the settings of a BERT that the shapes of its variables show."""
+    """Infers the settings of a BERT model from the shapes of its variables."""
     shapes: dict[str, tuple[int, ...]] = {}
     header = Hdf5File(path).header
     for stored, name in with_ranks(header).items():
@@ -118,7 +120,7 @@ def _sizes(path, library):
 
 
 class ObjectFile:
-    """Variables of a SavedModel or object-based checkpoint, under names of the saving program."""
+    """Variables of a SavedModel or object-based checkpoint under their original names."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.path = checkpoint.path

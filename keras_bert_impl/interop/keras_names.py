@@ -1,10 +1,10 @@
-"""Names that other libraries for Keras 2 give to the variables of an encoder."""
+"""Variable names of encoders from other libraries for Keras 2."""
 
 import dataclasses
 import re
 from collections.abc import Iterable
 
-# In a name, {0} is the layer's number from 0 and {1} from 1.
+# In a name, {0} is the layer's number counted from 0, and {1} counted from 1.
 _KERAS_BERT = {
     "embeddings/token_embeddings": "Embedding-Token/embeddings",
     "embeddings/position_embeddings": "Embedding-Position/embeddings",
@@ -30,7 +30,7 @@ _KERAS_BERT = {
     "masked_lm/output_bias": "MLM-Sim/bias",
     "next_sentence/dense": "NSP",
 }
-# The layers of an attention and of a feed-forward network are numbered as they are created.
+# Attention and feed-forward layers are numbered in order of creation.
 _BERT4KERAS = {
     "embeddings/token_embeddings": "Embedding-Token/embeddings",
     "embeddings/position_embeddings": "Embedding-Position/embeddings",
@@ -84,13 +84,13 @@ _MODEL_GARDEN = {
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """A library's names of variables.
+    """Naming scheme of a library.
 
     Args:
         name: Name of the library.
-        place: Part of a name that only its files have.
-        names: Our variable or layer, with `layer` for each block, and its name there.
-        settings: What the library computes, whatever `bert_config.json` states.
+        place: Part of a name that occurs only in files of this library.
+        names: Name in this package (with `layer` for each block) -> name in the library.
+        settings: Settings that the library always uses, whatever `bert_config.json` states.
     """
 
     name: str
@@ -99,8 +99,8 @@ class Library:
     settings: dict[str, float | str]
 
     def spelling(self, variable: str) -> str | None:
-        """Returns the library's name of one of our variables, such as `layer_0/output/kernel`."""
-        # BERT's two heads for pairs have the same tensor.
+        """Returns the library's name for a variable such as `layer_0/output/kernel`."""
+        # BERT's two heads for sentence pairs share a tensor.
         variable = variable.replace("sentence_order/", "next_sentence/")
         found = re.match(r"layer_(\d+)/", variable)
         number = int(found[1]) if found else 0
@@ -125,7 +125,7 @@ _LIBRARIES = (
 
 
 def library_of(stored: Iterable[str]) -> Library | None:
-    """Returns the library that gave these names to variables, or None."""
+    """Identifies the library from variable names; returns None if it is unknown."""
     names = "/".join(("", *stored))
     return next((one for one in _LIBRARIES if f"/{one.place}" in names), None)
 
@@ -134,10 +134,10 @@ _NUMBERED = re.compile(r"(.*-(?:MultiHeadSelfAttention|FeedForward)/dense)(?:_(\
 
 
 def with_ranks(stored: Iterable[str]) -> dict[str, str]:
-    """Maps names to names with each numbered layer's rank among its neighbors: `dense/0/kernel`.
+    """Maps names to names with the rank of each numbered layer, such as `dense/0/kernel`.
 
-    Keras numbers the `Dense` layers inside a layer of bert4keras; some of its versions go on with
-    the number in the next layer.
+    Keras numbers the `Dense` layers inside a layer of bert4keras; some versions of Keras continue
+    the numbering in the next layer.
     """
     names = {name: _NUMBERED.fullmatch(name) for name in stored}
     numbers: dict[str, set[int]] = {}

@@ -1,9 +1,9 @@
-"""Opens models in all supported file formats, and reads and writes fine-tuned weights.
+"""Opens models in all supported file formats; reads and writes fine-tuned weights.
 
-The directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json` as in
-a whole model, which also names the base model and states the checksum of its weights. For
-LoRA, the directory follows the layout of `peft`, with `adapter_config.json`. Directories written by
-`peft` itself have no `config.json` and, from older versions, an `adapter_model.bin`.
+A directory of fine-tuned weights contains `adapter_model.safetensors` and a `config.json`, which
+also states the name of the base model and the checksum of its weights. For LoRA, the directory also
+contains `adapter_config.json`, as in `peft`. Directories written by `peft` itself have no
+`config.json` and, from older versions, an `adapter_model.bin`.
 """
 
 import contextlib
@@ -54,25 +54,26 @@ from keras_bert_impl.io.paths import expanded, local_path
 from keras_bert_impl.io.reading import Document, file_within, read_json
 from keras_bert_impl.published import check_family, is_preset
 
-GENERATOR = "generator"  # folder next to the discriminator of an ELECTRA
+GENERATOR = "generator"  # folder in the directory of an ELECTRA discriminator
 
 
 def open_model(
     name_or_path: str | os.PathLike, generator: bool = False, base: str | os.PathLike | None = None
 ) -> ModelSource:
-    """Opens a model for reading, without running any code in its files.
+    """Opens a model for reading without running any code from its files.
 
     Args:
-        name_or_path: A name accepted by `hub.local_directory`, or a directory: in the Hugging Face
-            or `sentence-transformers` layout, with a Google checkpoint, a TF Hub SavedModel, a
-            KerasHub preset, or fine-tuned weights written by `save_tuned` or `peft`. For a
-            checkpoint also its prefix (`.../bert_model.ckpt`).
-        generator: Whether to open the generator instead of the discriminator of an ELECTRA that was
-            pre-trained here, or of a Google checkpoint, which holds both.
-        base: Base model of fine-tuned weights. Default: the one named in their directory.
+        name_or_path: A name accepted by `hub.local_directory`, or a directory with files of Hugging
+            Face or `sentence-transformers`, a Google checkpoint, a TF Hub SavedModel, a KerasHub
+            preset, or fine-tuned weights from `save_tuned` or `peft`. Also the prefix of a
+            checkpoint (`.../bert_model.ckpt`).
+        generator: Whether to open the generator of an ELECTRA model instead of the discriminator.
+            Only for models pre-trained with this package and Google checkpoints, which contain
+            both.
+        base: Base model of fine-tuned weights. None for the base model named in their directory.
 
     Raises:
-        InputError: the model does not exist, or a file is missing or damaged.
+        InputError: The model does not exist, or a file is missing or damaged.
     """
     source = _opened(expanded(name_or_path), generator, base)
     source.name = str(name_or_path)
@@ -112,7 +113,7 @@ def _opened(name_or_path, generator, base):
 
 
 def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None = None) -> str:
-    """Computes the SHA-256, in hex, of a model's configuration and tensors, reading all of them."""
+    """Computes the SHA-256 (hex) of a model's configuration and tensors, reading all tensors."""
     source = open_model(name_or_path, base=base)
     digest = hashlib.sha256(json.dumps(source.config, sort_keys=True).encode())
     for name in source.unread():
@@ -123,11 +124,11 @@ def fingerprint(name_or_path: str | os.PathLike, base: str | os.PathLike | None 
 
 
 def _hint(path: Path) -> str:
-    """Returns what to give instead of a directory that is not a model's."""
+    """Returns a hint for a directory that contains no model."""
     if (path / "recipe.yaml").exists():
-        return " It is a run without a model: finish it by running its command again."
+        return " It is a run without a model; finish the run by running its command again."
     if any(path.glob("saved_model.pb")) or any(path.glob("*/saved_model.pb")):
-        return " It is an export: give the run or the model that it was made from."
+        return " It is an export; pass the run or the model that it was exported from."
     return ""
 
 
@@ -135,7 +136,7 @@ def _open_tuned(path: Path, base: str | os.PathLike | None) -> ModelSource:
     name = base_of(path) if base is None else base
     try:
         if not _is_prefix(name) and is_tuned(local_directory(name)):
-            raise InputError(f"{name} is not a whole model, but fine-tuned weights.")
+            raise InputError(f"{name} contains only fine-tuned weights, not a whole model.")
         opened = open_model(name)
     except InputError as error:
         raise InputError(f"the base model of {path} cannot be opened: {error}") from error
@@ -155,17 +156,17 @@ def open_keras_hub_model(model: Any) -> ModelSource:
     return ModelSource(tensors.path, config, tensors)
 
 
-OWN_SETTINGS = "keras_bert_impl"  # config.json key that other libraries ignore
+OWN_SETTINGS = "keras_bert_impl"  # key of config.json that other libraries ignore
 _TENSORS, _PEFT = "adapter_model.safetensors", "adapter_config.json"
 _KINDS: dict[str, type[SafetensorsFile] | type[TorchFile]] = {
     _TENSORS: SafetensorsFile,
-    "adapter_model.bin": TorchFile,  # of older peft
+    "adapter_model.bin": TorchFile,  # written by older versions of peft
 }
 TUNED_FILES = (*_KINDS, _PEFT)
 
 
 class TunedSource(ModelSource):
-    """A base model with fine-tuned weights that replace or extend its own."""
+    """A base model with fine-tuned weights that replace or extend the base weights."""
 
     def __init__(
         self,
@@ -194,7 +195,7 @@ class TunedSource(ModelSource):
         self._base.prefix = self.prefix
         if name in self._own:
             self._unread_own.discard(name)
-            self._base.read(name)  # marks the replaced tensor as read
+            self._base.read(name)  # marks the replaced tensor of the base model as read
             return self._own[name]
         return self._base.read(name)
 
@@ -203,30 +204,29 @@ class TunedSource(ModelSource):
 
 
 def is_tuned(directory: Path) -> bool:
-    """Returns whether a directory holds fine-tuned weights rather than a whole model."""
+    """Returns whether a directory contains fine-tuned weights instead of a whole model."""
     return any(file_within(directory, name).exists() for name in _KINDS)
 
 
 @contextlib.contextmanager
 def replace_model_directory(directory: str | Path) -> Iterator[Path]:
-    """Same as `replace_directory`, to write a whole model.
+    """Same as `replace_directory`, for writing a whole model.
 
     Raises:
-        InputError: the directory holds fine-tuned weights, which would be added to the model when
-            it is loaded.
+        InputError: The directory contains fine-tuned weights, which loading would add to the model.
     """
     found = [name for name in TUNED_FILES if (local_path(directory) / name).exists()]
     if found:
         raise InputError(
-            f"{directory} holds {listed(found)}, fine-tuned weights that would be added to the whole "
-            "model when it is loaded; give another directory."
+            f"{directory} contains fine-tuned weights ({listed(found)}), which loading would add "
+            "to the whole model; choose another directory."
         )
     with replace_directory(directory) as temporary:
         yield temporary
 
 
 def base_of(directory: Path) -> str:
-    """Returns the name of the base model stated in a directory."""
+    """Returns the name of the base model that a directory of fine-tuned weights states."""
     config, settings = _read_settings(directory)
     name = _own_settings(config)[0].text("name", None)
     name = name or settings.text("base_model_name_or_path", None)
@@ -238,7 +238,7 @@ def base_of(directory: Path) -> str:
 
 
 def open_tuned(directory: Path, base: ModelSource) -> TunedSource:
-    """Opens a base model with fine-tuned weights."""
+    """Opens a directory of fine-tuned weights together with its base model."""
     config, settings = _read_settings(directory)
     stated, stated_adapter, own = _own_settings(config)
     if config and not stated:
@@ -305,10 +305,10 @@ def write_tuned(
 
 
 def _base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:
-    """Computes the SHA-256, in hex, of a base model's encoder weights other than `changed`."""
+    """Computes the SHA-256 (hex) of the base model's encoder weights, without `changed`."""
     base.prefix = tensor_prefix(config).removesuffix(".")
     digest = hashlib.sha256()
-    # Not every task has the pooler.
+    # Not every task has a pooler.
     config = dataclasses.replace(config, use_pooler=False)
     for name in sorted({name.tensor for name in encoder_tensors(config)} - set(changed)):
         array = base.read(name)
@@ -325,14 +325,14 @@ def _read_settings(directory):
 
 
 def _own_settings(config):
-    """Returns (dict stating the base model, adapter, dict of our other settings)."""
+    """Returns (dict that states the base model, adapter, dict of this package's other settings)."""
     own = config.mapping(OWN_SETTINGS)
     others = {key: value for key, value in own.items() if key not in ("base", "adapter")}
     return own.mapping("base"), own.mapping("adapter", None), others
 
 
 def _own_blocks(config, adapter, added):
-    """Splits the block products written by `to_peft` into the original LoRA variables."""
+    """Splits the combined products written by `to_peft` into the original LoRA variables."""
     blocks = {}
     for all_parts in peft.matrices(config).values():
         parts = [part for part in all_parts if peft.projection_of(part) in adapter.projections]

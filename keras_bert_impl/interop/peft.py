@@ -1,7 +1,8 @@
 """LoRA in the format of the `peft` library: `adapter_config.json` and tensor names.
 
-If one of its matrices holds several of ours, as ModernBERT's fused ones do, our LoRA products are
-stored as a single product whose second matrix is made of blocks, one per product.
+A matrix in the file may combine several matrices of this package, such as ModernBERT's fused
+projections. Their LoRA products are then stored as one product whose second matrix has one block
+per product.
 """
 
 import dataclasses
@@ -34,16 +35,16 @@ TASK_TYPES = {
     "token_classifier": "TOKEN_CLS",
     "question_answerer": "QUESTION_ANS",
 }
-# Settings that change the computation but not the tensor names.
+# Settings that change the computation but not the names of tensors.
 _OFF = """
     use_dora lora_bias use_qalora layer_replication trainable_token_indices target_parameters
     alora_invocation_tokens use_bdlora arrow_config kasa_config velora_config monteclora_config
 """.split()
-# Initializations that leave the base model's weights as they are; others, such as PiSSA, subtract
-# their product from them when `peft` attaches the adapter.
+# Initializations that keep the base model's weights. Others, such as PiSSA, change them when `peft`
+# attaches the adapter.
 _INITIALIZATIONS = (True, False, None, "gaussian", "eva", "orthogonal")
 _A = ".lora_A.weight"
-# Regular expressions that match fast: names, with groups, digits and `.*` between them.
+# Regular expressions that match fast: names with groups, digits and `.*` in between.
 _PATTERN = re.compile(
     r"\^?(?:[\w-]|\\?\.|\.[*+]|\\d\+?|\[\d-\d\]\+?|\((?:[\w.-]+\|)*[\w.-]+\)){1,200}\$?"
 )
@@ -52,13 +53,13 @@ _PATTERN = re.compile(
 def to_peft(
     config: EncoderConfig, added: Tensors, changed: Tensors, head: str | None, base: str
 ) -> tuple[dict[str, Any], Tensors]:
-    """Converts LoRA weights to the format that `peft` loads onto the base model.
+    """Converts LoRA weights to the format of `peft`.
 
     Returns:
         (content of `adapter_config.json`, tensors).
     """
     adapter, prefix = config.adapter, tensor_prefix(config)
-    if head is None:  # a model without a head has no prefix
+    if head is None:  # models without a head have no prefix
         changed = {name.removeprefix(prefix): array for name, array in changed.items()}
         prefix = ""
     tensors = {_ROOT + name: array for name, array in changed.items()}
@@ -102,18 +103,19 @@ def from_peft(
     """Converts LoRA weights written by `peft` or `to_peft` to our format.
 
     Returns:
-        (`Adapter`, or None if the blocks have no LoRA; its variables by path; other tensors by
-        name, without the prefix for the encoder's).
+        (`Adapter`, or None if no block has LoRA; the adapter's variables by path; other tensors by
+        name, encoder tensors without their prefix).
     """
     settings.text("peft_type", choices=("LORA",))
     settings.text("bias", "none", choices=("none", "all", "lora_only"))
     for name in _OFF:
         if settings.get(name):
-            raise settings.error(name, "absent, null or false; nothing else is supported")
+            raise settings.error(name, "absent, null or false; other values are not supported")
     if settings.get("init_lora_weights") not in _INITIALIZATIONS:
         raise settings.error(
             "init_lora_weights",
-            "an initialization that keeps the base model's weights; save with peft's "
+            "an initialization that keeps the base model's weights; convert the adapter with "
+            "peft's "
             "save_pretrained(..., path_initial_model_for_weight_conversion=...)",
         )
     prefix = tensor_prefix(config)
@@ -176,7 +178,7 @@ def _merged(settings, base, tensor, a, b, scale):
 
 
 def matrices(config: EncoderConfig) -> dict[str, list[str]]:
-    """Maps the name of each weight matrix in a block to the LoRA variable paths of its parts."""
+    """Maps each weight matrix of a block (by name) to the LoRA variable paths of its parts."""
     plain = dataclasses.replace(config, adapter=None)
     found: dict[str, list[str]] = {}
     for name in encoder_tensors(plain):
@@ -193,7 +195,7 @@ def _scale(settings, module, rank):
     stated = settings.integer("r", least=1) if key is None else ranks.integer(key, least=1)
     if stated != rank:
         raise InputError(
-            f"{settings.source}: LoRA of {module} has rank {rank}, but the settings say {stated}."
+            f"{settings.source}: LoRA of {module} has rank {rank}, but the settings state {stated}."
         )
     stated_alpha = settings if other is None else alphas
     alpha = stated_alpha.number(other or "lora_alpha", above=0)
@@ -201,12 +203,12 @@ def _scale(settings, module, rank):
 
 
 def _matching(patterns, module):
-    """Returns the first key that matches a module: its name, a suffix of it, or a pattern."""
+    """Returns the first key that matches a module: its name, a suffix of its name, or a pattern."""
     for key in patterns:
         if not _PATTERN.fullmatch(key) or key.count("*") + key.count("+") > 2:
             raise InputError(
                 f"{patterns.source}: {patterns.inside}{shown(key)} is not a supported pattern; "
-                "write the name of the module, or the end of it."
+                "write the name of the module or a suffix of it."
             )
         if re.match(rf"(.*\.)?({key})$", module):
             return key
@@ -214,7 +216,7 @@ def _matching(patterns, module):
 
 
 def _in_one_shape(config, settings, products):
-    """Brings LoRA products of different ranks and scales to one rank and scale.
+    """Converts LoRA products of different ranks and scales to a common rank and scale.
 
     Returns:
         (`Adapter`, dict of its variable paths to arrays).

@@ -1,4 +1,4 @@
-"""`sentence-transformers` files: how a model computes the vector of a text."""
+"""`sentence-transformers` files, which describe how a model computes text embeddings."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from keras_bert_impl.interop.source import ModelSource, open_tensors, write_json
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json, read_text
 
-# Keys of poolings, in the order in which the library concatenates their vectors. The key of
-# another pooling is `pooling_mode_` with its name.
+# Keys of poolings, in the order in which the library concatenates their vectors. The key of any
+# other pooling is `pooling_mode_` followed by its name.
 _PREFIX = "pooling_mode_"
 _KEYS = {
     "cls": "pooling_mode_cls_token",
@@ -31,9 +31,10 @@ ACTIVATIONS = {
     "gelu": "torch.nn.modules.activation.GELU",
 }
 _MOST_DIM = 2**20 - 1
-# Module unknown to the library, so it rejects the model instead of using only the last layer.
+# A module type that the library does not have, so that it rejects the model instead of using only
+# the last layer.
 CONCATENATION = "keras_bert_impl.ConcatenatedLayers"
-# Keys of an encoder's settings that do not affect its vectors here.
+# Keys of an encoder's settings that do not affect embeddings in this package.
 _HARMLESS = {"max_seq_length", "do_lower_case", "unpad_inputs"}
 _DEFAULTS = (
     ("transformer_task", "feature-extraction"),
@@ -45,7 +46,7 @@ _HARMLESS_ARGUMENTS |= {"trust_remote_code", "add_pooling_layer", "use_fast"}
 
 
 def pooling_modes(pooling: str) -> dict[str, bool]:
-    """Returns the keys of a `pooling` such as `"mean"` or `"cls+mean"` in a Pooling module."""
+    """Returns the Pooling module's keys for a `pooling` such as `"mean"` or `"cls+mean"`."""
     names = pooling.split("+")
     every = dict.fromkeys([*_KEYS, *names])
     return {_KEYS.get(name, f"{_PREFIX}{name}"): name in names for name in every}
@@ -60,7 +61,7 @@ def transformer_directory(directory: Path) -> Path:
 
 
 def is_cross_encoder(directory: Path) -> bool:
-    """Returns whether a model directory holds a `CrossEncoder` of version 6, a text classifier."""
+    """Returns whether a directory contains a `CrossEncoder` of version 6 (a text classifier)."""
     for kind, folder, _ in _modules(directory):
         if kind in _TRANSFORMERS:
             task = _transformer_settings(directory, folder).get("transformer_task")
@@ -69,7 +70,7 @@ def is_cross_encoder(directory: Path) -> bool:
 
 
 def read_sentence_settings(directory: Path) -> dict[str, Any]:
-    """Reads how `sentence-transformers` files compute one vector per text."""
+    """Reads the settings for text embeddings from `sentence-transformers` files."""
     modules = _modules(directory)
     if not modules or is_cross_encoder(directory):
         return {}
@@ -83,17 +84,17 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
     }
     for kind, folder, name in modules:
         if kind not in _READERS:
-            raise InputError(f"{path}: a module {name!r:.80} is not supported.")
+            raise InputError(f"{path}: the module {name!r:.80} is not supported.")
         stage, read = _READERS[kind]
         if stages and (stage < stages[-1] or (stage == stages[-1] and stage in _ONCE)):
-            raise InputError(f"{path}: a module {name!r:.80} at this position is not supported.")
+            raise InputError(f"{path}: the module {name!r:.80} is not supported at this position.")
         stages.append(stage)
         found = read(directory, folder)
         settings["projections"] = settings["projections"] + found.pop("projections", [])
         settings |= found
     for stage, name in ((0, "Transformer"), (2, "Pooling")):
         if stage not in stages:
-            raise InputError(f"{path} has no {name} module.")
+            raise InputError(f"{path} has no module {name}.")
     settings |= _prompts_and_similarity(directory)
     if settings["prompts"] and not settings.pop("include_prompt"):
         raise InputError(
@@ -105,7 +106,7 @@ def read_sentence_settings(directory: Path) -> dict[str, Any]:
 
 
 def _modules(directory):
-    """Returns a (kind, folder, name) list of the modules in `modules.json`; empty without it."""
+    """Returns a list of (kind, folder, name) from `modules.json`, empty if it is missing."""
     path = file_within(directory, "modules.json")
     if not path.exists():
         return []
@@ -123,7 +124,7 @@ def _modules(directory):
 
 
 def _transformer_settings(directory, folder):
-    """Reads the settings of a Transformer module, from the first file that has any."""
+    """Reads the settings of a Transformer module from the first file that has any."""
     found = (_config(directory, folder, name) for name in SENTENCE_ENCODER)
     return next(filter(None, found), Document({}, directory / folder))
 
@@ -133,9 +134,9 @@ def _transformer(directory, folder):
     _check_transformer(settings)
     read = {"do_lower_case": _flag(settings, "do_lower_case", False)}
     length = settings.get("max_seq_length")
-    if length is None:  # since version 6, the tokenizer's setting
+    if length is None:  # since version 6, a setting of the tokenizer
         length = _config(directory, folder, "tokenizer_config.json").get("model_max_length")
-        # Without a limit, the value is a number with 30 digits.
+        # A number with 30 digits means no limit.
         is_limit = type(length) is int and 0 < length < 2**20
         return read | {"max_length": length if is_limit else None}
     if type(length) is not int or length < 1:
@@ -144,7 +145,7 @@ def _transformer(directory, folder):
 
 
 def _check_transformer(settings):
-    """Rejects settings of a Transformer module that would change its vectors."""
+    """Raises `InputError` for unsupported settings that would change the embeddings."""
     for key, value in settings.items():
         is_default = value in (None, {}) or (key, value) in _DEFAULTS
         if key.endswith(("_args", "_kwargs")) and isinstance(value, dict):
@@ -208,7 +209,7 @@ def _dense(directory, folder):
     return {"projections": [projection]}
 
 
-# Class name in the library -> (stage, function of directory and folder that returns settings).
+# Class name in the library -> (stage, function of directory and folder that reads the settings).
 _TRANSFORMERS = "Transformer BERT RoBERTa DistilBERT CamemBERT ALBERT XLMRoBERTa".split()
 _READERS = {
     **{name: (0, _transformer) for name in _TRANSFORMERS},
@@ -289,7 +290,7 @@ _LIBRARY = "sentence_transformers.models."
 
 
 def copy_sentence_settings(source: ModelSource, directory: Path, config: EncoderConfig) -> None:
-    """Copies the pooling, normalization and prompts of a text embedder, if the source is one."""
+    """Copies pooling, normalization and prompts if the source is a text embedding model."""
     settings = read_sentence_settings(source.task_path)
     if settings:
         settings.setdefault("max_length", config.max_length)
@@ -306,7 +307,7 @@ def write_sentence_settings(
     depth: int,
     hidden_dim: int,
 ) -> None:
-    """Writes the files that `read_sentence_settings` and the library read."""
+    """Writes the files for `read_sentence_settings` and the library."""
     modules = [("", f"{_LIBRARY}Transformer")]
     lower = {"do_lower_case": True} if settings["do_lower_case"] else {}
     transformer = {"max_seq_length": settings["max_length"], **lower}

@@ -1,4 +1,4 @@
-"""A model with Hugging Face keys and tensor names, whatever its format; files of this layout."""
+"""`ModelSource`, a model of any format under Hugging Face names; reads and writes such files."""
 
 import json
 import shutil
@@ -21,32 +21,32 @@ from keras_bert_impl.io.mapping import DTYPES, mapped
 from keras_bert_impl.io.reading import Document, file_within, parse_json, read_json
 
 Tensors: TypeAlias = dict[str, np.ndarray]  # by name
-# Checkpoints converted from the original BERT code use these names for LayerNorm parameters.
+# Names of LayerNorm parameters in checkpoints converted from the original BERT code.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
 
 class TensorFile(Protocol):
-    """Tensors that are read one at a time, whatever their file format."""
+    """Tensors of any file format, read one at a time."""
 
     path: Path
     header: dict[str, tuple[str, tuple[int, ...]]]
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor of the header as an array, which may be mapped; see `io.mapping`."""
+        """Returns a tensor as an array, which may be memory-mapped; see `io.mapping`."""
 
 
 class ModelSource:
-    """A model with Hugging Face keys and names, opened for reading by `open_model`.
+    """A model that `open_model` has opened for reading, with Hugging Face keys and names.
 
     Args:
         path: Directory of the tokenizer's files; also used in error messages.
-        config: The content of a `config.json`.
+        config: Content of a `config.json`.
         tensors: Tensors under their Hugging Face names.
 
     Attributes:
         name: The name or path that the user passed, for warnings.
         adapter: `Adapter` of fine-tuned weights, or None.
-        prefix: Optional prefix of the encoder's tensor names, found in models with a head.
+        prefix: Prefix of the encoder's tensor names in models with a head.
         task_path: Directory of the task's files.
     """
 
@@ -63,9 +63,9 @@ class ModelSource:
         return len(self._tensors.header)
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Returns the shape of a tensor, named with or without the prefix, or None.
+        """Returns the shape of a tensor, or None if it is missing; the prefix may be omitted.
 
-        Rejects dtypes that are not supported.
+        Raises `InputError` for unsupported dtypes.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -79,9 +79,9 @@ class ModelSource:
         return shape
 
     def read(self, name: str) -> np.ndarray | None:
-        """Returns a tensor, named with or without the prefix, or None.
+        """Returns a tensor, or None if it is missing; the prefix may be omitted.
 
-        The array may be a read-only part of the file: copy what has to outlive it.
+        The array may be a read-only view of the file; copy what must outlive the file.
         """
         spelling = self._spelling(name)
         if spelling is None:
@@ -111,11 +111,11 @@ class SafetensorsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            # The library silently takes the last of two tensors with the same name.
+            # If two tensors have the same name, the library silently uses the last one.
             with open(path, "rb") as raw:
                 (size,) = struct.unpack("<Q", raw.read(8))
                 if size > _MAX_HEADER:
-                    raise InputError(f"{path} is damaged: header too large, {size} bytes.")
+                    raise InputError(f"{path} is damaged: its header is too large, {size} bytes.")
                 header = raw.read(size)
             with safetensors.safe_open(path, framework="np") as file:
                 places = parse_json(header, path)
@@ -130,7 +130,7 @@ class SafetensorsFile:
             raise InputError(f"{path} is damaged: {error}.") from error
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor as an array, mapped if its dtype is one of weights."""
+        """Returns a tensor as an array, memory-mapped if it has a dtype of weights."""
         dtype, shape = self.header[name]
         if dtype in _TYPES:
             return mapped(self.path, _TYPES[dtype], shape, self._offsets[name])
@@ -173,7 +173,7 @@ class Shards:
         return self._shards[self._files[name]].read(name)
 
     def _spelling(self, tensor, name):
-        """Returns the name of a tensor in its file; TensorFlow's index has the model's before it."""
+        """Returns the name of a tensor in its file; TensorFlow's index adds the model's name."""
         for spelling in (tensor, tensor.partition("/")[2]):
             if spelling in self._shards[name].header:
                 return spelling
@@ -186,7 +186,7 @@ def has_tensors(directory: Path) -> bool:
 
 
 def open_tensors(directory: Path) -> TensorFile:
-    """Opens the tensors of a Hugging Face directory, from the first of `WEIGHTS` that it has."""
+    """Opens the tensors of a Hugging Face directory: the first existing file of `WEIGHTS`."""
     for name in WEIGHTS:
         path, index = (file_within(directory, n) for n in (name, name + INDEX))
         kind = _KINDS[path.suffix]
@@ -210,9 +210,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_tensors(path: Path, tensors: Tensors) -> None:
-    """Writes a safetensors file next to a `config.json`, whose permissions it takes."""
+    """Writes a safetensors file with the permissions of the `config.json` next to it."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     # `transformers` rejects files whose metadata does not name a framework.
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
-    # safetensors creates a file that only its owner can read.
+    # safetensors creates files that only their owner can read.
     shutil.copymode(path.with_name("config.json"), path)

@@ -1,13 +1,13 @@
-"""Tensors with TensorFlow's or Flax's names, under PyTorch's names.
+"""Maps TensorFlow's and Flax's tensor names to PyTorch's.
 
-The three spell the same places differently. This matrix of a BERT is stored as
+For example, one matrix of a BERT model has these names and shapes:
 
     bert.encoder.layer.0.output.dense.weight                   [out, in]  PyTorch
     tf_bert_model/bert/encoder/layer_._0/output/dense/kernel:0 [in, out]  TensorFlow
     bert/encoder/layer/0/output/dense/kernel                   [in, out]  Flax
 
-What comes first depends on the model that was saved: its name, names of models around it, or
-nothing. A tensor is therefore recognized by the end of its name.
+The prefix depends on the saved model: its name, the names of enclosing models, or nothing. Tensors
+are therefore recognized by the end of their names.
 """
 
 import math
@@ -27,7 +27,7 @@ _OTHERS = re.compile(r".*[/.](kernel|embeddings?|scale|vars/0)(:0)?")
 _LAST = {"kernel": "weight", "embedding": "weight", "embeddings": "weight"}
 _LAST |= {"gamma": "weight", "scale": "weight", "beta": "bias", "vars/0": "weight"}
 _LAST |= {"vars/1": "bias"}
-# A `.weights.h5` names attributes and classes where other files name layers.
+# A `.weights.h5` file has names of attributes and classes where other files have names of layers.
 _ATTRIBUTES = {"self_attention": "self", "dense_output": "output", "bert_output": "output"}
 _IN_A_LIST = re.compile(r"tf_?\w+_(?:layer|layer_group|block)(?:_(\d+))?")
 _MATRIX = re.compile(r".*(kernel|_W[qkvo12]|(?<!/embeddings)/vars/0)")
@@ -36,14 +36,13 @@ _OF_THE_RUN = re.compile(r"optimizer(_weights)?/")
 
 
 def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
-    """Returns the content of a `config.json`, and its tensors under PyTorch's names.
+    """Returns (content of a `config.json`, tensors under PyTorch's names).
 
-    TensorFlow's names of tensors begin with the class of the saved model. `transformers` did not
-    always write this class to the configuration, but the class of the model before fine-tuning.
+    TensorFlow's tensor names begin with the class of the saved model. The configuration may name a
+    different class, because `transformers` sometimes kept the class of the model before
+    fine-tuning.
     """
-    is_pytorch = any(
-        name.endswith(".weight") for name in file.header
-    )  # maybe with a layer of Keras
+    is_pytorch = any(name.endswith(".weight") for name in file.header)  # may contain a Keras layer
     if is_pytorch or not any(_OTHERS.fullmatch(name) for name in file.header):
         return config, file
     library = library_of(file.header)
@@ -64,7 +63,7 @@ def renamed(config: Document, file: TensorFile) -> tuple[dict, TensorFile]:
 class RenamedTensors:
     """The tensors of a file under PyTorch's names, as a `TensorFile`.
 
-    Tensors that belong neither to the encoder nor to a head keep the name they have in the file.
+    Tensors that belong neither to the encoder nor to a head keep their names.
     """
 
     def __init__(self, file: TensorFile, config: EncoderConfig, library: Library | None) -> None:
@@ -73,24 +72,24 @@ class RenamedTensors:
         self._stored: dict[str, str] = {}
         known = _known(config, library)
         for stored, name in with_ranks(file.header).items():
-            # Scalars are counts and sums of metrics.
+            # Scalars are counts and sums of metrics, not weights.
             if file.header[stored][1] and not _OF_THE_RUN.match(stored):
                 self._add(_found(name, known) or stored, stored)
         if not set(known.values()) & set(self._stored):
             some = ", ".join(map(shown, [*file.header][:5]))
-            raise InputError(f"{file.path} has no {config.architecture} encoder, but {some}.")
+            raise InputError(f"{file.path} contains no {config.architecture} encoder, but {some}.")
         for copy, name in tied_tensors(config).items():
-            # TensorFlow's ALBERT adds this bias to the logits, and never uses the other.
+            # TensorFlow's ALBERT adds this bias to the logits and never uses the other bias.
             if copy in self._stored and copy.endswith("bias"):
                 self._stored[name] = self._stored.pop(copy)
         self.header = {name: self._entry(stored) for name, stored in self._stored.items()}
         if library and config.num_segments and _SEGMENTS not in self.header:
-            # bert-for-tf2 has no such table if a model was called without segments.
+            # bert-for-tf2 omits this table if a model was called without segments.
             self.header[_SEGMENTS] = "F32", (config.num_segments, config.hidden_dim)
 
     def _add(self, name, stored):
         other = self._stored.setdefault(name, stored)
-        # Keras writes what layers share with each of them.
+        # Keras writes shared variables once for each layer.
         if other != stored and not np.array_equal(self._file.read(other), self._file.read(stored)):
             raise InputError(
                 f"{self.path}: {shown(other)} and {shown(stored)} are both {shown(name)}, but "
@@ -112,11 +111,11 @@ class RenamedTensors:
 
 
 def _known(config, library):
-    """Returns PyTorch's names by what `_parts` returns for the names in the file."""
+    """Returns a dict from the `_parts` of a name to PyTorch's name."""
     encoder, heads = all_tensors(config)
     names = [*encoder, *heads]
     known = {_parts(name): name for name in (*(n.tensor for n in names), *tied_tensors(config))}
-    # The embeddings' own variables in a `.weights.h5`: tokens, segments, positions.
+    # Variables of the embedding layer in a `.weights.h5` file: tokens, segments, positions.
     tables = {n.variable: n.tensor for n in encoder if n.variable.startswith("embeddings/")}
     kinds = [f"embeddings/{kind}_embeddings" for kind in ("token", "segment", "position")]
     for number, kind in enumerate(kind for kind in kinds if kind in tables):
@@ -134,7 +133,7 @@ def _found(stored, known):
 
 
 def _parts(name):
-    """Splits a name into the parts that all spellings have in common."""
+    """Splits a name into the parts that are the same in all libraries."""
     name = name.removesuffix(":0").replace("/vars/", "/vars\\")
     *places, last = re.split(r"/|\.|_\._", name)
     last = last.replace("\\", "/")
@@ -153,7 +152,7 @@ def _is_matrix(stored):
 
 
 def _flat(stored, shape):
-    """Returns a shape with the heads of an attention and their width as one dimension."""
+    """Merges the number of attention heads and their width in a shape to one dimension."""
     if "attention" not in stored or len(shape) != 3 - (not _is_matrix(stored)):
         return shape
     if not _is_matrix(stored):

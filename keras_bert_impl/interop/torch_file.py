@@ -1,9 +1,9 @@
 """Reads the tensors in a `pytorch_model.bin` written by `torch.save`, without executing the file.
 
-Such a file is a pickle: a program that may call anything. Here its instructions are read with the
-standard library's disassembler and treated as data; no name in it is ever looked up. The values
-they describe may refer to themselves or be nested without end, so a value from the file is hashed,
-compared or formatted only if it is a string or a number.
+Such a file is a pickle, a program that may call anything. Here its instructions are read with the
+standard library's disassembler and treated as data; no name in it is ever looked up. Values in the
+file may be recursive or deeply nested, so only strings and numbers are hashed, compared or
+formatted.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ import numpy as np
 
 from keras_bert_impl.io.errors import InputError, shown
 
-# The program of a 24-layer BERT has 79 kB and 15,500 instructions.
+# For a 24-layer BERT model, the program has 79 kB and 15,500 instructions.
 _MAX_PROGRAM = 16 << 20  # bytes
 _MAX_INSTRUCTIONS = 1 << 20
-_MAX_MARKS = 100  # open at once
+_MAX_MARKS = 100  # number of nested values
 _MAX_TUPLE = 64  # values
 _MAX_NAME = 1_000  # characters
-_MAX_IMPORT = 100  # characters of a module name, or of a name in it
-_MAX_SHARING = 8  # tensor elements per element stored in the file: some models tie their weights
+_MAX_IMPORT = 100  # characters of a module name or of a name in a module
+_MAX_SHARING = 8  # tensor elements per stored element; models may tie weights
 _MAX_BITS = 128  # per integer
-_MAGIC = 0x1950A86A20F9469CFC6C  # begins files of PyTorch before 1.6
+_MAGIC = 0x1950A86A20F9469CFC6C  # starts the files of PyTorch before 1.6
 _TYPES = {
     "torch.DoubleStorage": ("F64", np.dtype("<f8")),
     "torch.FloatStorage": ("F32", np.dtype("<f4")),
@@ -48,14 +48,14 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class _Name:
-    """A name that an instruction would import."""
+    """A name that a pickle instruction would import."""
 
     name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """Numbers of one type, stored somewhere in the file."""
+    """A one-dimensional array of numbers in the file."""
 
     kind: str
     key: str
@@ -77,7 +77,7 @@ class _Tensor:
 
     @property
     def end(self) -> int:
-        """First element of the storage that lies after the tensor."""
+        """Index of the first element of the storage after the tensor."""
         if 0 in self.shape:
             return self.offset
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
@@ -95,7 +95,7 @@ class TorchFile:
             is_zip = zipfile.is_zipfile(path)
             value = self._read_zip_program() if is_zip else self._read_old_program()
             if not isinstance(value, dict):
-                raise ValueError("it does not hold a dict of tensors")
+                raise ValueError("it does not contain a dict of tensors")
             inner = [name for name, inside in value.items() if isinstance(inside, dict)]
             self._tensors = {k: v for k, v in value.items() if isinstance(v, _Tensor)}
             if inner and not self._tensors:
@@ -106,10 +106,10 @@ class TorchFile:
             for name, tensor in self._tensors.items():
                 _check_extent(name, tensor)
                 self._check_stored(name, tensor)
-            # Reading all tensors must take memory in proportion to the file size.
+            # Reading all tensors must not need much more memory than the file size.
             sizes = (math.prod(t.shape) * t.dtype.itemsize for t in self._tensors.values())
             if sum(sizes) > _MAX_SHARING * sum(self._sizes.values()):
-                raise ValueError("its tensors share their numbers too often")
+                raise ValueError("too many tensors share the same storage")
             self.header = {
                 name: (_TYPES[tensor.storage.kind][0], tensor.shape)
                 for name, tensor in self._tensors.items()
@@ -125,7 +125,7 @@ class TorchFile:
             return np.ndarray(tensor.shape, tensor.dtype, data, strides=strides)
 
     def _check_stored(self, name, tensor):
-        """Checks that the file holds a tensor's data, so no more than that is ever allocated."""
+        """Checks that the file contains a tensor's data, so that no more memory is allocated."""
         key = tensor.storage.key
         if key not in self._sizes:
             raise ValueError(f"it has no storage {self._folder}data/{key}")
@@ -143,7 +143,7 @@ class TorchFile:
             raise InputError(f"{self.path} cannot be read: {error.strerror or error}.") from error
         except (
             *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError),
-            *(struct.error, zipfile.BadZipFile, RuntimeError),  # `zipfile` on encrypted files
+            *(struct.error, zipfile.BadZipFile, RuntimeError),  # encrypted files
         ) as error:
             what = str(error) or type(error).__name__
             raise InputError(f"{self.path} is damaged: {what:.300}.") from error
@@ -194,7 +194,7 @@ class TorchFile:
             value = _interpret(start, self.path, storages)
             keys = _interpret(start, self.path)
             if not isinstance(keys, list):
-                raise ValueError("it has no list of storages")
+                raise ValueError("it contains no list of storages")
             self._offsets, self._folder = {}, ""
             end = os.path.getsize(self.path)
             file.seek(start.tell())
@@ -209,7 +209,7 @@ class TorchFile:
 
 
 def _entry(archive, name):
-    """Opens an uncompressed archive entry for reading, which also rules out zip bombs."""
+    """Opens an archive entry for reading; rejects compressed entries, which could be zip bombs."""
     entry = archive.getinfo(name)
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
         raise ValueError(f"{name} is compressed")
@@ -219,7 +219,7 @@ def _entry(archive, name):
 def _check_extent(name, tensor):
     if len(tensor.shape) != len(tensor.strides):
         raise ValueError(f"tensor {name} has {len(tensor.strides)} strides")
-    # Zero strides would let a tensor claim any size.
+    # With strides of zero, a tensor could have any size.
     if math.prod(tensor.shape) > tensor.storage.size:
         raise ValueError(f"tensor {name} has more numbers than its storage")
     if tensor.end > tensor.storage.size:
@@ -239,7 +239,7 @@ def _interpret(file, path, storages=None):
     """Evaluates the instructions of a pickle up to STOP, without executing anything."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
-    marked: list[list[Any]] = []  # the stacks below each mark
+    marked: list[list[Any]] = []  # stacks below each mark
     for number, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if number == _MAX_INSTRUCTIONS:
             raise ValueError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
@@ -298,14 +298,14 @@ def _interpret(file, path, storages=None):
 
 
 def _checked(value):
-    """Returns the string or number argument of an instruction, checking its size."""
+    """Returns the string or number argument of an instruction after checking its size."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise ValueError(f"a number in it has more than {_MAX_BITS} bits")
     return value
 
 
 def _name(value, most=_MAX_NAME):
-    """Returns a key or name that must be a str; other types might take forever to hash."""
+    """Returns a key or name, which must be a str because hashing other types may never end."""
     if type(value) is not str or len(value) > most:
         raise ValueError(f"a key in it is not a string of at most {most} characters")
     return value
@@ -319,7 +319,7 @@ def _tuple(items):
 
 
 def _whole_numbers(values):
-    """Returns a tuple of non-negative int, such as a shape or strides, after checking it."""
+    """Returns a checked tuple of non-negative int, such as a shape or strides."""
     if type(values) is not tuple or not all(type(n) is int and n >= 0 for n in values):
         raise ValueError("a tensor in it has an invalid shape")
     return values
@@ -327,12 +327,12 @@ def _whole_numbers(values):
 
 def _storage(identity, storages):
     if type(identity) is not tuple or len(identity) < 5 or identity[0] != "storage":
-        raise ValueError("a storage in it is not described as by PyTorch")
+        raise ValueError("a storage in it is not described in PyTorch's format")
     kind, key, _location, size = identity[1:5]
     if type(kind) is not _Name or kind.name not in _TYPES:
         raise ValueError("a storage in it has an unknown type")
     if len(identity) > 5 and identity[5] is not None:
-        raise ValueError(f"storage {_name(key)} is a view of another one")
+        raise ValueError(f"storage {_name(key)} is a view of another storage")
     _whole_numbers((size,))
     storage = _Storage(kind.name, _name(key), size)
     if storages is not None:
@@ -341,7 +341,7 @@ def _storage(identity, storages):
 
 
 def _made(function, arguments, path):
-    """Returns the result of a call, for the few calls that build a dict of tensors."""
+    """Returns the result of one of the few calls that build a dict of tensors."""
     if type(function) is not _Name or type(arguments) is not tuple:
         raise ValueError("a call in it is not of a function")
     name = function.name
@@ -351,8 +351,8 @@ def _made(function, arguments, path):
         storage, offset, shape, strides = arguments[:4]
         if type(storage) is not _Storage:
             raise ValueError("a tensor in it has no storage")
-        if len(arguments) > 6 and arguments[6]:  # a dict of flags that change the numbers
-            raise ValueError("a tensor in it is the negative or conjugate of what is stored")
+        if len(arguments) > 6 and arguments[6]:  # flags that change the numbers
+            raise ValueError("a tensor in it is the negative or conjugate of the stored numbers")
         _whole_numbers((offset,))
         return _Tensor(storage, offset, _whole_numbers(shape), _whole_numbers(strides))
     if name == "torch._utils._rebuild_parameter":

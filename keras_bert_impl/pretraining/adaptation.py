@@ -47,19 +47,19 @@ def adapt(
     with a warning.
 
     Args:
-        model: A directory or a name; see `interop.open_model`.
-        text: file, folder or `tfds://` name, see `read_documents`; or a list or iterator of
-            texts, one document each.
+        model: Model directory or name; see `interop.open_model`.
+        text: File, folder or `tfds://` name (see `read_documents`), or a list or iterator of texts,
+            each of them one document.
         strategy, resume, verbose: see `pretrain`.
         seed: Seed of the records, masks and dropout.
-        progress: a function called instead of showing the preparation; see `prepare`.
-        **fields: fields of `AdaptationSettings`.
+        progress: Function that replaces the progress display of the preparation; see `prepare`.
+        **fields: Fields of `AdaptationSettings`.
 
     Returns:
-        The adapted model's directory.
+        The directory of the adapted model.
 
     Raises:
-        InputError: the text, the settings or the model cannot be used, or the directory was created
+        InputError: The text, the settings or the model are invalid, or the directory was created
             from different inputs.
 
     Source: Gururangan et al. 2020, "Don't Stop Pretraining", section 3.
@@ -72,8 +72,8 @@ def adapt(
     settings = AdaptationSettings(**fields)
     if num_workers() > 1:
         raise InputError(
-            f"adaptation runs on one worker, not on {num_workers()}. On several, run prepare and "
-            "pretrain, then fine-tune the result."
+            f"adaptation runs on one worker, not on {num_workers()}. On several workers, run "
+            "prepare and pretrain, then fine-tune the result."
         )
     source = open_model(model)
     config = read_encoder_config(source)
@@ -90,7 +90,7 @@ def adapt(
         learning_rate=settings.adapt_learning_rate,
         objectives=("masked_lm",),
         report_every=settings.report_every,
-        bias_correction=True,  # without it the first steps are several times too large
+        bias_correction=True,  # without bias correction the first steps are several times too large
         dtype=dtype,
         seed=seed,
     )
@@ -135,7 +135,7 @@ def _check_same_text(directory, documents, name, length, resume):
         digest.update(b"\0")
     now = {"text": name, "sha256": digest.hexdigest(), "length": length}
     path = directory / "data.json"
-    if (directory / "records").exists():  # if not, the stored text does not restrict later calls
+    if (directory / "records").exists():  # without records, later calls may use a different text
         if not path.exists():
             raise InputError(
                 f"{directory} holds an adaptation, but data.json, which describes its data, is "
@@ -148,6 +148,7 @@ def _check_same_text(directory, documents, name, length, resume):
             if before.get(name) != now[name]:
                 raise InputError(
                     f"{directory} holds an adaptation with {what}: text {before.get('text')}, "
-                    f"adapt_length {before.get('length')}. Use these, or choose another directory."
+                    f"adapt_length {before.get('length')}. Use the same text and length, or choose "
+                    "another directory."
                 )
     write_json(path, now)

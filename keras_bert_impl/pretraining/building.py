@@ -116,15 +116,15 @@ def _objective(name, settings, tokenizer, overrides):
         if has_tokenizer(teacher):
             if Tokenizer.from_pretrained(teacher).fingerprint != tokenizer.fingerprint:
                 raise InputError(
-                    f"the teacher {teacher} and the records have different tokenizers; prepare "
-                    "the records with the teacher's tokenizer."
+                    f"the records were not prepared with the tokenizer of the teacher {teacher}; "
+                    "run prepare with it."
                 )
         return OBJECTIVES[name](teacher=teacher, dtype=settings.dtype)
     return OBJECTIVES[name]()
 
 
 def _shape(model, tokenizer, overrides):
-    """Loads the configuration of a published name or a `config.json`, adjusted to the tokenizer."""
+    """Loads the configuration of a published model or `config.json` for a tokenizer."""
     if Path(model).suffix == ".json":
         path = model_file(model)
         config = encoder_config(read_json(path), path)
@@ -145,7 +145,7 @@ def _config_of(fields):
         )
     try:
         return EncoderConfig(**fields)
-    except TypeError as error:  # names the missing fields
+    except TypeError as error:  # the error names the missing fields
         raise InputError(f"the model's configuration is incomplete: {error}.") from error
 
 

@@ -1,4 +1,4 @@
-"""Batches made by input workers on other machines, and the end of a run when one is gone."""
+"""Batches from input workers on other machines; ends a run if a worker stops answering."""
 
 import os
 import socket
@@ -12,16 +12,16 @@ from keras_bert_impl.io.errors import InputError
 
 _SECONDS_BETWEEN, _MISSES = 2.0, 5
 _TIMEOUT = 5.0  # seconds to connect
-_STATUS = 2  # exit status, same as for every `InputError`
+_STATUS = 2  # exit status, the same as for every `InputError`
 
 
 def from_input_workers(
     every: Callable[[int, int], tf.data.Dataset], addresses: Sequence[str]
 ) -> tf.data.Dataset:
-    """Returns the batches in order, made by one input worker after the other."""
+    """Returns the batches in order; the input workers create them in rotation."""
     for address in addresses:
         try:
-            connect(address, timeout=10)  # TensorFlow would wait for an hour
+            connect(address, timeout=10)  # otherwise TensorFlow waits for an hour
         except OSError as error:
             raise InputError(
                 f"no input worker answers at {address} ({error}). Start it with `keras-bert "
@@ -66,7 +66,7 @@ class InputWorkerWatch:
 
 
 def connect(address: str, timeout: float) -> None:
-    """Raises `OSError` if an input worker such as `"grpc://host:5050"` does not answer in time."""
+    """Connects to an input worker such as `"grpc://host:5050"`; raises `OSError` on a timeout."""
     host, _, port = address.removeprefix("grpc://").rpartition(":")
     socket.create_connection((host, int(port)), timeout).close()
 
@@ -75,7 +75,7 @@ def _end(address):
     print(
         f"the input worker {address} has not answered for {_SECONDS_BETWEEN * _MISSES:.0f} "
         "seconds; the run ends. Run the same command again to resume from the last checkpoint, "
-        "after restarting this worker or with others in input_workers.",
+        "after restarting this worker or naming other input_workers.",
         file=sys.stderr,
         flush=True,
     )

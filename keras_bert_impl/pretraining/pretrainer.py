@@ -58,23 +58,23 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     """An encoder with one or more pre-training objectives.
 
     The loss is the weighted sum over objectives of the mean loss over the labeled positions (such
-    as masked tokens or segment pairs) of the global batch. In packed rows every `[CLS]` has a pair
-    label.
+    as masked tokens or segment pairs) of the global batch. In packed rows every `[CLS]` has a label
+    for its pair.
 
     Args:
         objectives: objectives or their names, such as `["masked_lm", "next_sentence"]`.
 
     Raises:
-        InputError: objectives are unknown or incompatible, or the file format of the encoder's
-            family cannot express what an objective requires.
+        InputError: Objectives are unknown or incompatible, or an objective requires a head that the
+            file format of the encoder's family cannot express.
 
     Call arguments:
         features: dict of int32 tensors from `pretraining_dataset`: `token_ids`, `segment_ids`,
-            `position_ids`, `example_ids` `[batch, length]`, and the features that the objectives
-            read.
+            `position_ids`, `example_ids` `[batch, length]`, and the other features that the
+            objectives require.
 
     Returns:
-        dict of objective to float32 logits.
+        dict from objective name to float32 logits.
 
     Example:
         from keras_bert_impl.pretraining import pretraining_dataset
@@ -83,7 +83,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         pretrainer.fit(pretraining_dataset("records", batch_size=32), steps_per_epoch=100)
     """
 
-    pipeline_tag = "fill-mask"  # the Hugging Face hub's name of its task
+    pipeline_tag = "fill-mask"  # task name on the Hugging Face hub
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         # === Config ===
         self.encoder = encoder
         self.objectives = objectives
-        self._head_tensors()  # raises before training if the model could not be saved
+        self._head_tensors()  # raises an error before training if the model could not be saved
 
     def compile(  # type: ignore[override]  # the losses come from the objectives
         self,
@@ -126,10 +126,11 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     ) -> None:
         """Configures training as in Keras; the losses come from the objectives.
 
-        `weighted_metrics` are by output; by default the loss and accuracy of each objective.
+        `weighted_metrics` is a dict by output. The default is the loss and accuracy of each
+        objective.
 
         Raises:
-            InputError: a loss or weights of losses, or metrics that are not by output.
+            InputError: A loss or loss weights were passed, or metrics are not a dict by output.
         """
         for argument in ("loss", "loss_weights"):
             if kwargs.get(argument):
@@ -156,7 +157,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         self._compiled.arguments["weighted_metrics"] = given  # for a `.keras` file
 
     def _metric_name(self, output, name):
-        # Keras prefixes the output's name only if there are several outputs.
+        # Keras adds the output's name as a prefix only if there are several outputs.
         outputs = [output for objective in self.objectives for output in objective.output_names]
         return name if len(outputs) > 1 else f"{output}_{name}"
 
@@ -175,7 +176,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         }
 
     def _track_loss(self, loss, batch):
-        # By labels, because the last batch of held-out rows is padded with empty rows.
+        # Averaged over labels, because the last batch of held-out rows is padded with empty rows.
         track_loss(self, loss, sum(self.loss_totals(*batch).values()))
 
     def loss_share(
@@ -189,7 +190,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 if isinstance(y_pred[output], VocabularyLogits):
                     from keras_bert_impl.layers.vocabulary_loss import vocabulary_scores
 
-                    # In the place of the logits, so that the metrics read them, too.
+                    # Stored in place of the logits, so that the metrics can read them.
                     y_pred[output] = vocabulary_scores(labels[output], y_pred[output])
                 losses = objective.losses(output, labels[output], y_pred[output])
                 total = ops.sum(losses * weights[output]) / ops.maximum(totals[output], 1.0)
@@ -210,15 +211,15 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
     def flops(self, length: int, predictions: float = 0.15) -> float:
         """Returns the floating-point operations of the forward pass per real token.
 
-        Counts matrix products only, for rows of `length` tokens with `predictions` masked tokens
-        per token; see `training.runs.flops.encoder_flops`.
+        Counts only matrix products, for rows of `length` tokens; `predictions` is the fraction of
+        tokens that are masked. See `training.runs.flops.encoder_flops`.
         """
         config = self.encoder.config
         heads = [one.flops(config, length, predictions) for one in self.objectives]
         return float(encoder_flops(config, length) + sum(heads))
 
-    # The optimizer would warn about a pooler that no objective trains. Both properties are needed:
-    # Keras passes one to the optimizer before training and the other after.
+    # Excludes a pooler that no objective trains, about which the optimizer would warn. Keras uses
+    # one of the two properties before training and the other after it.
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         return self._without_unused(super().trainable_variables)
@@ -262,16 +263,16 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         dtype: Any = None,
         **overrides: Any,
     ) -> Pretrainer:
-        """Builds a pre-trainer with the weights of a model directory, to continue pre-training.
+        """Loads a pre-trainer from a model directory, to continue pre-training.
 
         Args:
-            name_or_path: A directory or a name; see `interop.open_model`. Heads missing from the
-                checkpoint are newly initialized.
+            name_or_path: Model directory or name; see `interop.open_model`. Heads that the
+                checkpoint lacks are newly initialized.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
-            InputError: a file or tensor is missing, damaged or has another shape; the message names
-                it.
+            InputError: A file or tensor is missing, damaged or has the wrong shape; the message
+                names it.
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
@@ -279,12 +280,12 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         changed = dataclasses.replace(config, **overrides)
         if layout_of(changed) is not layout_of(config):
             raise InputError(
-                f"{source.path}: a {config.architecture} with causal={changed.causal} has other "
-                "tensors; begin with its config.json instead of its weights."
+                f"{source.path}: a {config.architecture} with causal={changed.causal} has "
+                "different tensors. Pass its config.json to start with newly initialized weights."
             )
         is_kept = "use_pooler" in overrides or _has_pooler(source, config)
         if not is_kept and not any(one.uses_pooler for one in trained):
-            changed = dataclasses.replace(changed, use_pooler=False)  # it would be saved untrained
+            changed = dataclasses.replace(changed, use_pooler=False)  # untrained
         with values_deferred():
             encoder = Encoder(changed, dtype)
             pretrainer = cls(encoder, trained)
@@ -296,10 +297,10 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         return pretrainer
 
     def save_pretrained(self, directory: str | Path, tokenizer: Tokenizer | None = None) -> None:
-        """Writes a model directory with the heads; `transformers` and `from_pretrained` load it.
+        """Writes a model directory, with the heads, for `from_pretrained` and `transformers`.
 
-        Heads without a class in `transformers` are written under names of this package.
-        Files of the same names are replaced. The tokenizer, if given, is written with the weights.
+        Heads without a class in `transformers` are written under names of this package. Existing
+        files of these names are replaced. A given tokenizer is written with the weights.
         """
         config = self.encoder.config
         heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]

@@ -63,24 +63,25 @@ def pretrain(
 ) -> Pretrainer:
     """Pre-trains a model on records and writes a run directory.
 
-    The directory holds `model/`, which `from_pretrained` and `transformers` load, `recipe.yaml`,
+    The directory contains `model/` for `from_pretrained` and `transformers`, `recipe.yaml`,
     `metrics.jsonl`, `tensorboard/`, `scores.json` (on held-out rows) and `checkpoints/`. An
     interrupted run resumes from its newest checkpoint with the same batches, masks and dropout as
-    an uninterrupted run. After SIGTERM, the run finishes and saves the current report interval,
-    then raises `SystemExit(143)`.
+    an uninterrupted run. On SIGTERM, the run completes the current report interval, saves a
+    checkpoint and raises `SystemExit(143)`.
 
     Args:
-        records: folder written by `prepare`, or a str for a copy on a bucket.
-        output_directory: the run directory.
-        strategy: the name of a strategy, or what `get_strategy` returned.
-        resume: whether to continue if the directory holds a run.
-        callbacks: see `fit`.
-        verbose: what is shown on stderr: 0 nothing; 1 (or `"auto"`) a summary, a bar and a line per
-            report; 2 the same without the bar.
-        **fields: fields of `PretrainSettings`.
+        records: Folder written by `prepare`, or the str of a copy on a bucket.
+        output_directory: The run directory.
+        strategy: Name of a strategy, or a strategy from `get_strategy`.
+        resume: Whether to resume the run if the directory contains one.
+        callbacks: Keras callbacks; see `fit`.
+        verbose: Output on stderr: 0 for none; 1 (or `"auto"`) for a summary, a progress bar and a
+            line per report; 2 for the same without the bar.
+        **fields: Fields of `PretrainSettings`.
 
     Raises:
-        InputError: the settings, the records or the model cannot be used; the message names it.
+        InputError: The settings, the records or the model are invalid; the message names the
+            reason.
 
     Example:
         prepare("corpus.txt", "records", tokenizer)
@@ -121,7 +122,7 @@ def pretrain(
     for folder in manifests:
         if os.path.realpath(folder) == os.path.realpath(output_directory):
             raise InputError(f"{output_directory} holds the records; name another folder.")
-    # Only now, so that a rejected run leaves no files.
+    # Created after all checks, so that a rejected run leaves no files.
     may_change = ("on_spike", "spike_factor", "input_workers")
     read = made_of(settings, manifests) if is_chief() else None
     run = RunDirectory(output_directory, settings, resume, may_change, read)
@@ -143,7 +144,7 @@ def pretrain(
 def made_of(
     settings: PretrainSettings, manifests: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Describes the inputs of a run for its `RunDirectory`; `manifests` are by records folder."""
+    """Describes the inputs of a run for its `RunDirectory`; `manifests` is by records folder."""
     read = {}
     for folder, manifest in manifests.items():
         content = json.dumps(manifest, sort_keys=True).encode()
@@ -169,7 +170,7 @@ def made_of(
 
 
 class _Training:
-    """Trains a run stage by stage, each from the newest checkpoint."""
+    """Trains the stages of a run, each from the newest checkpoint."""
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class _Training:
         self._preemption = EndsOnSigterm()
 
     def go(self, callbacks: list[keras.callbacks.Callback], verbose: str | int) -> None:
-        """Trains to the end and leaves the model with the weights to evaluate and save."""
+        """Trains to the end; afterwards the model has the weights to evaluate and save."""
         finished = self._checkpoint.restore()  # report intervals
         shown = TrainingProgress(
             self._stages[-1].end,
@@ -215,23 +216,23 @@ class _Training:
 
     def _train(self, finished, callbacks):
         if not finished and self._settings.on_spike == "skip":
-            self._checkpoint.save(0)  # to roll back to
+            self._checkpoint.save(0)  # for rolling back
         callbacks = self._callbacks(finished) + callbacks
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
             stage = next(stage for stage in self._stages if finished < stage.end)
             if not stage.same_batches(last):
-                # One graph for both stages would have an unknown batch size.
+                # A graph for both stages would have an unknown batch size.
                 self._pretrainer.train_function = self._pretrainer.test_function = None
             if stage != last and stage.begins(finished):
-                self._guard.skipped_rows.assign(0)  # none in the new records yet
+                self._guard.skipped_rows.assign(0)  # no skipped rows in the new records yet
             with clear_read_errors(stage.records), self._preemption, self._watch():
                 skipped_rows = self._fit(stage, finished, callbacks)
             if self._preemption.has_ended:
                 raise SystemExit(128 + signal.SIGTERM)
             seconds_used = self._budget and self._budget.used.numpy()
             finished, last = self._checkpoint.restore(), stage
-            # After a spike, these two are not rolled back with the weights.
+            # These two are not rolled back with the weights after a spike.
             self._guard.skipped_rows.assign(skipped_rows)
             if self._budget:
                 self._budget.used.assign(seconds_used)
@@ -289,7 +290,7 @@ class _Training:
                 validation_freq=evaluations,
                 callbacks=callbacks,
                 shuffle=False,  # the dataset is shuffled
-                verbose=0,  # `TrainingProgress` shows it
+                verbose=0,  # `TrainingProgress` shows the progress
             )
         except Spike as spike:
             if settings.on_spike == "stop":
@@ -311,7 +312,7 @@ class _Training:
 
 
 def _check_as_wanted(settings, manifests, tokenizer):
-    """Raises `InputError` if the records do not match the settings, for example of a recipe."""
+    """Raises `InputError` if the records do not match the settings, which may be a recipe's."""
     for records, manifest in manifests.items():
         is_long = records == str(settings.long_records)
         for setting, found, how in (
@@ -331,8 +332,8 @@ def _check_as_wanted(settings, manifests, tokenizer):
 def _check_fits(config, manifest, tokenizer):
     if config.vocabulary_size != tokenizer.vocabulary_size:
         raise InputError(
-            f"the model has a vocabulary of {config.vocabulary_size} tokens and the tokenizer of "
-            f"the records one of {tokenizer.vocabulary_size}. Prepare the records with the model's "
+            f"the model has a vocabulary of {config.vocabulary_size} tokens, but the tokenizer of "
+            f"the records has {tokenizer.vocabulary_size}. Prepare the records with the model's "
             "tokenizer."
         )
     if config.max_length < manifest["settings"]["length"]:
@@ -343,7 +344,7 @@ def _check_fits(config, manifest, tokenizer):
 
 
 def _check_tokenizer_of(model, manifest):
-    """Raises `InputError` if the model has a tokenizer and the records were made with another."""
+    """Raises `InputError` if the records were prepared with a tokenizer other than the model's."""
     if isinstance(model, dict):
         return
     try:

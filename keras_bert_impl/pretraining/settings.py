@@ -31,7 +31,7 @@ MaskSplit = tuple[Share, ...]
 MASK_UNITS = ("token", "word", "ngram", "span")
 _MASK_SETTINGS = ("mask_unit", "mask_rate", "mask_split", "max_predictions", "dupe_factor")
 RowLength = Annotated[int, Range(least=8)]  # sequence length of records
-# Objective of `prepare` -> the pre-training objectives that the records have labels for.
+# Objective of `prepare` -> pre-training objectives for which the records contain labels.
 RECORDS_OBJECTIVES = {
     "mlm_nsp": ("masked_lm", "next_sentence"),
     "mlm_sop": ("masked_lm", "sentence_order"),
@@ -43,7 +43,7 @@ OBJECTIVES = (*MASKED_OBJECTIVES, *PAIR_OBJECTIVES, "left_to_right", "layer_dist
 
 
 def check_mask_split(mask_split: Sequence[float]) -> tuple[float, ...]:
-    """Returns the fractions of `mask_split`; raises `InputError` unless three that add up to 1."""
+    """Returns the three fractions of `mask_split`; raises `InputError` unless they add up to 1."""
     fractions = check("mask_split", mask_split, MaskSplit)
     if len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(
@@ -60,14 +60,14 @@ class PretrainSettings:
     The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
-        model: Published name or `config.json` to initialize, or directory to continue from. The
-            see `keras-bert models` for names; newly initialized weights get the vocabulary of
-            the records. Also an `EncoderConfig`, or a dict of its fields.
-        total_steps: Optimizer steps. The maximum if `budget_hours` is set.
-        batch_size: Rows of the global batch.
-        first_batch_size: Rows of the global batch at the start. Doubled until it reaches
-            `batch_size`. None for `batch_size`.
-        ramp_steps: Steps until `batch_size` is reached.
+        model: Model directory to continue from, or published name or `config.json` to train from
+            scratch (see `keras-bert models` for names). From scratch, the model gets the vocabulary
+            size of the records. Also an `EncoderConfig`, or a dict of its fields.
+        total_steps: Number of optimizer steps; the maximum number if `budget_hours` is set.
+        batch_size: Global batch size in rows.
+        first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
+            None for `batch_size`.
+        ramp_steps: Number of steps until `batch_size` is reached.
         long_records: A folder of records with longer rows, for the end of the run.
         long_part: Fraction of the steps on `long_records`.
         records_length: Required sequence length of the records. None for any.
@@ -88,35 +88,37 @@ class PretrainSettings:
         epsilon: Added to the denominator of the optimizer's update.
         bias_correction: Correct the bias of the optimizer's moments. The original BERT did not.
         global_clipnorm: Limit of the global gradient norm. None for no clipping.
-        ema: Momentum of moving averages of the weights, such as 0.999. The averages are evaluated
-            and saved.
-        dropout: Dropout rate. None for the model's own.
-        objectives: What is learned. Names among `masked_lm`, `next_sentence`, `sentence_order`,
-            `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
-            `layer_distillation`. None for those that the records were prepared for.
-        teacher: Directory or name of the teacher model of the last two objectives.
+        ema: Momentum of the exponential moving average of the weights, such as 0.999. The average
+            is evaluated and saved.
+        dropout: Dropout rate. None for the rate in the model's configuration.
+        objectives: Names of the pre-training objectives: `masked_lm`, `next_sentence`,
+            `sentence_order`, `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
+            `layer_distillation`. None for the objectives that the records were prepared for.
+        teacher: Directory or name of the teacher model for `distillation` and `layer_distillation`.
         mask_unit: Masking unit.
         mask_rate: Fraction of the tokens to predict.
-        mask_split: Shares of the predicted tokens that are masked, random and unchanged.
-        max_predictions: Maximum predictions per example. None for no limit.
-        dupe_factor: Number of static masks per row, one for each epoch. With records from
-            `prepare --passes`, 1 does what BERT's script does. None for new masks in each epoch.
+        mask_split: Fractions of the predicted tokens that are masked, replaced by random tokens and
+            unchanged.
+        max_predictions: Maximum number of predictions per example. None for no limit.
+        dupe_factor: Number of static masks per row, used by the epochs in rotation. 1 with records
+            from `prepare --passes` is the same as BERT's script. None for new masks in each epoch.
         generator: Published name or `config.json` of the generator of `replaced_token`. None for a
             quarter of the model's width, or for the generator in a model directory.
         accumulation_steps: Gradient accumulation: parts into which each batch is split.
-        remat: Recompute activations in the backward pass instead of keeping them. This is
-            activation checkpointing, layer by layer.
-        steps_per_execution: Steps per call of the graph. Divides `total_steps` and `report_every`.
-        report_every: Steps between reports and checkpoints. There is also one at the end of the
-            run, and where the records or the batch size change.
+        remat: Activation checkpointing: recompute activations in the backward pass, layer by layer,
+            instead of storing them.
+        steps_per_execution: Number of steps per call of the graph. Must divide `total_steps` and
+            `report_every`.
+        report_every: Number of steps between reports and checkpoints. A report and a checkpoint
+            also follow the last step and each change of the records or the batch size.
         input_workers: Machines running `keras-bert input-worker` that make the batches, such as
             `grpc://host:5050`. The batches are the same as without them.
-        evaluate_every: Steps between evaluations on the held-out rows. A multiple of
-            `report_every`. None for the end only.
-        on_spike: What to do after a loss that is not finite or far above the mean. Far is more than
-            `spike_factor` times the mean of the preceding report interval, and at least 1 above it.
-            `"skip"` rolls back to the last checkpoint and skips the rows of that interval.
-        spike_factor: Factor of the mean loss above which a loss is a spike; see `on_spike`.
+        evaluate_every: Number of steps between evaluations on the held-out rows, a multiple of
+            `report_every`. None to evaluate only at the end.
+        on_spike: Action after a loss spike: a loss that is not finite, or more than `spike_factor`
+            times the mean of the preceding report interval and at least 1 above it. `"skip"` rolls
+            back to the last checkpoint and skips the rows of that interval.
+        spike_factor: Multiple of the mean loss above which a loss is a spike; see `on_spike`.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`. `"mixed_float16"` uses loss scaling.
         jit_compile: Compile the forward and backward pass with XLA.
         seed: Seed of all random choices.
@@ -169,7 +171,7 @@ class PretrainSettings:
 
     def __post_init__(self):
         if hasattr(self.model, "to_dict"):
-            object.__setattr__(self, "model", self.model.to_dict())  # recipe.yaml holds plain dicts
+            object.__setattr__(self, "model", self.model.to_dict())  # for recipe.yaml
         validate(self)
         for name in ("total_steps", "report_every"):
             if getattr(self, name) % self.steps_per_execution:
@@ -207,7 +209,7 @@ class PretrainSettings:
             )
 
     def batch_sizes(self) -> dict[int, int]:
-        """Returns a dict of step to the rows of the global batch from that step on."""
+        """Returns a dict from step to the global batch size from that step on."""
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
         return {
@@ -216,7 +218,7 @@ class PretrainSettings:
         }
 
     def long_from(self) -> int:
-        """Returns the first step on `long_records`, or `total_steps` without them."""
+        """Returns the first step on `long_records`, or `total_steps` if there are none."""
         if self.long_records is None:
             return self.total_steps
         steps = self._between_executions(self.long_part * self.total_steps)
@@ -266,11 +268,11 @@ class PretrainSettings:
             )
 
     def _check_unused(self):
-        """Raises `InputError` for settings that the others leave without effect."""
+        """Raises `InputError` for settings that have no effect."""
         objectives = list(self.objectives or ())
         if self.generator is not None and "replaced_token" not in objectives:
             raise InputError(
-                "generator is only for the objective replaced_token; use that, or set "
+                "generator is only for the objective replaced_token; use that objective, or set "
                 f"generator=null. Received: generator={self.generator}, objectives={objectives}"
             )
         changed = [name for name in _MASK_SETTINGS if getattr(self, name) != _default(name)]
@@ -301,12 +303,12 @@ class AdaptationSettings:
     """Settings of continued pre-training on text of a domain.
 
     Args:
-        adapt_steps: Optimizer steps, with a checkpoint every 100.
-        adapt_batch_size: Rows of the global batch.
-        adapt_learning_rate: Peak learning rate, reached after a tenth of the steps.
+        adapt_steps: Number of optimizer steps, with a checkpoint every 100 steps.
+        adapt_batch_size: Global batch size in rows.
+        adapt_learning_rate: Peak learning rate, reached after 10% of the steps.
         adapt_length: Sequence length in tokens. None for 128, or the model's maximum if that is less.
 
-    Source: Gururangan et al. 2020; their domains are larger, with 12,500 steps each.
+    Source: Gururangan et al. 2020; their domains are larger and take 12,500 steps each.
     """
 
     adapt_steps: PositiveInt = 1000

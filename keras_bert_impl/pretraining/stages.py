@@ -1,4 +1,4 @@
-"""The stages of a run: parts with different records or batch sizes; and a summary of all."""
+"""The stages of a run, which differ in records or batch size, and a summary of the run."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _CHECKED_BATCHES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """Consecutive report intervals with the same number of steps and one batch shape."""
+    """Consecutive report intervals with equal numbers of steps and equal batch shapes."""
 
     records: str  # folder
     batch_size: int  # rows of the global batch
     first: int  # index of the first interval
     end: int  # index after the last interval
-    steps: int  # of an interval
+    steps: int  # steps per interval
     first_step: int  # steps of the run before this stage
-    first_row: int  # rows of these records that earlier stages have read
+    first_row: int  # rows of the same records that earlier stages have read
 
     def step(self, finished: int) -> int:
-        """Returns the steps of the run completed after `finished` of its intervals."""
+        """Returns the number of steps of the run completed after `finished` intervals."""
         return self.first_step + (finished - self.first) * self.steps
 
     def row(self, finished: int) -> int:
-        """Returns the rows of these records read after `finished` intervals of the run."""
+        """Returns how many rows of these records have been read after `finished` intervals."""
         return self.first_row + (finished - self.first) * self.rows
 
     @property
     def rows(self) -> int:
-        """Rows of an interval."""
+        """Number of rows per interval."""
         return self.steps * self.batch_size
 
     def begins(self, finished: int) -> bool:
-        """Returns whether the stage's records are still unread after `finished` intervals."""
+        """Returns whether the records are still unread after `finished` intervals."""
         return finished == self.first and not self.first_row
 
     def same_batches(self, other: Stage | None) -> bool:
@@ -82,13 +82,13 @@ def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
 
 
 def step_of(stages: Iterable[Stage], finished: int) -> int:
-    """Returns the steps of a run completed after `finished` of its intervals."""
+    """Returns the number of steps of a run completed after `finished` intervals."""
     stage = next(stage for stage in stages if finished <= stage.end)
     return stage.step(finished)
 
 
 class StageData:
-    """Datasets of stages, distributed over the replicas of a strategy."""
+    """Datasets of the stages, distributed over the replicas of a strategy."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class StageData:
             self._check_masks(stage)
 
     def _check_masks(self, stage):
-        """Raises `InputError` if units are too long for any to be masked."""
+        """Raises `InputError` if all masking units are too long to be masked."""
         batches = pretraining_dataset(stage.records, stage.batch_size, **self._arguments)
         masked = [weights for *_, weights in batches.take(_CHECKED_BATCHES)]
         names = set(MASKED_OBJECTIVES) & set(masked[0])
@@ -137,11 +137,12 @@ class StageData:
         num_batches = num_held_out_batches(read_manifest(stage.records), stage.batch_size)
         if not num_batches:
             return None, None
-        # Counted here: Keras counts each replica's batch of a distributed dataset as a step.
+        # Counted here, because Keras counts each replica's batch of a distributed dataset as a
+        # step.
         return self._distribute(stage, split="held_out"), num_batches
 
     def _distribute(self, stage, **arguments):
-        """Builds each input pipeline's dataset, in per-replica batches."""
+        """Builds the dataset of each input pipeline, in per-replica batches."""
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
         if isinstance(self._strategy, JaxDevices):
@@ -168,7 +169,7 @@ def summary(
     manifests: dict[str, dict[str, Any]],
     strategy: Strategy,
 ) -> list[str]:
-    """Describes the records and the training of a run in a few lines."""
+    """Summarizes the records and the training of a run in a few lines."""
     lines = []
     for folder, manifest in manifests.items():
         train, held_out = (manifest["splits"][name] for name in ("train", "held_out"))

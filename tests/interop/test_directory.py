@@ -302,7 +302,7 @@ DUPLICATES = b'{"a":%s,"a":%s}' % (
         "a pickle": (edit_file("model.safetensors", lambda b: b"\x80\x04]\x94."), "is damaged"),
         "header of terabytes": (
             edit_file("model.safetensors", lambda b: struct.pack("<Q", 10**13) + b[8:]),
-            "is damaged: .*header too large",
+            "is damaged: .*header is too large",
         ),
         "tensor of terabytes": (write_header(TERABYTES), "is damaged"),
         "duplicate keys": (write_header(DUPLICATES), "is damaged: .*`a`"),

@@ -73,12 +73,12 @@ def deep(levels):
 GOOD = mapping({"a": mapping({"b": array(VALUES)})})
 DAMAGED = {
     "empty": (b"", "cannot mmap an empty file"),
-    "text": (b"<!-- nothing -->", "a value of type int in place of map"),
+    "text": (b"<!-- nothing -->", "a value of type int instead of map"),
     "cut off": (GOOD[:-1], "ends early"),
-    "more": (GOOD + b"\x00", "more bytes follow"),
+    "more": (GOOD + b"\x00", "there are more bytes"),
     "twice": (
         b"\x82" + string("a") + array(VALUES) + string("a") + array(VALUES),
-        ".a. is not an array, or is there twice",
+        ".a. is not an array, or occurs twice",
     ),
     "absurd shape": (mapping({"a": array(VALUES, (2**31, 2**31))}), "are not an array of float32"),
     "absurd size": (mapping({"a": array(VALUES, size=2**32 - 1)}), "are not an array of float32"),

@@ -177,13 +177,13 @@ def test_partitioned_variables(path, tensors):
 
 def test_rejects_named_checkpoints_without_bert(tmp_path):
     write_variables(tmp_path, {"resnet/conv/kernel": np.zeros((2, 2), "float32")}, SIZES)
-    refused(tmp_path, "bert_model.ckpt.index has no BERT", "resnet/conv/kernel")
+    refused(tmp_path, "bert_model.ckpt.index does not contain a BERT", "resnet/conv/kernel")
 
 
 def test_rejects_object_checkpoints_without_bert(tmp_path):
     model = tf.train.Checkpoint(variable=tf.Variable([1.0], name="resnet/kernel"))
     model.write(str(tmp_path / "ckpt-1"))
-    refused(tmp_path, "ckpt-1.index has no BERT", "resnet/kernel")
+    refused(tmp_path, "ckpt-1.index does not contain a BERT", "resnet/kernel")
 
 
 def test_no_generator(path):

@@ -172,7 +172,7 @@ def test_rejects_head_width_that_does_not_divide_the_model_width(tmp_path):
 def test_program_without_attention(tmp_path):
     path, _ = unpacked("hub_bert_2", tmp_path)
     change_program(path, lambda nodes: nodes.__delitem__(slice(None)))
-    with pytest.raises(InputError, match="saved_model.pb has no graph with an encoder"):
+    with pytest.raises(InputError, match="saved_model.pb contains no graph with an encoder"):
         open_google_checkpoint(path)
 
 
@@ -234,7 +234,7 @@ def test_rejects_other_encoders(tmp_path):
             for name in names
         }
     ).write(str(tmp_path / "ckpt-1"))
-    message = "transformer/layer_0/self_attention/pre_softmax_weight is in no layer of a BERT"
+    message = "transformer/layer_0/self_attention/pre_softmax_weight is not a variable of BERT"
     with pytest.raises(InputError, match=message):
         open_google_checkpoint(tmp_path)
 
@@ -246,5 +246,5 @@ def test_rejects_other_tensorflow_1_encoders(tmp_path):
     write_variables(tmp_path, theirs | {f"{layer}/output/dense/bias/lamb_m": one}, SIZES | SETTINGS)
     assert open_model(tmp_path).unread() != []
     write_variables(tmp_path, theirs | {f"{layer}/output/bottleneck/dense/bias": one})
-    with pytest.raises(InputError, match=f"{layer}/output/bottleneck/dense/bias is in no layer"):
+    with pytest.raises(InputError, match=f"{layer}/output/bottleneck/dense/bias is not a variable"):
         open_google_checkpoint(tmp_path)

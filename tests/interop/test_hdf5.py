@@ -50,7 +50,7 @@ def virtual(file):
 HOSTILE = {
     "another file": (lambda f: f.update({"a": h5py.ExternalLink("o.h5", "/x")}), "/a is a link"),
     "link": (lambda f: f.update({"b": h5py.SoftLink("/x")}), "/b is a link"),
-    "endless": (endless, "groups are nested more than 32 deep"),
+    "endless": (endless, "groups are nested more than 32 levels deep"),
     "virtual": (virtual, "x is stored in another file"),
     "external": (
         lambda f: f.create_dataset("x", (2,), "f4", external=[("/etc/hostname", 0, 8)]),
@@ -58,7 +58,7 @@ HOSTILE = {
     ),
     "huge": (lambda f: f.create_dataset("x", (2**40,), "f4", chunks=(64,)), "contiguously"),
     "packed": (lambda f: f.create_dataset("x", data=VALUES, compression="gzip"), "contiguously"),
-    "numbers": (lambda f: f.create_dataset("x", data=[1, 2]), "has numbers of type int64"),
+    "numbers": (lambda f: f.create_dataset("x", data=[1, 2]), "has dtype int64"),
 }
 
 

@@ -138,9 +138,7 @@ def test_variables_of_a_saved_model_are_read_and_nothing_of_it_runs(copied, tmp_
 def test_several_files_are_an_error(copied):
     path = copied("hub_layer-weights")
     shutil.copy(path / "w.h5", path / "other.hdf5")
-    with pytest.raises(
-        InputError, match=r"several files of weights: 'other.hdf5', 'w.h5'; keep one"
-    ):
+    with pytest.raises(InputError, match=r"several weights files: 'other.hdf5', 'w.h5'; keep one"):
         open_model(path)
 
 
@@ -148,7 +146,7 @@ def test_weights_without_a_configuration_say_what_to_do(copied):
     path = copied("hub_layer-weights")
     (path / "bert_config.json").unlink()
     with pytest.raises(
-        InputError, match=r"w.h5 does not state the config.* Put the model's config"
+        InputError, match=r"w.h5 does not contain the config.* Put the model's config"
     ):
         open_model(path)
 
@@ -192,7 +190,7 @@ def lambda_layer(entries):
 DAMAGED = {
     "compressed": (lambda e: {"compression": zipfile.ZIP_DEFLATED}, "is compressed or encrypted"),
     "no weights": (without_weights, "There is no item named 'model.weights.h5'"),
-    "code": (lambda_layer, "does not state the configuration of an encoder"),
+    "code": (lambda_layer, "does not contain the configuration of the encoder"),
     "text": (lambda e: e.update({"model.weights.h5": b"x" * 99}) or {}, "is damaged"),
     "no JSON": (lambda e: e.update({"config.json": b"\xff"}) or {}, "is damaged"),
 }

@@ -317,7 +317,7 @@ def test_rejects_unsupported_settings(copy, name, content, message):
     [
         (("WordWeights", {}, None), "WordWeights' is not supported"),
         (("LSTM", {}, None), "LSTM' is not supported"),
-        (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' at this position is not supported"),
+        (("Pooling", {"pooling_mode": "cls"}, None), "Pooling' is not supported at this position"),
         (("Dense", {"out_features": 2, "use_residual": True}, {}), "use_residual=True is not"),
         (
             ("Dense", {"out_features": 2, "activation_function": "os.system"}, {}),
@@ -337,7 +337,7 @@ def test_rejects_custom_model_code(copy):
     modules = json.loads((directory / "modules.json").read_text())
     modules[0]["type"] = "custom_st.Transformer"
     write("modules.json", modules)
-    with pytest.raises(InputError, match="a module 'custom_st.Transformer' is not supported"):
+    with pytest.raises(InputError, match="the module 'custom_st.Transformer' is not supported"):
         TextEmbedder.from_pretrained(directory)
 
 
@@ -345,7 +345,7 @@ def test_rejects_a_projection_after_normalization(copy):
     directory, write = copy
     dense = ("Dense", {"out_features": 2}, {})
     add_modules(directory, write, ("Normalize", {}, None), dense)
-    with pytest.raises(InputError, match="Dense' at this position is not supported"):
+    with pytest.raises(InputError, match="Dense' is not supported at this position"):
         TextEmbedder.from_pretrained(directory)
 
 

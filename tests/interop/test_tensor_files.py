@@ -159,5 +159,5 @@ def test_rejects_an_oversized_header(tmp_path):
         f'"{n}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}' for n in range(300_000)
     )
     path.write_bytes(struct.pack("<Q", len(names) + 2) + f"{{{names}}}".encode())
-    with pytest.raises(InputError, match="is damaged: header too large"):
+    with pytest.raises(InputError, match="is damaged: its header is too large"):
         SafetensorsFile(path)

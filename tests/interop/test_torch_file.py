@@ -180,7 +180,7 @@ def doubled(times=40):
         "rank": (program(strides=(1,)), "has 1 strides"),
         "text": (program(shape=("x", 2)), "an invalid shape"),
         "cut off": (program()[:-20], "is damaged"),
-        "no dict": (pickle.dumps([1], 2), "does not hold a dict of tensors"),
+        "no dict": (pickle.dumps([1], 2), "does not contain a dict of tensors"),
         "nothing": (b"", "is damaged"),
         "no mark": (b"\x80\x02t.", "is damaged"),
         "memo": (b"\x80\x02h\x07.", "is damaged"),
@@ -242,11 +242,11 @@ def test_rejects_a_storage_larger_than_the_file(tmp_path):
 @pytest.mark.parametrize(
     "value, message",
     [
-        ({"a": torch._neg_view(torch.ones(3))}, "the negative or conjugate of what is stored"),
+        ({"a": torch._neg_view(torch.ones(3))}, "the negative or conjugate of the stored numbers"),
         ({str(n): torch.ones(3) for n in range(20)} | {"a": torch.ones(4)}, None),
         (
             dict.fromkeys("abcdefghijklmnopqrstuvwxyz", torch.ones(1000)),
-            "share their numbers too often",
+            "too many tensors share",
         ),
         (
             {"state_dict": {"a": torch.ones(3)}, "epoch": 3},

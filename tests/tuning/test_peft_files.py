@@ -155,7 +155,7 @@ def test_rejects_an_adapter_that_is_its_own_base(tmp_path):
     settings = {"peft_type": "LORA", "base_model_name_or_path": str(tmp_path), "r": 2}
     (tmp_path / "adapter_config.json").write_text(json.dumps(settings))
     (tmp_path / "adapter_model.bin").touch()
-    with pytest.raises(InputError, match="is not a whole model, but fine-tuned weights"):
+    with pytest.raises(InputError, match="contains only fine-tuned weights, not a whole model"):
         TextClassifier.from_pretrained(tmp_path)
 
 

@@ -21,9 +21,10 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within
 
-# What "gelu" computes. BERT was published with erf, which transformers uses; Google's BERT code has
-# used the tanh approximation since commit bee6030, after the first models. ELECTRA uses erf, ALBERT
-# tanh (`modeling.py` of each), and the Model Garden tanh (`official/modeling/activations`).
+# What "gelu" means in these files. BERT was published with erf, which transformers uses; Google's
+# BERT code has used the tanh approximation since commit bee6030, after the first models. ELECTRA
+# uses erf, ALBERT tanh (`modeling.py` of each), and the Model Garden tanh
+# (`official/modeling/activations`).
 _GELU = {"bert": "gelu", "albert": "gelu_new", "electra": "gelu"}
 
 
@@ -38,10 +39,10 @@ def is_google_checkpoint(path: str | os.PathLike) -> bool:
 def open_google_checkpoint(
     path: str | os.PathLike, generator: bool = False
 ) -> tuple[dict[str, Any], GoogleTensors]:
-    """Opens a BERT, ALBERT or ELECTRA in one of Google's published formats.
+    """Opens a BERT, ALBERT or ELECTRA model in one of Google's published formats.
 
     Returns:
-        (content of a Hugging Face `config.json`, tensors under their Hugging Face names).
+        (content of a Hugging Face `config.json`, tensors with Hugging Face names).
     """
     prefix, directory = _found(path)
     checkpoint = Checkpoint(prefix)
@@ -65,11 +66,11 @@ def open_google_checkpoint(
 
 
 def _found(path):
-    """Returns the prefix of a checkpoint, and the directory with the model's other files."""
+    """Returns the prefix of a checkpoint and the directory of the model's other files."""
     prefix = find_checkpoint(path)
     if prefix is None:
         raise InputError(f"{path} is neither a TensorFlow checkpoint nor a directory with one.")
-    above = prefix.parent.parent  # above the folder `variables` of a SavedModel
+    above = prefix.parent.parent  # parent of the folder `variables` of a SavedModel
     return prefix, above if (above / "saved_model.pb").is_file() else prefix.parent
 
 
@@ -79,7 +80,7 @@ _KEYS = """
     intermediate_size max_position_embeddings num_attention_heads num_hidden_layers type_vocab_size
     vocab_size
 """.split()
-# Of a model with labels. Google's code keeps keys that it does not know; ours reads them back.
+# Keys of models with labels. Google's code keeps unknown keys, and this package reads them back.
 _LABEL_KEYS = """
     architectures classifier_dropout id2label keras_bert_impl label2id num_labels problem_type
 """.split()
@@ -93,12 +94,13 @@ def write_google_checkpoint(
     """Writes `bert_model.ckpt` with its configuration file and optionally `vocab.txt`.
 
     Args:
-        config: The content of a Hugging Face `config.json` of a BERT or ALBERT.
+        config: Content of the Hugging Face `config.json` of a BERT or ALBERT model.
         vocabulary: A `vocab.txt` to copy.
 
     Raises:
-        InputError: the model is of another type, is causal, has a tensor without a name in such
-            checkpoints, or is an ALBERT with the exact GELU, for which Google's code has no name.
+        InputError: The model is not a BERT or ALBERT model, is causal, has a tensor that such
+            checkpoints do not contain, or is an ALBERT model with the exact GELU, which Google's
+            configuration cannot express.
 
     Example:
         from keras_bert_impl.interop import open_model, write_google_checkpoint
@@ -131,14 +133,14 @@ def write_google_checkpoint(
     tf.raw_ops.SaveV2(
         prefix=str(directory / _PREFIX),
         tensor_names=names,
-        shape_and_slices=[""] * len(names),  # whole tensors
+        shape_and_slices=[""] * len(names),  # complete tensors
         tensors=[named[name] for name in names],
     )
 
 
 def _google_name(name, model_type):
-    """Returns (variable name, whether to transpose), or None if the tensor has no such name."""
-    for spelling in (name, f"{model_type}.{name}"):  # a base model's names have no prefix
+    """Returns (variable name, whether to transpose), or None if there is no such variable."""
+    for spelling in (name, f"{model_type}.{name}"):  # tensor names of a base model have no prefix
         for known in _KINDS[model_type]:
             google = known.to_google(spelling)
             if google:

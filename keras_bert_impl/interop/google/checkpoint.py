@@ -1,7 +1,7 @@
-"""Finds TensorFlow checkpoints, and reads their variables one at a time.
+"""Finds TensorFlow checkpoints and reads their variables one at a time.
 
-TensorFlow ends the process if an index states an impossible shape, so it only opens indices that
-were checked here first. The file is a sorted table in blocks, with one `BundleEntryProto` per
+TensorFlow ends the process if an index states an impossible shape, so the index is checked here
+before TensorFlow opens it. An index is a sorted table in blocks, with one `BundleEntryProto` per
 tensor (TensorFlow, `tensorflow/core/lib/io/format.h` and
 `tensorflow/core/protobuf/tensor_bundle.proto`).
 """
@@ -20,9 +20,9 @@ from keras_bert_impl.io.reading import file_within, read_text
 
 _FOOTER = 48
 _MAGIC = 0xDB4775248B80FB57
-_MAX_BYTES = 64 << 20  # a BERT's index has a few KiB
+_MAX_BYTES = 64 << 20  # the index of a BERT model has a few KiB
 _MAX_NAME = 1_000
-_MAX_ROWS = 100_000  # three bytes can encode a row with a long name that repeats the previous one
+_MAX_ROWS = 100_000  # three bytes can encode a row with a long name that repeats the previous name
 _MAX_RANK = 8
 _SHORT = {"DT_FLOAT": "F32", "DT_HALF": "F16", "DT_BFLOAT16": "BF16", "DT_DOUBLE": "F64"}
 _ITEMSIZE = {"DT_FLOAT": 4, "DT_HALF": 2, "DT_BFLOAT16": 2, "DT_DOUBLE": 8}
@@ -42,7 +42,7 @@ class Variable:
 
 
 def read_index(prefix: Path) -> dict[str, Variable]:
-    """Reads a checkpoint's variables, checking that the data files contain all of them."""
+    """Reads the index of a checkpoint and checks that the data files contain all variables."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
@@ -83,7 +83,7 @@ def _data_file(prefix, shard, num_shards):
 
 
 def _check_string(path, name, entry, data):
-    """Checks the length stored before a string and its checksum: TensorFlow allocates that much."""
+    """Checks the stored length of a string, because TensorFlow allocates that many bytes."""
     with open(data, "rb") as file:
         file.seek(entry.offset)
         start = _Bytes(file.read(min(entry.size, 10)))
@@ -103,7 +103,7 @@ def _variable(path, name, entry, sizes):
     if entry.shape.unknown_rank or len(shape) > _MAX_RANK or any(size < 0 for size in shape):
         raise InputError(f"{where} has an invalid shape: {shape!s:.100}.")
     if entry.slices:
-        raise InputError(f"{where} is a partitioned variable, saved in parts; save it whole.")
+        raise InputError(f"{where} is a partitioned variable; save it as a single variable.")
     dtype = DataType.Name(entry.dtype) if entry.dtype in DataType.values() else str(entry.dtype)
     expected = math.prod(shape) * _ITEMSIZE.get(dtype, 0)
     if dtype in _ITEMSIZE and entry.size != expected:
@@ -121,7 +121,7 @@ def _variable(path, name, entry, sizes):
 def _table(data):
     """Returns a dict of all keys and values in a sorted table."""
     if len(data) < _FOOTER or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
-        raise _Damaged("it does not end like an index")
+        raise _Damaged("it does not end as an index does")
     footer = _Bytes(data[-_FOOTER:])
     footer.handle()  # the metaindex, which is not needed
     rows: dict[bytes, bytes] = {}
@@ -141,7 +141,7 @@ def _table(data):
 def _rows(data, offset, size):
     """Yields the key-value pairs of a block."""
     if offset + size + 1 > len(data) or size < 4:
-        raise _Damaged("a block is outside of it")
+        raise _Damaged("a block lies outside of the file")
     if data[offset + size]:
         raise _Damaged("a block is compressed")
     (num_restarts,) = struct.unpack_from("<I", data, offset + size - 4)
@@ -158,7 +158,7 @@ def _rows(data, offset, size):
 
 
 class _Bytes:
-    """Bytes that are consumed from the front."""
+    """Bytes that are consumed from the start."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.position = data, 0
@@ -173,7 +173,7 @@ class _Bytes:
         return self._data[self.position - count : self.position]
 
     def number(self) -> int:
-        """Reads an unsigned variable-length integer: groups of seven bits, lowest first."""
+        """Reads an unsigned variable-length integer: groups of seven bits, lowest group first."""
         number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.take(1)
@@ -187,7 +187,7 @@ class _Bytes:
         return self.number(), self.number()
 
 
-# TensorFlow names of the supported dtypes; some others make it end the process.
+# TensorFlow names of the supported dtypes; some other dtypes make it end the process.
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _TYPES |= {name: name for name in ("int32", "int64", "bool", "string")}
 
@@ -235,7 +235,7 @@ def _latest(directory):
 
 
 class Checkpoint:
-    """The variables of a checkpoint, under their names in it."""
+    """The variables of a checkpoint, under their original names."""
 
     def __init__(self, prefix: Path) -> None:
         self.path = file_within(prefix.parent, f"{prefix.name}.index")
@@ -254,7 +254,8 @@ class Checkpoint:
                 f"{self.path}: tensor {name:.200} has dtype {dtype}, which is not supported."
             )
         try:
-            # A CheckpointReader makes copies, and fragments memory by a quarter of the model size.
+            # A CheckpointReader copies the data and fragments memory by a quarter of the model
+            # size.
             (tensor,) = tf.raw_ops.RestoreV2(
                 prefix=self._prefix,
                 tensor_names=[name],

@@ -1,7 +1,7 @@
-"""TensorFlow 1 variables of BERT, ALBERT and ELECTRA, which are identified by name.
+"""TensorFlow 1 variables of BERT, ALBERT and ELECTRA, identified by name.
 
-TF Hub modules use the same names as checkpoints. In a model trained on top of a module, the names
-are below the module's name: `module/bert/...` next to the model's own `output_weights`.
+TF Hub modules use the same names as checkpoints. In a model trained on top of a module, these names
+start with the module's name: `module/bert/...`, next to the model's own `output_weights`.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ class Name:
 
     Args:
         google: Name of the variable; `#` stands for a number.
-        huggingface: Name in a model directory, with the same number of `#`.
+        huggingface: Name in a model directory, with equally many `#`.
         transpose: Whether a model directory stores the transpose.
     """
 
@@ -30,11 +30,11 @@ class Name:
     transpose: bool = False
 
     def to_huggingface(self, name: str) -> str | None:
-        """Converts a Google name; returns None if it does not match."""
+        """Converts a Google name, or returns None if it does not match."""
         return _renamed(name, self.google, self.huggingface)
 
     def to_google(self, name: str) -> str | None:
-        """Converts a Hugging Face name; returns None if it does not match."""
+        """Converts a Hugging Face name, or returns None if it does not match."""
         return _renamed(name, self.huggingface, self.google)
 
 
@@ -146,9 +146,9 @@ ELECTRA = [
 
 
 def unknown_variable(path: object, name: str) -> InputError:
-    """Creates the error for a variable in the layers of an encoder that is of no known kind."""
+    """Creates the error for an unknown variable in the layers of an encoder."""
     return InputError(
-        f"{path}: {name:.200} is in no layer of a BERT, ALBERT or ELECTRA; other encoders are not "
+        f"{path}: {name:.200} is not a variable of BERT, ALBERT or ELECTRA; other encoders are not "
         "supported."
     )
 
@@ -156,11 +156,11 @@ def unknown_variable(path: object, name: str) -> InputError:
 def unknown_model(path: object, names: Collection[str]) -> InputError:
     """Creates the error for a checkpoint without a known encoder."""
     some = ", ".join(f"{name:.80}" for name in list(names)[:3]) or "nothing"
-    return InputError(f"{path} has no BERT, ALBERT or ELECTRA, but {some}.")
+    return InputError(f"{path} does not contain a BERT, ALBERT or ELECTRA model, but {some}.")
 
 
 def electra_generator(names: Collection[str]) -> list[Name]:
-    """Returns the generator's names; it may share the discriminator's embeddings."""
+    """Returns the names of the generator, which may share the discriminator's embeddings."""
     own = "generator/embeddings/word_embeddings" in names
     return [
         *_embeddings("generator/embeddings" if own else "electra/embeddings", "electra.embeddings"),
@@ -235,7 +235,7 @@ class GoogleTensors:
         return array.T if location.transpose else array
 
 
-# Variables of a training run other than the model's.
+# Variables of a training run that do not belong to the model.
 _OF_THE_RUN = re.compile(r"(.*/)?(adam_[mv]|Adam(_1)?|beta[12]_power|global_step)")
 _IN_THE_ENCODER = re.compile("(bert|electra|generator)/encoder/")
 _ELECTRA_SCOPES = {
@@ -248,8 +248,8 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
     """Identifies the model in a checkpoint and locates its tensors.
 
     Returns:
-        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`). Variables with
-        an unknown name keep it.
+        (`model_type` as in a Hugging Face configuration, tensor names -> `Location`). Variables
+        with unknown names keep their names.
     """
     variables = _by_short_name(checkpoint)
     model_type, names = _names(checkpoint, variables, generator)
@@ -260,7 +260,7 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
             continue
         known = ((name, name.to_huggingface(short)) for name in names)
         name, renamed = next(((n, r) for n, r in known if r), (None, variable))
-        slot = short.rpartition("/")[0] in variables  # belongs to some optimizer
+        slot = short.rpartition("/")[0] in variables  # belongs to an optimizer
         if name is None and _IN_THE_ENCODER.match(short) and not slot:
             raise unknown_variable(checkpoint.path, variable)
         locations[renamed] = Location(variable, transpose=name is not None and name.transpose)
@@ -268,7 +268,7 @@ def named_locations(checkpoint: Checkpoint, generator: bool) -> tuple[str, dict[
 
 
 def _by_short_name(checkpoint):
-    """Returns a dict of the encoder code's variable names to the names in the checkpoint."""
+    """Returns a dict from variable names in the encoder code to names in the checkpoint."""
     scope = _scope(checkpoint)
     variables = {name.removeprefix(scope): name for name in checkpoint.variables}
     for short, name in sorted(variables.items()):
@@ -278,14 +278,14 @@ def _by_short_name(checkpoint):
             )
         if re.search(r"/part_\d+$", name):
             raise InputError(
-                f"{checkpoint.path}: tensor {name} is a part of a partitioned variable; save it "
-                "whole, in the scope in which it was partitioned."
+                f"{checkpoint.path}: tensor {name} is a part of a partitioned variable; save it as "
+                "a single variable, in the scope in which it was partitioned."
             )
     return variables
 
 
 def _scope(checkpoint):
-    """Returns the prefix of the encoder's variable names: empty, or such as `module/`."""
+    """Returns the prefix of the encoder's variable names: empty, or a scope such as `module/`."""
     words = re.compile(r"(.*/)?(bert|electra)/embeddings/word_embeddings")
     found = [match for match in map(words.fullmatch, sorted(checkpoint.variables)) if match]
     if len(found) > 1:

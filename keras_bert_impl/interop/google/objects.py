@@ -1,9 +1,9 @@
-"""Object-based checkpoints, as in the TensorFlow 2 Model Garden and TF Hub SavedModels.
+"""Object-based checkpoints of the TensorFlow 2 Model Garden, and SavedModels of TF Hub.
 
-Variables are found by the name each had in its program (`full_name` in the object graph). The path
-through the objects, in contrast, depends on how the encoder was built:
+Variables are identified by their name in the original program (`full_name` in the object graph).
+Object paths are not suitable because they depend on how the encoder was built:
 `encoder/layer_with_weights-4/...`, `encoder/_transformer_layers/0/...` and, in a SavedModel,
-`variables/5` are the same matrix. Sources: tf-models-official 2.20,
+`variables/5` may be the same matrix. Sources: tf-models-official 2.20,
 `official/nlp/modeling/networks` and `official/nlp/tools/tf1_bert_checkpoint_converter_lib.py`; for
 the first SavedModels, `official/nlp/bert_modeling.py` of 2.1.0.dev1 (`BertModel`, 2019) and
 `official/nlp/modeling` of 2.2.0 (`TransformerEncoder`, 2020).
@@ -32,14 +32,14 @@ _EMBEDDINGS = {
     "word_embeddings/embeddings": "word_embeddings",
     "position_embedding/embeddings": "position_embeddings",
     "type_embeddings/embeddings": "token_type_embeddings",
-    # Of `BertModel`, whose word embeddings have the same name.
+    # Names in `BertModel`, whose word embeddings have the same name.
     "embedding_postprocessor/position_embeddings": "position_embeddings",
     "embedding_postprocessor/type_embeddings": "token_type_embeddings",
 }
 _IN_A_LAYER = re.compile(r"(^|/)(transformer|encoder/layer_\d+)/")
-# Keras numbers layers of the same name in a program: the second model has `word_embeddings_1`.
+# Keras numbers layers with equal names: the second model in a program has `word_embeddings_1`.
 _COUNT = re.compile(r"(?<!/layer)_\d+(?=/)")
-_LAYER = {  # part of a layer -> part of our block
+_LAYER = {  # part of a layer -> part of a block in this package
     "self_attention/query": "attention/query",
     "self_attention/key": "attention/key",
     "self_attention/value": "attention/value",
@@ -101,13 +101,13 @@ _NAMES = {
         *dense("next_sentence/logits", "sop_classifier.classifier"),
     ],
 }
-# The Model Garden's head has a separate dense layer in the role of BERT's pooler. The encoder's
+# In the Model Garden, the head has its own dense layer instead of BERT's pooler. The encoder's
 # `pooler_transform` is then untrained.
 _HEAD_POOLER = "next_sentence/pooler_dense"
 
 
 def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], int | None]:
-    """Identifies the model in an object-based checkpoint and locates its tensors.
+    """Identifies the model in an object-based checkpoint and finds its tensors.
 
     Returns:
         (`model_type` as in a Hugging Face configuration, tensor names -> `Location`, number of
@@ -136,7 +136,7 @@ def object_locations(checkpoint: Checkpoint) -> tuple[str, dict[str, Location], 
 
 
 def variable_names(checkpoint: Checkpoint) -> dict[str, str]:
-    """Returns a dict of the model variables' keys in the checkpoint to their full names."""
+    """Returns a dict from the checkpoint keys of the model variables to their full names."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
@@ -167,13 +167,13 @@ def _model_type(checkpoint, full_names):
     if "transformer/self_attention/query/kernel" in names:
         return "albert"
     if re.search("(transformer|encoder)/layer_0/self_attention/query/kernel", names):
-        # A BERT with narrow embeddings is equivalent to an ELECTRA.
+        # A BERT model with narrow embeddings is equivalent to an ELECTRA model.
         return "electra" if "embedding_projection/kernel" in names else "bert"
     raise unknown_model(checkpoint.path, names.split("\n"))
 
 
 def _renamed(full_name, names):
-    """Returns the `Name` of a variable, and its name in a model directory."""
+    """Returns the `Name` of a variable and its name in a model directory."""
     parts = _COUNT.sub("", full_name).split("/")
     for start in range(len(parts)):
         end = "/".join(parts[start:])
@@ -185,7 +185,7 @@ def _renamed(full_name, names):
 
 
 def _location(key, shape, name):
-    """Locates a tensor, merging the heads and their width into one dimension."""
+    """Locates a tensor; merges the number of attention heads and their width into one dimension."""
     if name is None or not re.search("self_attention(_output)?/", name.google):
         return Location(key, transpose=name is not None and name.transpose)
     if not name.transpose:  # a bias, [heads, width] or [hidden]
@@ -198,7 +198,7 @@ def _location(key, shape, name):
 
 
 def _num_heads(checkpoint, locations):
-    """Returns the number of heads from the first query matrix, `[hidden, heads, width]`."""
+    """Reads the number of attention heads from the first query matrix, `[hidden, heads, width]`."""
     query = next(
         location for name, location in sorted(locations.items()) if ".query.weight" in name
     )

@@ -1,4 +1,4 @@
-"""Configuration of Google models, from their JSON or YAML files, tensor shapes and programs."""
+"""Configurations of Google models, from JSON or YAML files, tensor shapes and programs."""
 
 import dataclasses
 import struct
@@ -10,17 +10,17 @@ from keras_bert_impl.interop.layouts import LAYOUTS
 from keras_bert_impl.io.errors import InputError, shown
 from keras_bert_impl.io.reading import file_within, read_bytes, read_json, read_yaml
 
-_MAX_NODES = 12  # an attention's scale is at most this many nodes from its softmax
+_MAX_NODES = 12  # maximum number of nodes between the scale and the softmax of an attention
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Settings that tensor shapes do not always show.
+    """Settings that cannot always be inferred from tensor shapes.
 
     Args:
         path: The file, for error messages.
         hidden_act: Activation, as in a Hugging Face configuration.
-        num_layers: Number of consecutive attentions.
+        num_layers: Number of consecutive attention layers.
         head_width: Width of an attention head, or None if the program does not scale by a constant.
     """
 
@@ -31,7 +31,7 @@ class Program:
 
 
 def read_program(path: Path) -> Program:
-    """Reads settings from the operations in a `saved_model.pb`."""
+    """Infers settings from the operations in a `saved_model.pb`."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
@@ -40,14 +40,14 @@ def read_program(path: Path) -> Program:
         saved.ParseFromString(read_bytes(path))
     except DecodeError as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
-    # TensorFlow 1 has graphs; TensorFlow 2 has functions that call each other. The largest one
-    # contains all layers.
+    # TensorFlow 1 files contain graphs; TensorFlow 2 files contain functions that call each other.
+    # The largest contains all layers.
     graphs = [meta.graph_def.node for meta in saved.meta_graphs]
     for meta in saved.meta_graphs:
         graphs += [function.node_def for function in meta.graph_def.library.function]
     widths: list[int | None] = max(map(_head_widths, graphs), key=len, default=[])
     if not widths:
-        raise InputError(f"{path} has no graph with an encoder.")
+        raise InputError(f"{path} contains no graph with an encoder.")
     operations = {node.op for nodes in graphs for node in nodes}
     return Program(path, _activation(operations), len(widths), widths[0])
 
@@ -59,7 +59,7 @@ def _activation(operations):
 
 
 def _head_widths(nodes):
-    """Returns the head size of each attention layer; all None if none has a scale."""
+    """Returns the head width of each attention layer; all None if no layer has a scale."""
     softmaxes = [node for node in nodes if node.op == "Softmax"]
     by_name = {node.name: node for node in nodes} if softmaxes else {}
     widths = [_head_width(softmax, by_name) for softmax in softmaxes]
@@ -67,7 +67,7 @@ def _head_widths(nodes):
 
 
 def _head_width(softmax, by_name):
-    """Returns the head width an attention scales scores for; None for another softmax."""
+    """Returns the head width of an attention's scale, or None for other uses of softmax."""
     ahead = [softmax]
     for node in ahead:
         if len(ahead) > _MAX_NODES:
@@ -107,7 +107,7 @@ _YAML_KEYS = {  # Model Garden encoder key -> key of `bert_config.json`
     "attention_dropout_rate": "attention_probs_dropout_prob",
     "embedding_width": "embedding_size",
 }
-# Head of each model that was pre-trained together with the masked LM.
+# Head that each kind of model was pre-trained with, in addition to the masked LM.
 _SECOND_HEADS = {"bert": "next_sentence", "albert": "sentence_order", "electra": "replaced_token"}
 
 
@@ -129,7 +129,7 @@ def _read_yaml(path):
     encoder = read_yaml(path).mapping("task").mapping("model").mapping("encoder")
     settings = encoder.mapping(encoder.text("type"))
     if settings.flag("norm_first", False):
-        raise InputError(f"{path}: norm_first is true; only false is supported.")
+        raise InputError(f"{path}: norm_first is true, but only false is supported.")
     return {_YAML_KEYS.get(key, key): settings[key] for key in settings if key != "norm_first"}
 
 
@@ -154,7 +154,7 @@ def huggingface_settings(
             raise InputError(f"{file}: {key} is {shown(stated[key])}, but {value} in {where}.")
     settings = {"layer_norm_eps": 1e-12, **stated}
     settings |= {key: value for key, (value, _) in sizes.items()}
-    if model_type == "electra":  # published without a configuration; all head widths are 64
+    if model_type == "electra":  # published without a configuration; the head width is always 64
         settings.setdefault("num_attention_heads", max(1, settings["hidden_size"] // 64))
     for key in ("num_hidden_layers", "num_attention_heads"):
         if key not in settings:
@@ -170,7 +170,7 @@ def huggingface_settings(
 
 
 def _program_sizes(program, hidden_size):
-    """Returns a dict of the keys that a program determines; see `_sizes`."""
+    """Returns the settings that a program determines; see `_sizes`."""
     where = f"the program in {program.path}"
     sizes = {"num_hidden_layers": (program.num_layers, where)}
     if program.head_width is not None:
@@ -185,12 +185,12 @@ def _program_sizes(program, hidden_size):
 
 
 def _sizes(model_type, tensors, num_heads):
-    """Returns a dict of the keys that tensor shapes determine to (value, what shows it)."""
+    """Returns a dict from each setting that tensor shapes determine to (value, its origin)."""
     embeddings = f"{model_type}.embeddings"
     words = f"{embeddings}.word_embeddings.weight"
     segments = f"{embeddings}.token_type_embeddings.weight"
     block = LAYOUTS[model_type].block
-    blocks = f"{model_type}.{block['attention/query'].partition('{')[0]}"  # ends before a number
+    blocks = f"{model_type}.{block['attention/query'].partition('{')[0]}"  # without the number
     query = f"{model_type}.{block['attention/query'].format(0)}.weight"
     inner = f"{model_type}.{block['intermediate'].format(0)}.weight"
     sizes = {
@@ -229,7 +229,7 @@ def _of(tensors, name):
 
 
 def _head(model_type, header):
-    """Returns the head that the tensors show, a key of `LAYOUTS[...].classes`."""
+    """Infers the head from the tensors: a key of `LAYOUTS[...].classes`."""
     heads = LAYOUTS[model_type].heads()
     masked_lm = heads["masked_lm"][-1].tensor in header
     second = heads[_SECOND_HEADS[model_type]][0].tensor in header

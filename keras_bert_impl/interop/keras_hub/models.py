@@ -37,7 +37,7 @@ class KerasHubTensors:
         others = sorted(set(variables) ^ {p.path for p in locations.values() if p.path})
         if others:
             raise InputError(
-                f"{self.path}: its variables differ from its class's: {', '.join(others):.200}."
+                f"{self.path}: variables differ from the model's class: {', '.join(others):.200}."
             )
         self._locations, self._variables = locations, variables
         self.header = {}
@@ -96,7 +96,8 @@ def _kind_of(backbone):
 def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> Any:
     """Creates a KerasHub backbone with the weights of an encoder.
 
-    It computes the same outputs, except for what it has no variables for: see `fit_encoder`.
+    The outputs are the same, except for tensors that the backbone has no variables for; see
+    `fit_encoder`.
 
     Args:
         tensors: The encoder's tensors by Hugging Face name, without a prefix.
@@ -118,7 +119,7 @@ def to_keras_hub(config: EncoderConfig, tensors: Tensors, dtype: Any = None) -> 
 
 
 def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
-    """Sets the variables of a KerasHub backbone or task for which there are tensors."""
+    """Assigns tensors to the variables of a KerasHub backbone or task."""
     variables = {variable.path: variable for variable in model.weights}
     for location in locations:
         if location.path and location.name.tensor in tensors:
@@ -127,7 +128,7 @@ def assign(model: Any, locations: list[Location], tensors: Tensors) -> None:
 
 
 def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
-    """Returns an encoder's tensors as they would be read back from a KerasHub backbone."""
+    """Returns the encoder's tensors as a KerasHub backbone would store them."""
     kind, _ = arguments_of(config)
     locations = encoder_locations(kind, config)
     left_out = sorted(set(tensors) - {location.name.tensor for location in locations})
@@ -147,7 +148,7 @@ def fit_encoder(config: EncoderConfig, tensors: Tensors) -> Tensors:
 
 
 def _only_segment(locations, tensors):
-    """Returns the only segment embedding if KerasHub has none, or -0.0, which adds nothing."""
+    """Returns the single segment embedding that KerasHub lacks, or -0.0, which adds nothing."""
     rows = [tensors[location.name.tensor] for location in locations if not location.path]
     segment = np.asarray(rows[0][0]) if rows else np.zeros(())
     return segment if segment.any() else np.float32(-0.0)
@@ -156,24 +157,25 @@ def _only_segment(locations, tensors):
 def write_keras_hub_preset(
     directory: str | Path, described: dict[str, Any], tensors: Tensors, tokenizer: Any = None
 ) -> Tensors:
-    """Writes a directory that the `from_preset` of KerasHub models and tokenizers loads.
+    """Writes a KerasHub preset, which `from_preset` of its models and tokenizers loads.
 
-    A head that a KerasHub task computes the same way is written too, with a preprocessor if a
-    tokenizer is given: `TextClassifier.from_preset` and `MaskedLM.from_preset` then accept raw
-    strings, up to the encoder's maximum length. Other heads are left out with a warning.
+    The head is also written if a KerasHub task computes it in the same way; other heads are omitted
+    with a warning. With a tokenizer, the preset also gets a preprocessor, so that
+    `TextClassifier.from_preset` and `MaskedLM.from_preset` accept raw strings up to the encoder's
+    maximum length.
 
     Args:
-        described: The content of a `config.json`.
+        described: Content of a `config.json`.
         tensors: Tensors by Hugging Face name, with or without the prefix that the encoder's names
             have in models with a head.
         tokenizer: KerasHub tokenizer, as created by `tokenizers.keras_hub_saving.to_keras_hub`.
 
     Returns:
-        The tensors written, as they are read back.
+        The written tensors, as they will be read back.
 
     Raises:
-        InputError: no backbone supports the configuration (names the unsupported fields), or the
-            directory is not writable.
+        InputError: No backbone supports the configuration (the message names the unsupported
+            fields), or the directory is not writable.
 
     Example:
         import keras_hub
@@ -203,7 +205,7 @@ def write_keras_hub_preset(
             model.save_to_preset(str(temporary))
             if tokenizer is not None:
                 tokenizer.save_to_preset(str(temporary))
-        except OSError as error:  # h5py does not always state the error code
+        except OSError as error:  # h5py does not always set the error code
             raise InputError(f"cannot write {directory}: {error}.".replace("\n", " ")) from error
         if head:
             _write_notes(temporary / "task.json", described)
@@ -211,7 +213,7 @@ def write_keras_hub_preset(
 
 
 def _parts(config, tensors):
-    """Returns the encoder's tensors, without a prefix, and the heads' tensors."""
+    """Returns the tensors of the encoder, without a prefix, and of the heads."""
     heads = {name.tensor for name in all_tensors(config)[1]} & set(tensors)
     prefix = tensor_prefix(config)
     encoder = {name.removeprefix(prefix): tensors[name] for name in tensors if name not in heads}
@@ -219,7 +221,7 @@ def _parts(config, tensors):
 
 
 def _head(kind, config, described, tensors):
-    """Returns the `Head`, or None if KerasHub does not compute it the same way."""
+    """Returns the `Head`, or None if KerasHub computes it differently."""
     head = head_of(kind, config, described, tensors)
     if head and not head.name:
         _log.warning("only the encoder is written: %s", head.reason)
@@ -228,7 +230,7 @@ def _head(kind, config, described, tensors):
 
 
 def _task(backbone, head, tensors, tokenizer, max_length):
-    """Creates the KerasHub task with a head; given a tokenizer, it accepts raw strings."""
+    """Creates the KerasHub task with a head; with a tokenizer, it accepts raw strings."""
     keras_hub = import_keras_hub()
     preprocessor = None
     if tokenizer is not None:
@@ -241,7 +243,7 @@ def _task(backbone, head, tensors, tokenizer, max_length):
 
 
 def _write_notes(path, described):
-    """Adds to task.json what only this package needs, such as the class names."""
+    """Adds settings of this package, such as the class names, to task.json."""
     notes = {name: described[name] for name in NOTES if name in described}
     settings = json.loads(path.read_text(encoding="utf-8"))
     text = json.dumps(settings | {"keras_bert_impl": notes}, indent=4)

@@ -1,4 +1,4 @@
-"""Maps KerasHub backbones, their arguments, variables and heads to ours."""
+"""Maps KerasHub backbones, arguments, variables and heads to this package's."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ _SEGMENTS = {"num_segments": "num_segments"}
 _EMBEDDINGS = {"embedding_dim": "embedding_dim"}
 _NO_MATTER = {"name", "trainable", "dtype"}  # arguments that do not change the computation
 # Fields that a backbone cannot state and that do not change its computation: the first applies to
-# new weights, the second is the tokenizer's, the third follows from the tensors.
+# new weights, the second to the tokenizer, and the third follows from the tensors.
 _NOT_STATED = ("initializer_range", "pad_token_id", "use_pooler")
 
 
@@ -41,14 +41,14 @@ class Kind:
     """A KerasHub backbone class.
 
     Attributes:
-        prefix: Name of the class without `Backbone`; also begins the names of its tasks.
+        prefix: Name of the class without `Backbone`; prefix of the names of its tasks.
         arguments: Field of `EncoderConfig` -> argument of the class.
         fixed: Fields with a fixed value in this class.
-        tables: Layer that holds the embeddings, ending in `/`, or an empty string.
+        tables: Layer that contains the embeddings, ending in `/`, or an empty string.
         projection: Layer that projects the embeddings, if any.
         has_pooler: Whether the class has a pooler.
         block: Layer name of a block, with a placeholder for its number.
-        tasks: Task heads that are computed the same way as ours.
+        tasks: Task heads that both libraries compute in the same way.
     """
 
     prefix: str
@@ -77,7 +77,7 @@ class Kind:
 
 
 def _roberta(prefix, architecture):
-    # The position rows begin with the first token's, and there are no segments.
+    # The position table starts at the first token, and there are no segments.
     fixed = {"activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1}
     return Kind(
         prefix,
@@ -138,7 +138,7 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
     }
     fields |= kind.fixed | {"attention_dropout": fields["dropout"], "use_pooler": kind.has_pooler}
     if kind.architecture == "electra" and fields["embedding_dim"] == fields["hidden_dim"]:
-        fields["embedding_dim"] = None  # the projection exists only if the widths differ
+        fields["embedding_dim"] = None  # the projection exists only if the dimensions differ
     try:
         return EncoderConfig(**fields)
     except InputError as error:
@@ -146,7 +146,7 @@ def config_of(kind: Kind, stated: dict[str, Any], source: str | Path) -> Encoder
 
 
 def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
-    """Finds the backbone class and arguments that compute the same as our encoder."""
+    """Finds the backbone class and arguments that are equivalent to an encoder."""
     kind = next((kind for kind in _KINDS if kind.architecture == config.architecture), None)
     if kind is None:
         raise InputError(
@@ -159,7 +159,7 @@ def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
     arguments = {theirs: fields[ours] for ours, theirs in kind.arguments.items()}
     there = config_of(kind, arguments, kind.backbone).to_dict()
     if kind.architecture in ("roberta", "xlm-roberta") and not config.num_segments:
-        there["num_segments"] = 0  # adding a row of zeros to all tokens changes nothing
+        there["num_segments"] = 0  # a row of zeros, added to all tokens, changes nothing
     fields = config.to_dict()
     lost = [name for name in fields if there[name] != fields[name] and name not in _NOT_STATED]
     if kind.has_segments and not config.num_segments:
@@ -168,7 +168,7 @@ def arguments_of(config: EncoderConfig) -> tuple[Kind, dict[str, Any]]:
         command = f", or add --activation {there['activation']} to keras-bert convert"
         raise InputError(
             f"KerasHub's {kind.backbone} does not support {_listed(lost, fields)}. To use "
-            f"{_listed(lost, there)} instead, pass it to Encoder.from_pretrained"
+            f"{_listed(lost, there)} instead, pass this to Encoder.from_pretrained"
             f"{command if lost == ['activation'] else ''}."
         )
     return kind, arguments
@@ -178,7 +178,7 @@ def _listed(names, fields):
     return ", ".join(f"{name}={fields[name]!r}" for name in names)
 
 
-_BLOCK = {  # part of our block -> KerasHub layer
+_BLOCK = {  # part of a block in this package -> KerasHub layer
     "attention/query": "self_attention_layer/query",
     "attention/key": "self_attention_layer/key",
     "attention/value": "self_attention_layer/value",
@@ -202,11 +202,12 @@ class Location:
     """Location of a tensor in a KerasHub model.
 
     Args:
-        name: Maps our variable to the Hugging Face tensor.
-        path: KerasHub variable path of layer names and variable name; "" if KerasHub has no such
-            variable, and the Hugging Face tensor is rows of zeros.
+        name: Maps a variable of this package to the Hugging Face tensor.
+        path: Path of the KerasHub variable (layer names and variable name); "" if KerasHub has no
+            such variable, so that the Hugging Face tensor is all zeros.
         shape: Shape of the KerasHub variable.
-        offset: Number of rows in the Hugging Face tensor before KerasHub's.
+        offset: Number of rows that the Hugging Face tensor has before the rows of KerasHub's
+            variable.
     """
 
     name: TensorName
@@ -222,7 +223,7 @@ class Location:
 
     @property
     def _flat(self) -> tuple[int, ...]:
-        """Shape with all attention heads in one dimension."""
+        """Shape of the variable with all attention heads in one dimension."""
         if len(self.shape) == 3:
             hidden = math.isqrt(math.prod(self.shape))
             return hidden, hidden
@@ -241,7 +242,7 @@ class Location:
 
 
 def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
-    """Returns a list of the `Location` of every variable in a backbone."""
+    """Returns the `Location`s of all variables in a backbone."""
     locations = []
     for name in encoder_tensors(dataclasses.replace(config, use_pooler=kind.has_pooler)):
         shape = _shape(name.variable, config)
@@ -256,7 +257,7 @@ def encoder_locations(kind: Kind, config: EncoderConfig) -> list[Location]:
 def head_locations(
     kind: Kind, config: EncoderConfig, names: list[TensorName], num_classes: int
 ) -> list[Location]:
-    """Returns a list of the `Location` of every variable in a head."""
+    """Returns the `Location`s of all variables in a head."""
     return [
         Location(name, _path(kind, name.variable), _shape(name.variable, config, num_classes))
         for name in names
@@ -264,7 +265,7 @@ def head_locations(
 
 
 def _path(kind, variable):
-    """Returns the KerasHub path of one of our variables."""
+    """Returns the KerasHub path for a variable of this package."""
     if variable.startswith("layer_"):
         layer, part = variable.split("/", 1)
         part, last = part.rsplit("/", 1)
@@ -283,7 +284,7 @@ def _path(kind, variable):
 
 
 def _shape(variable, config, num_classes=0):
-    """Returns the KerasHub shape of one of our variables."""
+    """Returns the KerasHub shape for a variable of this package."""
     hidden, heads = config.hidden_dim, config.num_heads
     width = config.embedding_dim or hidden
     layer, last = variable.rsplit("/", 1)
@@ -314,15 +315,15 @@ def _shape(variable, config, num_classes=0):
     return kernels[part] if last == "kernel" else kernels[part][-1:]
 
 
-# Class name suffix -> head; the last suffix is from old presets.
+# Class name suffix -> head; old presets use the last suffix.
 _TASKS = {"TextClassifier": "classifier", "MaskedLM": "masked_lm", "Classifier": "classifier"}
-# Keys of `config.json` that KerasHub files cannot express. They are stored next to its settings in
-# task.json, where KerasHub ignores them.
+# Keys of `config.json` that KerasHub's files cannot express. They are stored in task.json, where
+# KerasHub ignores them.
 NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
-    """A task head that KerasHub and this package compute the same way, or why there is none."""
+    """A task head that KerasHub and this package compute in the same way, or why there is none."""
 
     def __init__(
         self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]
@@ -353,7 +354,7 @@ class Head:
         if self.name is None:
             return f"{task} has no supported head"
         if self.name not in kind.tasks:
-            return f"{task} computes its head with another GELU or epsilon than the encoder"
+            return f"the head of {task} uses a different GELU or epsilon than the encoder"
         if self.name == "masked_lm":
             return None
         if arguments.get("activation") not in (None, "linear"):

@@ -1,7 +1,7 @@
 """Reads KerasHub presets: directories with a configuration and weights in HDF5 files.
 
-They are read without KerasHub, whose `from_preset` instantiates whatever class the files name, and
-holds one more copy of all weights than needed.
+They are read without KerasHub's `from_preset`, which instantiates whatever class the files name and
+holds an extra copy of all weights in memory.
 """
 
 import contextlib
@@ -28,12 +28,12 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import file_within, read_json
 
 _log = logging.getLogger(__name__)
-_PACKAGES = ("keras_hub", "keras_nlp")  # the latter in old presets
+_PACKAGES = ("keras_hub", "keras_nlp")  # in old presets
 _WEIGHTS, _INDEX, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
 _SHARD = re.compile(r"model_\d{5}\.weights\.h5")
 _INDICES = {"kernel": "0", "gamma": "0", "embeddings": "0", "output_bias": "0"}
 _INDICES |= {"bias": "1", "beta": "1"}
-# A layer's folder in the file is named after its class; repeats get a number.
+# The folder of a layer in the file is named after its class, with a number for repetitions.
 _CLASSES = {
     "token_embedding": "reversible_embedding",
     "position_embedding": "position_embedding",
@@ -58,7 +58,7 @@ _ATTRIBUTES = {
 
 
 def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]":
-    """Presents a preset as a Hugging Face model directory, with the head of its task.
+    """Opens a preset as if it were a Hugging Face model directory, with the head of its task.
 
     Returns:
         (content of a `config.json`, tensors).
@@ -85,7 +85,7 @@ def open_preset(directory: str | Path) -> "tuple[dict[str, Any], PresetTensors]"
 
 
 def _serialized(path):
-    """Reads (class name without the package, arguments) from a KerasHub JSON file."""
+    """Returns (class name without the package, arguments) from a KerasHub JSON file."""
     value = read_json(path)
     package, _, name = value.text("registered_name").partition(">")
     if package not in _PACKAGES or value.get("config") is None:
@@ -97,7 +97,7 @@ def _serialized(path):
 
 
 def _weights_files(directory):
-    """Returns a list of the `Path` of the single weights file, or of each shard."""
+    """Returns the `Path`s of the single weights file or of all shards, as a list."""
     whole, index = file_within(directory, _WEIGHTS), file_within(directory, _INDEX)
     if whole.exists():
         return [whole]
@@ -122,7 +122,7 @@ def _weights_files(directory):
 
 
 def _check_number_of_layers(path, config, files):
-    """Checks the number of blocks before creating their names, in case it is damaged."""
+    """Checks the stated number of blocks, which may be damaged, before creating their names."""
     found = 0
     for file in files:
         with opened(file) as content:
@@ -179,14 +179,14 @@ def _dtype(location, array):
         return "F32"
     if array.shape != location.shape:
         raise InputError(
-            f"{array.file}: {array.name} must have shape {location.shape}, by the configuration. "
-            f"Received: {array.shape}"
+            f"{array.file}: {array.name} must have shape {location.shape}, according to the "
+            f"configuration. Received: {array.shape}"
         )
     return DTYPES[array.dtype.newbyteorder("=").name]
 
 
 def _find(names, files):
-    """Returns a list of the `StoredArray` of each name, found in any of the files."""
+    """Returns a list with the `StoredArray` for each name, from any of the files."""
     with contextlib.ExitStack() as stack:
         contents = [(stack.enter_context(opened(file)), file) for file in files]
         arrays = []
@@ -211,7 +211,7 @@ def _spellings(name):
 
 
 def _names(locations):
-    """Returns the names that Keras gives to the variables in a weights file."""
+    """Returns the names of the variables in a weights file written by Keras."""
     numbers: dict[str, dict[str, int]] = {}  # class -> layer -> index, in model order
     names = []
     for location in locations:

@@ -24,7 +24,7 @@ _BLOCK = "encoder.albert_layer_groups.{}.albert_layers.0"
 
 
 class AlbertLayout(BertLayout):
-    """ALBERT: factorized embeddings, and one block shared by all layers."""
+    """ALBERT: factorized embeddings and one block shared by all layers."""
 
     model_type = "albert"
     prefix = "albert"
@@ -62,7 +62,7 @@ class AlbertLayout(BertLayout):
 
 
 class DistilBertLayout(BertLayout):
-    """DistilBERT: no segments, no pooler, and other key and tensor names."""
+    """DistilBERT: no segments, no pooler, and different names of keys and tensors."""
 
     model_type = "distilbert"
     prefix = "distilbert"
@@ -106,19 +106,19 @@ class DistilBertLayout(BertLayout):
 
 
 def _windows(config, key):
-    """Reads `attention_window`: a number, or a list with one for each layer."""
+    """Reads `attention_window`: a number, or a list with one number per layer."""
     if isinstance(config.get(key), list):
         return config.list_of(key, int)
     return [config.integer(key, least=2)]
 
 
 class LongformerLayout(RobertaLayout):
-    """Longformer: RoBERTa with a window and second projections for global tokens."""
+    """Longformer: RoBERTa with local attention and separate projections for global tokens."""
 
     prefix = "longformer"
     keys = RobertaLayout.keys | {
         "window": "attention_window",  # both sides together
-        "max_global_tokens": "max_global_tokens",  # ours; `transformers` keeps it
+        "max_global_tokens": "max_global_tokens",  # of this package; `transformers` keeps it
     }
     read = RobertaLayout.read | {"window": _windows}
     silent = RobertaLayout.silent | {"window": [512], "max_global_tokens": 128}
@@ -240,7 +240,7 @@ _LAYOUTS: tuple[BertLayout, ...] = (
 )
 LAYOUTS = {layout.model_type: layout for layout in _LAYOUTS}
 
-# Pre-training heads of architectures whose published files have no names for them. `transformers`
+# Pre-training heads for which the architecture's published files have no names. `transformers`
 # ignores tensors with these names.
 OWN_HEADS = {
     "next_sentence": dense("next_sentence/dense", "next_sentence.dense"),

@@ -1,4 +1,4 @@
-"""Names of tensors; file layouts of BERT and of models with similar files: RoBERTa, ELECTRA."""
+"""Tensor names, and file layouts of BERT and of similar models: RoBERTa and ELECTRA."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -14,13 +14,13 @@ class TensorName:
 
     Args:
         variable: Path of the Keras variable.
-        tensor: Name of the tensor. Encoder tensors are named without the prefix, such as `bert.`,
-            that they have in models with a head.
+        tensor: Name of the tensor. Names of encoder tensors omit the prefix, such as `bert.`, of
+            models with a head.
         transpose: Whether the checkpoint stores the transpose, as PyTorch does for the weights of
             linear layers.
-        optional: Whether checkpoints may lack the tensor; the variable then keeps its initial
+        optional: Whether checkpoints may lack the tensor. The variable then keeps its initial
             value.
-        part: Index of the variable's part in a tensor that holds several variables. Lists of names
+        part: Index of the variable in a tensor that combines several variables. Lists of names
             contain all parts, in order.
         num_parts: Number of equal parts in the tensor, along the first axis.
     """
@@ -37,7 +37,7 @@ Heads: TypeAlias = dict[str, list[TensorName]]  # by head
 
 
 def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
-    """Maps heads to classes of `transformers`; `more` are the endings of the names of others."""
+    """Maps heads to `transformers` classes; `more` maps additional heads to name suffixes."""
     ends = {
         None: "Model",
         "masked_lm": "ForMaskedLM",
@@ -50,12 +50,12 @@ def task_classes(prefix: str, **more: str) -> dict[str | None, str]:
 
 
 def kernel(ours: str, theirs: str, part: int = 0, num_parts: int = 1) -> TensorName:
-    """Returns the name of a linear layer's matrix without a bias; see `TensorName`."""
+    """Returns the name of the matrix of a linear layer without a bias; see `TensorName`."""
     return TensorName(f"{ours}/kernel", f"{theirs}.weight", True, part=part, num_parts=num_parts)
 
 
 def dense(ours: str, theirs: str, optional: bool = False) -> list[TensorName]:
-    """Returns the two names of a linear layer."""
+    """Returns the two tensor names of a linear layer."""
     return [
         TensorName(f"{ours}/kernel", f"{theirs}.weight", transpose=True, optional=optional),
         TensorName(f"{ours}/bias", f"{theirs}.bias", optional=optional),
@@ -63,7 +63,7 @@ def dense(ours: str, theirs: str, optional: bool = False) -> list[TensorName]:
 
 
 def layer_norm(ours: str, theirs: str, optional: bool = False) -> list[TensorName]:
-    """Returns the two names of a layer normalization."""
+    """Returns the two tensor names of a layer normalization."""
     return [
         TensorName(f"{ours}/gamma", f"{theirs}.weight", optional=optional),
         TensorName(f"{ours}/beta", f"{theirs}.bias", optional=optional),
@@ -71,7 +71,7 @@ def layer_norm(ours: str, theirs: str, optional: bool = False) -> list[TensorNam
 
 
 def masked_lm(theirs: str, norm: str, bias: str) -> list[TensorName]:
-    """Returns the names of a masked LM head: dense layer, layer normalization and output bias."""
+    """Returns the tensor names of a masked LM head: dense layer, normalization and output bias."""
     return [
         *dense("masked_lm/dense", theirs),
         *layer_norm("masked_lm/layer_norm", norm),
@@ -80,7 +80,7 @@ def masked_lm(theirs: str, norm: str, bias: str) -> list[TensorName]:
 
 
 def two_layers(head: str, transform: str, output: str) -> list[TensorName]:
-    """Returns the names of a head's two dense layers."""
+    """Returns the tensor names of a head with two dense layers."""
     return [*dense(f"{head}/transform", transform), *dense(f"{head}/dense", output)]
 
 
@@ -89,9 +89,9 @@ def optional(names: Iterable[TensorName]) -> list[TensorName]:
     return [dataclasses.replace(name, optional=True) for name in names]
 
 
-_MOST_LAYERS = 1_000  # if layers share weights, no tensor shows that there are fewer
+_MOST_LAYERS = 1_000  # if layers share weights, the tensors do not show the number of layers
 _OF_PAIRS = ("next_sentence", "sentence_order")  # heads for sentence pairs
-ACTIVATIONS = {  # of `transformers`; the first of several equivalent names is written
+ACTIVATIONS = {  # in `transformers`; the first of several equivalent names is written
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
@@ -123,7 +123,7 @@ def _base(config: Document, key: str) -> float:
     return config.number(key, above=0)
 
 
-# `EncoderConfig` field -> function that reads it from a `Document`; None is for all others.
+# `EncoderConfig` field -> function that reads it from a `Document`; None for all other fields.
 READ: dict[str | None, Callable[[Document, str], Any]] = {
     None: _count,
     "num_layers": lambda config, key: config.integer(key, least=1, most=_MOST_LAYERS),
@@ -239,7 +239,7 @@ class BertLayout:
         return names
 
     def tied_tensors(self) -> dict[str, str]:
-        """Maps duplicate head tensors in some files to the tensors they copy."""
+        """Maps duplicate head tensors in some files to the tensors that they copy."""
         names = {name.variable: name.tensor for name in self.heads()["masked_lm"]}
         copies = {
             f"{self.decoder}.weight": self.token_embeddings,
@@ -258,7 +258,7 @@ class BertLayout:
         return names + layer_norm("embeddings/layer_norm", "embeddings.LayerNorm")
 
     def heads(self) -> Heads:
-        """Returns the names of the tensors of each head."""
+        """Returns the tensor names of each head."""
         return {
             "masked_lm": masked_lm(
                 "cls.predictions.transform.dense",
@@ -266,7 +266,7 @@ class BertLayout:
                 "cls.predictions.bias",
             ),
             "next_sentence": dense("next_sentence/dense", "cls.seq_relationship"),
-            # Same tensor as next_sentence, as in ALBERT's published code.
+            # Same tensor as next_sentence, like in ALBERT's published code.
             "sentence_order": dense("sentence_order/dense", "cls.seq_relationship"),
             "classifier": dense("classifier/dense", "classifier"),
             "token_classifier": dense("token_classifier/dense", "classifier"),
@@ -287,7 +287,7 @@ class RobertaLayout(BertLayout):
         self.classes = task_classes(class_prefix, left_to_right="ForCausalLM")
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        # Rows before the first token's: padding's row and, before that, unused ones.
+        # Rows before the row of the first token: unused rows, then the row of the padding token.
         offset = settings["pad_token_id"] + 1
         positions = settings.get("max_length", 512)
         return settings | {"position_offset": offset, "max_length": positions - offset}
@@ -322,7 +322,7 @@ class ElectraLayout(BertLayout):
     classes = task_classes("Electra", left_to_right="ForCausalLM", replaced_token="ForPreTraining")
 
     def to_fields(self, settings: dict[str, Any]) -> dict[str, Any]:
-        # The embedding projection exists only if the widths differ.
+        # The embedding projection exists only if the dimensions differ.
         same = settings["embedding_dim"] == settings["hidden_dim"]
         return settings | {"embedding_dim": None if same else settings["embedding_dim"]}
 

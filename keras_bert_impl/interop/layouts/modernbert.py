@@ -183,6 +183,6 @@ def _global_every(types, num_layers):
     repeated = [_SLIDING if index % every else _FULL for index in range(len(types))]
     if len(types) != num_layers or types != repeated:
         raise InputError(
-            "layer_types must repeat one global layer and a fixed number of local ones."
+            "layer_types must repeat one global layer and a fixed number of local layers."
         )
     return every

@@ -1,9 +1,8 @@
-"""`prepare` on the workers of an Apache Beam runner: same blocks, rows and shards.
+"""`prepare` on Apache Beam: writes the same blocks, rows and shards as on one machine.
 
-The text is read twice. The first pass counts the documents and keeps only the hash and length of
-each; these determine the duplicates and the documents of each block. The second pass sends the
-documents to the workers that build their blocks. The row counts of the blocks determine the shard
-of each row and its position in the shard.
+The text is read twice. The first pass keeps the hash and length of each document, from which it
+finds duplicates and assigns documents to blocks. The second pass sends the documents to the workers
+that build the blocks. The row counts of the blocks determine the shard and position of each row.
 """
 
 import copy
@@ -45,7 +44,7 @@ def write(
     try:
         with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
             build_pipeline(pipeline, corpus, settings, directory, dealing)
-    except Exception as error:  # runners report errors of workers as text
+    except Exception as error:  # runners report worker errors as text
         text = f"{type(error).__name__}: {error}"
         found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", text)
         if not found:
@@ -66,7 +65,7 @@ def build_pipeline(
     directory: str | Path,
     dealing: dict[str, int],
 ) -> None:
-    """Adds all steps to a `beam.Pipeline`; for the arguments see `write`."""
+    """Adds all steps to a `beam.Pipeline`; see `write` for the arguments."""
     sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
     directory = str(directory)
     of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
@@ -173,7 +172,7 @@ def _documents(joined_of, text_field):
 
 
 class _Build(beam.DoFn):
-    """Builds a block's documents; yields (block number, split, `BuiltBlock`)."""
+    """Builds a block from its documents; yields (block number, split, `BuiltBlock`)."""
 
     def __init__(self, settings: blocks.Settings, held_out: float, directory: str) -> None:
         self._settings = settings
@@ -194,7 +193,7 @@ class _Build(beam.DoFn):
 
 
 def _dealers(_, sizes, dealing, seed):
-    """Yields (block number, the `Dealer` in its state before that block's rows) for each block."""
+    """Yields (block number, `Dealer`): the dealer's state before each block."""
     dealers = {split: records.Dealer(**dealing) for split in records.SPLITS}
     for number, split, count, _ in sorted(sizes, key=operator.itemgetter(0)):
         yield number, copy.deepcopy(dealers[split])
@@ -211,7 +210,7 @@ def _size(built_block):
 def _dealt(built_block, dealers, seed):
     """Yields ((split, shard), (position in the shard, row)) for each row of a block."""
     number, split, built = built_block
-    dealer = copy.deepcopy(dealers[number])  # the block may be dealt again elsewhere
+    dealer = copy.deepcopy(dealers[number])  # another worker may deal the same block again
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
     for (shard, place), row in zip(places, built.rows):
         yield (split, shard), (place, row)
@@ -232,7 +231,7 @@ def _write_shard(rows_of, directory):
 
 
 def _sum_up(_, lengths, kept, sizes, shards, directory):
-    """Writes a file with all of `Written`, which cannot reach the calling process otherwise."""
+    """Writes `Written` to a file, the only way to return it to the calling process."""
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
     for _, split, _, of_block in sizes:

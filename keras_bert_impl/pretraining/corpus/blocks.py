@@ -16,15 +16,15 @@ from keras_bert_impl.pretraining.examples import records, rows
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
 from keras_bert_impl.tokenizers import Tokenizer
 
-NumberedDocument = tuple[int, readers.Document]  # with its running number in the corpus
+NumberedDocument = tuple[int, readers.Document]  # each with its running number in the corpus
 _AT_ONCE = 1 << 18  # characters
-_PLAIN, _ALONE = 1, 2  # kinds of bytes; all others are 0
-_WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # what `str.split` splits at
+_PLAIN, _ALONE = 1, 2  # byte classes; all other bytes have class 0
+_WHITE_SPACE = r"[\s\v\x1c-\x1f\x{85}\p{Z}]"  # whitespace as defined by `str.split`
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings that turn documents into rows; see the arguments of `prepare`."""
+    """Settings for turning documents into rows; see the arguments of `prepare`."""
 
     length: RowLength
     objective: Annotated[str, OneOf(*RECORDS_OBJECTIVES)]
@@ -52,14 +52,14 @@ class TextBlock:
         self.characters += document.characters
 
     def joined(self, other: "TextBlock") -> "TextBlock":
-        """Returns a block of the documents of both."""
+        """Returns a block with the documents of both blocks."""
         documents = self.documents + other.documents
         return TextBlock(self.split, documents, self.characters + other.characters)
 
 
 @dataclasses.dataclass
 class Counts:
-    """Statistics of a block or a split; `+` adds them."""
+    """Statistics of a block or a split; `+` adds two of them."""
 
     documents: int = 0
     sentences: int = 0
@@ -84,29 +84,29 @@ class Counts:
 
 @dataclasses.dataclass
 class BuiltBlock:
-    """Serialized rows in random order, and their statistics."""
+    """Serialized rows in random order, with statistics."""
 
     rows: list[bytes]
     counts: Counts
 
 
 class WordTokens:
-    """Tokenizes texts, each distinct word only once."""
+    """Tokenizes texts and encodes each distinct word only once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._kinds = _kinds_of_bytes(tokenizer.word_breaks)
-        self._words = pa.array([], pa.large_string())  # distinct words of the last texts
-        self._parts = np.zeros(0, np.int64)  # per word: parts separated by whitespace
-        self._lengths = np.zeros(0, np.int64)  # per word, in tokens
-        self._ids = np.zeros(0, np.int32)  # of all words, concatenated
+        self._words = pa.array([], pa.large_string())  # distinct words of the most recent texts
+        self._parts = np.zeros(0, np.int64)  # per word: number of whitespace-separated parts
+        self._lengths = np.zeros(0, np.int64)  # per word: number of tokens
+        self._ids = np.zeros(0, np.int32)  # token ids of all words, concatenated
 
     def __call__(self, paragraphs: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, int]:
         """Tokenizes texts without line breaks.
 
         Returns:
-            (ids, lengths, num_words): int32 [tokens], the ids of all texts; int64 [texts], the
-            number of tokens of each; int, the number of words separated by any whitespace.
+            (ids, lengths, num_words): the token ids of all texts, int32 [tokens]; the number of
+            tokens of each text, int64 [texts]; and the number of whitespace-separated words, int.
         """
         if not self.tokenizer.word_breaks:
             texts = [
@@ -134,9 +134,9 @@ class WordTokens:
         """Cuts texts before spaces, and at word breaks where both sides are ASCII.
 
         Returns:
-            (words, first_words, num_joined): string array of words, each with its space; int64
-            [texts], the index of the first word of each text; int, the number of words without a
-            space, which continue a word that was cut.
+            (words, first_words, num_joined): string array of words, each with its leading space;
+            the index of each text's first word, int64 [texts]; and the number of words without a
+            space (int), which continue the previous word.
         """
         data = b"\n".join([b"", *map(str.encode, texts)])
         characters = np.frombuffer(data, np.uint8)
@@ -152,7 +152,7 @@ class WordTokens:
         return words, first_words, len(starts) - num_spaces
 
     def _learn(self, words):
-        """Caches the entries of these distinct words and drops the entries of earlier words."""
+        """Replaces the cache by the entries of these distinct words."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
@@ -179,7 +179,7 @@ def _tokenized(texts, tokenize):
 
 
 def _kinds_of_bytes(word_breaks):
-    """Returns a table (bytes [256]) of the kind of each byte, for `bytes.translate`."""
+    """Returns a table of byte classes (256 bytes) for `bytes.translate`."""
     kinds = bytearray(256)
     for byte in range(33, 127):  # ASCII without whitespace and control characters
         kinds[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
@@ -187,7 +187,7 @@ def _kinds_of_bytes(word_breaks):
 
 
 def _number_of_parts(words):
-    """Returns the number of whitespace-separated parts of each word (int64 array)."""
+    """Counts the whitespace-separated parts of each word (int64 array)."""
     parts = (pc.binary_length(words).to_numpy() > 0).astype(np.int64)
     for place in np.flatnonzero(pc.match_substring_regex(words, _WHITE_SPACE).to_numpy(False)):
         parts[place] = len(words[place].as_py().split())
@@ -201,8 +201,8 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
     if settings.objective == "mlm_nsp" and len(block.document_numbers) < 2:
         raise InputError(
             f"fewer than two of the documents from {text_block.documents[0][1].source} to "
-            f"{text_block.documents[-1][1].source} contain text that the tokenizer can encode; "
-            "next-sentence prediction needs two. Add documents, use larger blocks, or choose "
+            f"{text_block.documents[-1][1].source} contain text that the tokenizer can encode. "
+            "Next-sentence prediction needs two: add documents, use larger blocks, or choose "
             "--objective mlm."
         )
     counts = Counts(
@@ -225,7 +225,7 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
             tokens=int(lengths.sum()),
             examples_in_fullest_row=max(map(len, packed), default=0),
         )
-        if not packed:  # no document has a token
+        if not packed:  # no document contains a token
             continue
         arrays = rows.lay_out(
             block, spans, labels, packed, settings.length, settings.max_examples_per_row, tokenizer
@@ -250,7 +250,7 @@ def _examples(block, settings, pass_number, num_separators):
 def tokenize(
     documents: Sequence[NumberedDocument], word_tokens: WordTokens
 ) -> tuple[rows.TokenBlock, int]:
-    """Splits documents into sentences and tokenizes these; also returns the number of words."""
+    """Splits documents into sentences and tokenizes them; also returns the number of words."""
     paragraphs, sentence_counts = [], []
     for _, document in documents:
         own = [document.paragraphs]
@@ -273,7 +273,7 @@ def tokenize(
 class HashSet:
     """A set of 64-bit integers in 8 bytes each, used to detect duplicate documents."""
 
-    _MOST_RECENT = 1 << 18  # in a Python set, which needs ten times the memory
+    _MOST_RECENT = 1 << 18  # in a Python set, which needs ten times as much memory
 
     def __init__(self) -> None:
         self._recent: set[int] = set()

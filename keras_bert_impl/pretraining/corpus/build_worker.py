@@ -35,7 +35,7 @@ def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     _worker["word_tokens"] = WordTokens(Tokenizer.from_pretrained(tokenizer_directory))
     _worker["settings"] = blocks.Settings(**settings)
-    gc.freeze()  # or each garbage collection would traverse all of TensorFlow
+    gc.freeze()  # otherwise each garbage collection would traverse all objects of TensorFlow
 
 
 def keep_freed_memory() -> None:
@@ -47,13 +47,13 @@ def keep_freed_memory() -> None:
 
 
 def build_block(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
-    """Calls `blocks.build_block` in a worker process initialized by `start`."""
+    """Calls `blocks.build_block` in a worker process that `start` has initialized."""
     from keras_bert_impl.pretraining.corpus import blocks
 
     return blocks.build_block(text_block, _worker["settings"], _worker["word_tokens"])
 
 
 def _end_with_parent():
-    # If the parent is killed, the worker would wait forever for a block and keep its memory.
+    # Without this, a worker whose parent is killed would wait for a block forever.
     multiprocessing.parent_process().join()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Selection of the documents of a corpus, from files or memory, and their division into blocks."""
+"""Reads a corpus from files or memory, drops duplicates and cuts the documents into blocks."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 from keras_bert_impl.pretraining.examples import records, rows
 
-_LOOKED_AT = 100  # strings of a list that are tested for being paths
+_LOOKED_AT = 100  # number of strings of a list that are checked for being paths
 _LONGEST_PATH = 4_000
 _URL = re.compile(r"\w+://")
 _IN_FOLDER = re.compile(r"[/\\]")
@@ -26,7 +26,7 @@ _SUFFIX = re.compile(r"[^\s]\.\w{1,8}\Z")
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """What to read and how to cut it; see the arguments of `prepare`."""
+    """A corpus and how to cut it; see the arguments of `prepare`."""
 
     paths: list[str]
     format: str
@@ -36,7 +36,7 @@ class Corpus:
 
 
 class Written(NamedTuple):
-    """Result of writing a corpus; `documents` counts all of them, `counts` and `shards` by split."""
+    """Result of writing a corpus: the number of documents, and the counts and shards by split."""
 
     documents: int
     duplicate_documents: int
@@ -47,7 +47,7 @@ class Written(NamedTuple):
 def numbered(
     documents: Iterable[Document], counts: dict[str, int]
 ) -> Iterator[blocks.NumberedDocument]:
-    """Yields (running number, document) without exact duplicates; updates `counts`."""
+    """Yields (running number, document) for each distinct document; updates `counts`."""
     seen = blocks.HashSet()
     for document in documents:
         counts["documents"] += 1
@@ -58,7 +58,7 @@ def numbered(
 
 
 def split_of(number: int, held_out: float, seed: int) -> str:
-    """Returns the split of a document with a given running number."""
+    """Returns the split of the document with a given running number."""
     share = min(held_out, 1 - held_out)
     if not share:
         return "train"
@@ -174,7 +174,7 @@ def _texts_of(inputs, text_field):
     """Returns an iterable of the texts, or None for paths."""
     if isinstance(inputs, (str, os.PathLike)):
         return None
-    names = getattr(inputs, "column_names", None)  # `datasets` and Arrow
+    names = getattr(inputs, "column_names", None)  # columns of `datasets` and Arrow
     if names is None:
         names = getattr(inputs, "columns", None)  # pandas
     if names is None and isinstance(inputs, Mapping):
@@ -202,7 +202,7 @@ def _is_path(value):
 
 
 def _as_str(text, number):
-    """Converts a text to a str; table columns and datasets have separate string types."""
+    """Converts a text to a str; table columns and datasets have their own string types."""
     for method in ("numpy", "as_py"):  # tensors and Arrow
         if hasattr(text, method):
             text = getattr(text, method)()

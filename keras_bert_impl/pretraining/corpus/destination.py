@@ -1,6 +1,6 @@
 """Output of `prepare`: a folder that is replaced as a whole, or a new folder on a bucket.
 
-Blocks that an interrupted `prepare` has finished stay next to it, and the same command resumes.
+Finished blocks of an interrupted `prepare` stay next to it, and the same command resumes.
 """
 
 import contextlib
@@ -40,13 +40,13 @@ RESUME = "Finished blocks are kept; run the same command again to resume."
 
 
 def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: Tokenizer) -> Path:
-    """Returns the absolute path of the local folder in which the records are made."""
+    """Returns the absolute path of the local folder in which the records are built."""
     if not is_remote(output_directory):
         place = absolute(output_directory)
         _check_replaceable(place, settings, tokenizer.fingerprint)
         return place
     try:
-        tf.io.gfile.makedirs(output_directory)  # fail now if the bucket is not writable
+        tf.io.gfile.makedirs(output_directory)  # fails now if the bucket is not writable
         taken = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
@@ -57,25 +57,27 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
 
 
 def _private_folder():
-    """Creates or finds this user's folder among the temporary files, which others may write, too."""
+    """Creates or finds a folder in the temporary directory that only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"keras-bert-{getpass.getuser()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
-    is_private = os.name == "nt" or not status.st_mode & 0o077  # Windows: the user's folder
+    is_private = os.name == "nt" or not status.st_mode & 0o077  # per-user folder on Windows
     if not (stat.S_ISDIR(status.st_mode) and is_own(status) and is_private):
-        raise InputError(f"{folder} is not a private folder of yours; remove it, or set TMPDIR.")
+        raise InputError(
+            f"{folder} does not belong to you or is writable by others; remove it, or set TMPDIR."
+        )
     return folder
 
 
 def check_is_no_input(place: Path, paths: list[str]) -> None:
-    """Checks that records in the folder `place` would not be read as text from `paths`."""
+    """Raises `InputError` if the output folder `place` is part of the input `paths`."""
     for path in paths:
         is_inside = f"{place}{os.sep}".startswith(f"{os.path.abspath(path)}{os.sep}")
         if is_inside and place.is_dir() and any(e.name[0] != "." for e in place.iterdir()):
             raise InputError(
-                f"the files of {place} would be read as text, as part of {path}. Write the records "
-                "elsewhere, or name inputs outside of them."
+                f"the output folder {place} is part of the input {path}, so its files would be "
+                "read as text. Write the records elsewhere, or name inputs outside of the folder."
             )
 
 
@@ -83,7 +85,7 @@ def check_is_no_input(place: Path, paths: list[str]) -> None:
 def new_records(
     output_directory: str | Path, place: Path, runner: str | None
 ) -> Iterator[str | Path]:
-    """Context manager that yields the folder to write into; `place` is from `place_of`."""
+    """Context manager that yields the folder to write into; `place` comes from `place_of`."""
     on_bucket = is_remote(output_directory)
     if on_bucket and runner is not None:
         yield output_directory
@@ -112,8 +114,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
 
 
 def _check_replaceable(directory, settings, fingerprint):
-    """Checks that a folder to be replaced holds such records and nothing else."""
-    own = f".{directory.name}."  # files of interrupted runs
+    """Checks that the folder to be replaced contains only records of the same kind."""
+    own = f".{directory.name}."  # left by interrupted runs
     if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
         if not _has_records(directory):
             raise InputError(
@@ -121,7 +123,7 @@ def _check_replaceable(directory, settings, fingerprint):
             )
         try:
             manifest = records.read_manifest(directory)
-        except InputError:  # damaged, or of another version: to be replaced
+        except InputError:  # damaged or of another version: may be replaced
             return
         way_out = "name another folder, or remove that one."
         if manifest["tokenizer"]["fingerprint"] != fingerprint:
@@ -135,7 +137,7 @@ def _check_replaceable(directory, settings, fingerprint):
 
 
 def _has_records(directory):
-    """Returns whether a folder has records; an interrupted copy may lack some of them."""
+    """Returns whether a folder contains records, possibly an incomplete copy."""
     if not (directory / records.MANIFEST).is_file():
         return False
     try:
@@ -146,7 +148,7 @@ def _has_records(directory):
 
 
 def _remove_other_shards(directory):
-    """Removes surplus shards of replaced records; files with other names stay."""
+    """Removes surplus shards of the replaced records; other files stay."""
     for split, of_split in records.read_manifest(directory)["splits"].items():
         named = {shard["file"] for shard in of_split["shards"]}
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
@@ -155,17 +157,17 @@ def _remove_other_shards(directory):
 
 
 class Interrupted(InputError):
-    """An interruption not caused by the input; finished blocks are kept."""
+    """An interruption that the input did not cause; finished blocks are kept."""
 
 
 class FinishedBlocks:
-    """Rows of finished blocks, in a hidden folder next to the records until these are complete."""
+    """Rows of finished blocks, kept in a hidden folder until the records are complete."""
 
     def __init__(
         self, output_directory: Path, settings: blocks.Settings, tokenizer: Tokenizer
     ) -> None:
         parent = output_directory.parent
-        # The same place in each run, whether or not the records exist already.
+        # The same path in each run, whether or not the records already exist.
         if os.path.ismount(output_directory) or not os.access(parent, os.W_OK | os.X_OK):
             parent = output_directory
         self._folder = parent / f".{output_directory.name}.unfinished"
@@ -182,7 +184,7 @@ class FinishedBlocks:
             self._lock.release()
 
     def open(self) -> None:
-        """Creates and locks the folder; raises `InputError` if another process has locked it."""
+        """Creates and locks the folder; raises `InputError` if another process holds the lock."""
         check_is_no_link(self._folder)
         self._folder.mkdir(exist_ok=True)
         self._lock = claim(self._folder / "lock")
@@ -197,7 +199,7 @@ class FinishedBlocks:
         if not path.is_file():
             return None
         content, _, checksum = path.read_bytes().rpartition(b"\n")
-        if _checksum(content) != checksum:  # truncated when the machine went down
+        if _checksum(content) != checksum:  # truncated by a crash of the machine
             return None
         header, _, joined = content.partition(b"\n")
         header = json.loads(header)
@@ -233,5 +235,5 @@ class FinishedBlocks:
 
 
 def _checksum(content):
-    """Returns a hexadecimal checksum as bytes."""
+    """Returns the hexadecimal checksum as bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

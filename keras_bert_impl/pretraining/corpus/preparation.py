@@ -28,8 +28,8 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.version import install_command
 
 _LOG = logging.getLogger(__name__)
-_FEW_TRUE_PAIRS = 0.2  # share of the pairs; nearly a half for ordinary documents
-_SECONDS_ALONE = 6  # about the time in which other processes import TensorFlow
+_FEW_TRUE_PAIRS = 0.2  # fraction of the pairs; nearly one half for ordinary documents
+_SECONDS_ALONE = 6  # about the time that other processes take to import TensorFlow
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Progress:
 
 @contextlib.contextmanager
 def shown_progress() -> Iterator[Callable[[Progress], None]]:
-    """Yields a function for the `progress` of `prepare` that shows a bar on stderr."""
+    """Yields a `progress` function for `prepare` that shows a progress bar on stderr."""
     with Bar("preparing", unit="documents") as bar:
         yield lambda counts: bar.update(counts.documents, f"{counts.tokens:,} tokens")
 
@@ -88,59 +88,60 @@ def prepare(
     runner: str | None = None,
     runner_options: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Writes a folder of unmasked, packed examples from a corpus.
+    """Converts a corpus to a folder of unmasked, packed pre-training examples.
 
-    Documents are read in order, exact duplicates are dropped, and the rest is cut into blocks of
-    consecutive documents. Each block is split into sentences, tokenized, paired (the random second
-    segment of a pair comes from another document of the same block), packed and written. The output
-    depends only on the corpus, the tokenizer, the settings and the seed: neither the number of
-    workers nor a `runner` changes a byte. Memory use is a few blocks per worker plus 8 bytes per
-    document to detect duplicates; at least two whole documents are held, whatever their length.
+    Documents are read in order, exact duplicates are dropped, and consecutive documents form a
+    block. Each block is split into sentences, tokenized, paired, packed and written. The random
+    second segment of a pair comes from another document of the same block. The output depends only
+    on the corpus, the tokenizer, the settings and the seed, not on the number of workers or the
+    `runner`. Memory holds a few blocks per worker, at least two whole documents, and 8 bytes per
+    document to detect duplicates.
 
-    If interrupted, the finished blocks stay in a hidden folder next to `output_directory`, and the
-    same call resumes from them (without a `runner`).
+    After an interruption, the finished blocks stay in a hidden folder next to `output_directory`,
+    and the same call resumes from them. With a `runner` there is no resuming.
 
     Args:
-        inputs: paths, see `read_documents`; or texts, one document each with one paragraph a line:
-            a list, an iterator or a column of them, or a table with a column `text_field`.
-        output_directory: str or `Path` of the folder to write. Records of the same tokenizer and
-            settings are replaced once the new ones are complete. Or str of a new folder on a
-            bucket, such as `gs://bucket/records`: local processes make the records in a temporary
-            folder (`TMPDIR`) and copy them there, while the workers of a `runner` write there
-            directly. The manifest is written last.
-        tokenizer: a tokenizer of `keras_bert_impl.tokenizers`. A copy is kept with the records.
+        inputs: Paths (see `read_documents`), or texts: a list, an iterator, a column, or a table
+            with the column `text_field`. Each text is a document with one paragraph per line.
+        output_directory: Folder to write. Existing records of the same tokenizer and settings are
+            replaced once the new records are complete. On a bucket, a str such as
+            `gs://bucket/records` that does not exist yet. Local processes then build the records in
+            a temporary folder (`TMPDIR`) and copy them to the bucket; the workers of a `runner`
+            write to the bucket directly. The manifest is written last.
+        tokenizer: A tokenizer of `keras_bert_impl.tokenizers`. A copy is stored with the records.
         length: Sequence length in tokens, at least 8.
         objective: `"mlm_nsp"` for next-sentence prediction pairs, `"mlm_sop"` for sentence-order
             pairs, or `"mlm"` for single segments of a document.
-        passes: Number of times that each document is paired with new draws. Masks are new in each
-            epoch in any case.
-        short_sequence_probability: Fraction of the documents with a shorter target length.
+        passes: Number of times that new examples are drawn from each document. Masks are new in
+            each epoch in any case.
+        short_sequence_probability: Fraction of the documents that get a shorter target length.
         pack: Whether several examples share a row.
         max_examples_per_row: Maximum number of examples packed into a row.
         held_out: Fraction of the documents in the held-out split.
         input_format, text_field: see `read_documents`.
         block_characters: Characters of text in a block. Pairs are drawn and rows packed within a
             block.
-        num_open_shards: Number of shards that are filled side by side.
-        rows_per_shard: Rows of a shard. Training shuffles shards of 262,144 rows in all in memory.
+        num_open_shards: Number of shards that are filled at the same time.
+        rows_per_shard: Rows per shard. Training shuffles 262,144 rows at a time, read from several
+            shards.
         seed: Seed of all random choices.
-        num_workers: Processes that tokenize and build. 1 builds in this process; with more, this
-            process builds alone for the first seconds, which are enough for a small corpus. More
-            than 1 requires the `if __name__ == "__main__":` guard of `multiprocessing`. None for
-            one per core.
-        progress: None, or a function called with `Progress` after each block; a `runner` reports
-            its own progress.
-        runner: One of `RUNNERS` of Apache Beam (extra `beam`), used instead of `num_workers`. Its
-            workers read `inputs` and write next to `output_directory`; both must be on a bucket or a
-            file system shared by all workers. None for processes of this machine.
+        num_workers: Number of processes that build blocks. 1 uses only this process. With more,
+            this process builds alone for the first seconds, which is enough for a small corpus.
+            More than 1 requires the `if __name__ == "__main__":` guard of `multiprocessing`. None
+            for one per core.
+        progress: Function called with a `Progress` after each block. None for no reports. A
+            `runner` reports its own progress.
+        runner: Apache Beam runner, one of `RUNNERS` (extra `beam`), used instead of `num_workers`.
+            Its workers read `inputs` and write next to `output_directory`; both must be on a bucket
+            or a file system shared by all workers. None for local processes.
         runner_options: Options of the Beam pipeline, such as `"direct_num_workers=4"`.
 
     Returns:
         The manifest: `splits` with counts and shards, `tokenizer`, `settings`.
 
     Raises:
-        InputError: invalid corpus or arguments, a folder of other files or records, or a full disk.
-            No partial output is left, and existing records are kept.
+        InputError: The corpus or an argument is invalid, the folder contains other files or
+            records, or the disk is full. No partial output is left, and existing records are kept.
 
     Example:
         prepare("wiki.txt", "records", Tokenizer.from_pretrained("vocabulary"), held_out=0.01)
@@ -158,7 +159,7 @@ def prepare(
     stated = dataclasses.asdict(settings) | {"held_out": held_out}
     place = destination.place_of(output_directory, stated, tokenizer)
     with cutting.as_paths(inputs, input_format, text_field) as (paths, format, field):
-        readers.sources(paths, format)  # raises for missing paths
+        readers.sources(paths, format)  # raises an error for missing paths
         paths = readers.paths_of(paths)
         destination.check_is_no_input(place, paths)
         corpus = cutting.Corpus(paths, format, field, block_characters, held_out)
@@ -186,7 +187,7 @@ def prepare(
 
 @contextlib.contextmanager
 def _old_objects_kept():
-    """Excludes existing objects, such as all of TensorFlow, from garbage collection."""
+    """Excludes existing objects, such as TensorFlow's modules, from garbage collection."""
     gc.freeze()
     try:
         yield
@@ -218,7 +219,7 @@ def _manifest(written, corpus, settings, tokenizer, dealing):
 
 
 def _check_splits(manifest):
-    """Rejects records without rows, or from which an objective could learn nothing."""
+    """Raises `InputError` if a split has no rows, or nothing that an objective could learn."""
     for split, counts in manifest["splits"].items():
         if not counts["rows"] and (split == "train" or manifest["settings"]["held_out"]):
             raise InputError(
@@ -230,14 +231,14 @@ def _check_splits(manifest):
     share = 1 - train["pairs_labelled_1"] / train["examples"]
     if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
         _LOG.warning(
-            "only %.1f %% of the pairs are consecutive segments (half of them in BERT's data): "
-            "most documents have one sentence, or sentences as long as a row",
+            "only %.1f%% of the pairs are consecutive segments (50%% in BERT's data), because most "
+            "documents have one sentence, or sentences as long as a row",
             100 * share,
         )
 
 
 def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progress, finished):
-    """Writes the shards with processes of this machine; returns `Written`."""
+    """Writes the shards with local processes; returns `Written`."""
     finished.open()
     documents = readers.read_documents(corpus.paths, corpus.format, corpus.text_field)
     read = {"documents": 0, "duplicate_documents": 0}
@@ -260,7 +261,7 @@ def _write(corpus, settings, tokenizer, directory, dealing, num_workers, progres
 
 
 def _write_on_beam(runner):
-    """Returns the function that writes the shards on the workers of a runner."""
+    """Returns the function that writes the shards on a Beam runner."""
     if runner not in RUNNERS:
         raise InputError(f"unknown runner {runner!r}; choose one of {', '.join(RUNNERS)}.")
     try:
@@ -290,7 +291,7 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
         for text_block in text_blocks:
             built = finished.read(text_block)
             pending.append((text_block, built, None if built else begin(text_block)))
-            if len(pending) > num_workers:  # one spare block, so that no worker waits for text
+            if len(pending) > num_workers:  # one block in reserve, so that no worker waits for text
                 yield _result(*pending.popleft(), finished)
         for one in pending:
             yield _result(*one, finished)
@@ -317,8 +318,8 @@ def _result(text_block, built, future, finished):
             built = future.result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise Interrupted(
-                "a worker process died: out of memory, killed, or the program lacks `if __name__ "
-                f'== "__main__":`. Use fewer workers or smaller blocks. {RESUME}'
+                "a worker process died: it ran out of memory, was killed, or the program lacks "
+                f'`if __name__ == "__main__":`. Use fewer workers or smaller blocks. {RESUME}'
             ) from error
         finished.write(text_block, built)
     return text_block, built

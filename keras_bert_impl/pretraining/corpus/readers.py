@@ -1,4 +1,4 @@
-"""Documents from files, folders and TFDS, read one at a time with constant memory."""
+"""Reads documents from files, folders and TFDS, one at a time with constant memory."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
-_LONGEST_LINE = 64 << 20  # bytes; a longer "line" is not text and would fill the memory
+_LONGEST_LINE = 64 << 20  # bytes; a longer line is not text and would fill the memory
 _READ_AT_ONCE = 1 << 20  # bytes
 _TFDS = re.compile(r"tfds://(?P<name>[^:?]+(?::\d+\.\d+\.\d+)?):(?P<split>[^?]+)(\?(?P<query>.*))?")
 _MANY_LINED_JSON = re.compile(r'\[\s*\{\s*("|$)|\{\n"')
@@ -32,7 +32,7 @@ class Document:
     """One document of a corpus.
 
     Attributes:
-        source: where the document starts, for messages: `file:line`.
+        source: `file:line` of the document's start, for messages.
         paragraphs: non-blank paragraphs.
         is_split: whether each paragraph is already one sentence.
     """
@@ -47,7 +47,7 @@ class Document:
 
     @functools.cached_property
     def text_hash(self) -> int:
-        """Hash in [0, 2⁶⁴), equal for documents with the same text."""
+        """Hash in [0, 2⁶⁴) of the document's text."""
         text = b"\n".join(map(str.encode, self.paragraphs))
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -59,31 +59,31 @@ def read_documents(
 
     | format | a document is |
     |---|---|
-    | `sentences` | BERT's format: one sentence a line, a blank line between documents |
-    | `wikiextractor` | from `<doc …>` to `</doc>`: the title's line, then a paragraph a line |
-    | `jsonl` | a line with a JSON object; `text_field` holds its text, a paragraph a line |
+    | `sentences` | BERT's format: one sentence per line, a blank line between documents |
+    | `wikiextractor` | from `<doc …>` to `</doc>`: the title, then one paragraph per line |
+    | `jsonl` | a line with a JSON object; `text_field` contains the text, one paragraph per line |
     | `files` | a file, with blank lines between paragraphs |
-    | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of that split |
+    | `tfds://name[/config][:version]:split[?field=text&data_dir=…]` | an example of the split |
 
-    `auto` detects the format from the first bytes of each file: `<doc` is `wikiextractor` and `{"`
-    is `jsonl`. Any other file is `files` if found in a folder and `sentences` if named directly.
-    Tables (`.csv`, `.tsv`) raise an error. Files compressed with gzip, xz or bzip2
+    `auto` detects the format from the first bytes of each file: `<doc` means `wikiextractor` and
+    `{"` means `jsonl`. Any other file is read as `files` if found in a folder and as `sentences` if
+    named directly. Tables (`.csv`, `.tsv`) raise an error. Files compressed with gzip, xz or bzip2
     are decompressed. Folders are walked in sorted order, without hidden files.
 
     Args:
-        paths: one or several files, folders (also on a bucket, `gs://bucket/corpus`) and
-            `tfds://` names.
+        paths: One or several files, folders and `tfds://` names. Folders may be on a bucket, such
+            as `gs://bucket/corpus`.
         format: One of `TEXT_FORMATS`, for all files; ignored for `tfds://` names.
         text_field: Field of JSON lines, and of TFDS examples if the name does not give one.
 
     Returns:
-        The documents that have text.
+        Iterator over the documents that contain text.
 
     Raises:
-        InputError: immediately for a path that does not exist. While iterating, with file and line,
-            for a file that is binary, truncated or not UTF-8, a broken JSON line or a missing
-            field; with the file for a table or JSON on several lines; and at the end if there was
-            no text at all.
+        InputError: A path does not exist (raised immediately). While iterating: a file is binary,
+            truncated, not UTF-8, a table or JSON on several lines; a JSON line is broken or lacks
+            the field; or the corpus contains no text at all. The message names the file and, if
+            possible, the line.
 
     Example:
         from keras_bert_impl.pretraining import read_documents
@@ -100,22 +100,22 @@ def paths_of(paths: Paths) -> list[str]:
 
 
 def sources(paths: Paths, format: str = "auto") -> Iterator[tuple[str, str]]:
-    """Returns the (name, format) of each source of a corpus; raises as `read_documents` does."""
+    """Returns the (name, format) of each source of a corpus; see `read_documents` for errors."""
     if format not in TEXT_FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(TEXT_FORMATS)}.")
     names = paths_of(paths)
     if not names:
-        raise InputError("no corpus: give at least one file, folder or tfds:// name.")
+        raise InputError("no corpus was given; name at least one file, folder or tfds:// name.")
     for name in names:
         if not name.startswith("tfds://") and not _place(name).exists(name):
             is_one = isinstance(paths, (str, os.PathLike))
-            hint = "" if is_one else " To pass texts instead of paths, give iter(texts)."
+            hint = "" if is_one else " To pass texts instead of paths, pass iter(texts)."
             raise InputError(f"{name} does not exist.{hint}")
     return (source for name in names for source in _files(name, format))
 
 
 def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Document]:
-    """Iterates over the documents of one of `sources`; documents without text are omitted."""
+    """Iterates over the documents of a source; documents without text are omitted."""
     for document in _READERS[format](name, text_field):
         paragraphs = [text for text in map(str.strip, document.paragraphs) if text]
         if paragraphs:
@@ -158,8 +158,9 @@ def _refuse_tables(paths):
     for path in paths:
         if suffix_of(path) in (".csv", ".tsv"):
             raise InputError(
-                f"{path} is a table; write its text column to a .jsonl or .txt file. If each of its "
-                "lines is a text, rename it to .txt, or give --format sentences to prepare or vocab."
+                f"{path} is a table; write its text column to a .jsonl or .txt file. If each line "
+                "is a text, rename the file to .txt, or pass --format sentences to prepare or "
+                "vocab."
             )
 
 
@@ -214,7 +215,7 @@ def _whole_lines(file):
 
 
 def _texts(lines, path, number):
-    """Decodes bytes of whole lines to a list of str; `number` is the number of the first line."""
+    """Decodes whole lines from bytes to a list of str; `number` is the number of the first line."""
     if b"\0" not in lines and len(lines) < _LONGEST_LINE:
         try:
             texts = lines.decode("utf-8")
@@ -231,7 +232,7 @@ def _texts(lines, path, number):
 
 def _decode(line, source):
     if b"\0" in line or len(line) >= _LONGEST_LINE:
-        raise InputError(f"{source}: this is a binary file, not text; give text in UTF-8.")
+        raise InputError(f"{source}: binary file; provide text in UTF-8.")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -243,7 +244,7 @@ def _decode(line, source):
 
 
 def _between_blank_lines(path):
-    """Yields (number of the first line, lines) of each run of lines that are not blank."""
+    """Yields (number of the first line, lines) for each group of lines between blank lines."""
     for has_text, run in itertools.groupby(_lines(path), lambda line: bool(line[1].strip())):
         if has_text:
             numbers, lines = zip(*run)
@@ -284,14 +285,14 @@ def _read_json_lines(path, text_field):
             names = [f"{name:.40}" for name in value][:20] if isinstance(value, dict) else []
             fields = ", ".join(names) or type(value).__name__
             raise InputError(
-                f"{source}: the field {text_field!r} holds no text; the fields are: {fields}. "
+                f"{source}: the field {text_field!r} contains no text; the fields are: {fields}. "
                 "Name the text field with text_field (--text-field)."
             )
         yield Document(source, _valid(value[text_field]).split("\n"), is_split=False)
 
 
 def _valid(text):
-    """Replaces lone surrogates, which JSON escapes can produce, by U+FFFD."""
+    """Replaces lone surrogates, which JSON escapes can produce, with U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -313,7 +314,7 @@ def _read_tfds(name, text_field):
     texts = dataset.map(lambda example: example[field])
     if texts.element_spec.dtype.name != "string" or texts.element_spec.shape.rank != 0:
         raise InputError(
-            f"{name}: the field {field!r} must hold strings, not {texts.element_spec}."
+            f"{name}: the field {field!r} must contain strings, not {texts.element_spec}."
         )
     for number, text in enumerate(texts.as_numpy_iterator(), 1):
         source = f"{name}#{number}"

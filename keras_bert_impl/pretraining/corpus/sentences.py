@@ -2,9 +2,9 @@
 
 import re
 
-# A whole run of stops, closing quotes or brackets, and whitespace (optional for full-width stops).
-# The pattern starts with a single character set, for which `re` searches fast. It matches only from
-# the first stop of a run: trying each stop of a run that ends no sentence takes quadratic time.
+# A run of stops, then closing quotes or brackets, then whitespace (optional after full-width
+# stops). The pattern starts with a single character set because `re` searches for these fast. It
+# matches only at the first stop of a run, because trying every stop would take quadratic time.
 _CANDIDATE = re.compile(
     r"""[.!?…‽⁇⁈⁉。！？｡।॥۔؟]"""
     r"""(?:(?<=[.!?…‽⁇⁈⁉])(?<![.!?…‽⁇⁈⁉]{2})(?P<stop>[.!?…‽⁇⁈⁉]*)(?P<close>["'”’»)\]}]*)\s+(?=\S)"""
@@ -15,21 +15,21 @@ _NEXT_WORD = re.compile(
     r"[\"'“‘’«‹(\[{<¿¡*_#$€£+@]*(?:[-–—•]+\s*)?(?P<address>(?:https?:|www\.)\S)?"
     r"(?P<word>[^\W_]+(?:['’]\w+)?)?"
 )
-_LONGEST_WORD = 64  # characters looked at before a stop
+_LONGEST_WORD = 64  # number of characters examined before a stop
 
-# Never the end of a sentence: something must follow.
+# A stop after these words never ends a sentence.
 _ALWAYS = frozenset(
     "mr mrs ms messrs mme mlle dr drs prof st ste gen col maj capt cmdr lt sgt cpl pvt adm brig "
     "rev fr hon sen rep gov pres supt amb treas e.g eg i.e ie viz cf c.f vs v ca al approx resp "
     "fl esp incl".split()
 )
-# Not the end if a number follows: "No. 5", "pp. 3-7", "Jan. 5".
+# A stop after these words does not end a sentence if a number follows: "No. 5", "Jan. 5".
 _BEFORE_NUMBER = frozenset(
     "no nos nr fig figs eq eqs sec secs ch chap chaps vol vols p pp art arts par para ex exs tab "
     "ref refs op ver v jan feb mar apr jun jul aug sep sept oct nov dec c circa cols eds".split()
 )
-# End a sentence only if followed by a word that commonly starts one. Case-sensitive: "Sun." may be
-# an abbreviation, but "sun." ends a sentence.
+# A stop after these words ends a sentence only before a word that commonly starts one.
+# Case-sensitive: "Sun." may be an abbreviation, but "sun." ends a sentence.
 _SOMETIMES = frozenset(
     "Ft Mt Inc inc Ltd ltd Co Corp Bros Jr Sr Esq Dept dept Univ univ Assn Bldg Ave Blvd Rd "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun "
@@ -52,16 +52,16 @@ _LIST_NUMBER = re.compile(r"(?:\d{1,3}|[ivxIVX]{1,4}|[A-Za-z])")
 def split_sentences(text: str) -> list[str]:
     """Splits a paragraph into sentences.
 
-    A stop ends a sentence if whitespace and the likely start of another sentence follow. It does
-    not end one after titles and other abbreviations (Mr., e.g., No. 5, Fig. 2) or initials (J. R.
-    R.); after acronyms (U.S.), unless a word that starts sentences follows; in numbers, addresses
-    and file names, where no space follows; after the number of a list item; or before a lowercase
-    letter. Closing quotes and brackets stay with the preceding stop. The full-width stops of
-    Chinese and Japanese, the danda and the Arabic and Urdu stops need no space.
+    A stop ends a sentence if whitespace and a likely start of the next sentence follow. It does not
+    end a sentence after abbreviations (Mr., e.g., No. 5, Fig. 2), initials (J. R. R.) or the number
+    of a list item, nor before a lowercase letter. After an acronym (U.S.) it ends a sentence only
+    before a word that commonly starts one. Closing quotes and brackets stay with the preceding
+    stop. The full-width stops of Chinese and Japanese, the danda and the Arabic and Urdu stops need
+    no whitespace.
 
-    The rules prefer a long sentence to a broken one. On the informal web text of UD English EWT
-    (train), precision is 99 %, against 93 % for splitting at every stop, and recall is 83 %,
-    against 85 %; most missed boundaries have no stop at all.
+    The rules prefer joining two sentences to breaking one. On the informal web text of UD English
+    EWT (train), precision is 99% and recall 83%; splitting at every stop gives 93% and 85%. Most
+    missed boundaries have no stop at all.
 
     Returns:
         The sentences, stripped of whitespace; together they contain all of `text`.
@@ -87,7 +87,7 @@ def _ends_sentence(text, start, candidate):
     following = following_match["word"] or ""
     if not following:
         return bool(following_match["address"])  # a dash, a smiley, another stop
-    starts_small = following[0].islower() and not following[1:2].isupper()  # iPhone starts one
+    starts_small = following[0].islower() and not following[1:2].isupper()  # "iPhone" may start one
     stop = text[candidate.start()] + candidate["stop"]
     if starts_small or stop != "." or candidate["close"]:
         return not starts_small
@@ -100,7 +100,7 @@ def _ends_sentence(text, start, candidate):
 
 
 def _is_abbreviation(word, following):
-    """Returns whether the stop after `word` belongs to the word, given the word that follows."""
+    """Returns whether the stop after `word` marks an abbreviation, given the following word."""
     folded = word.lower().lstrip("'’-")
     if folded in _BEFORE_NUMBER and following[:1].isdigit():
         return True

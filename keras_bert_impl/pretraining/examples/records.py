@@ -9,10 +9,10 @@ vocabulary of up to 2¹⁶ tokens.
 |---|---|---|
 | token_ids | [L] | the examples one after another, with [CLS] and [SEP], then padding |
 | example_lengths | [E] | tokens of each example; 0 in unused slots |
-| first_lengths | [E] | tokens of its first segment, with [CLS] and [SEP] |
-| pair_labels | [E] | 1 if the second segment is from a random other document or, for sentence \
+| first_lengths | [E] | tokens of the example's first segment, with [CLS] and [SEP] |
+| pair_labels | [E] | 1 if the second segment is from a random document or, for sentence \
 order, if the two are swapped |
-| row_id | [], int64 | the row's name in random draws: block · 2³² + number in the block |
+| row_id | [], int64 | identifies the row in random draws: block · 2³² + number in the block |
 """
 
 import concurrent.futures
@@ -39,7 +39,7 @@ from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 from keras_bert_impl.tokenizers import Tokenizer
 
 MANIFEST = "manifest.json"
-ROWS_ARE_MISSING = "rows are missing"  # message of the graph that reads a shard
+ROWS_ARE_MISSING = "rows are missing"  # error message of the graph that reads a shard
 _ROWS_AT_ONCE = 256
 PER_EXAMPLE = ("example_lengths", "first_lengths", "pair_labels")
 FORMAT_VERSION = 3
@@ -60,7 +60,7 @@ def serialize_rows(
     """Serializes rows to records, as a list of bytes.
 
     Args:
-        arrays: dict of int32 arrays [rows, ...]: the features in the table above except `row_id`.
+        arrays: Dict of int32 arrays [rows, ...], the features in the table above except `row_id`.
     """
     dtypes = dict.fromkeys(PER_EXAMPLE, np.dtype("<i4"))
     dtypes["token_ids"] = token_type(vocabulary_size)
@@ -69,7 +69,7 @@ def serialize_rows(
     for name in dtypes:
         feature[name].bytes_list.value.append(b"")
     feature["row_id"].int64_list.value.append(0)
-    # One message is reused: creating its parts for each row takes most of the time.
+    # One message is reused, because creating its parts for each row would take most of the time.
     lists = [feature[name].bytes_list.value for name in dtypes]
     columns = [arrays[name].astype(dtype, casting="unsafe") for name, dtype in dtypes.items()]
     row_ids, serialized = feature["row_id"].int64_list.value, []
@@ -95,7 +95,7 @@ def parse_rows(serialized: tf.Tensor, manifest: dict[str, Any]) -> dict[str, tf.
 
 
 def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
-    """Raises `InputError` if a split has segment pairs that all have the same label."""
+    """Raises `InputError` if all segment pairs of a split have the same label."""
     counts, objective = manifest["splits"][split], manifest["settings"]["objective"]
     if objective == "mlm" or 0 < counts["pairs_labelled_1"] < counts["examples"]:
         return
@@ -106,13 +106,13 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
     which = one if counts["pairs_labelled_1"] else zero
     raise InputError(
         f"all {counts['examples']} segment pairs of the {split} split are {which}, so there is "
-        "nothing to learn. Add documents of several sentences that are shorter than a row, or "
-        "choose --objective mlm."
+        "nothing to learn. Add documents of several sentences, shorter than a row, or choose "
+        "--objective mlm."
     )
 
 
 class Dealer:
-    """Assigns rows to open shards, one after the other; a full shard is closed and another is opened."""
+    """Deals rows to the open shards in a fixed cycle and replaces full shards by new shards."""
 
     def __init__(self, num_open_shards: int, rows_per_shard: int) -> None:
         self.rows_per_shard = rows_per_shard
@@ -138,7 +138,7 @@ def shard_name(split: str, shard: int) -> str:
 
 
 class ShardWriter:
-    """Writes the rows of a split to shards assigned by a `Dealer`."""
+    """Writes the rows of a split to the shards that a `Dealer` assigns."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class ShardWriter:
         self._rows: list[int] = []
 
     def write(self, rows: Sequence[bytes], first_shard: int) -> None:
-        """Writes serialized rows; for `first_shard` see `Dealer.deal`."""
+        """Writes serialized rows; see `Dealer.deal` for `first_shard`."""
         with os_errors():
             for row, (shard, place) in zip(rows, self._dealer.deal(len(rows), first_shard)):
                 if place == 0:
@@ -166,7 +166,7 @@ class ShardWriter:
                     self._open.pop(shard).close()
 
     def close(self) -> list[dict[str, Any]]:
-        """Closes the shards; returns their entries in the manifest."""
+        """Closes the shards; returns their manifest entries."""
         with os_errors():
             for writer in self._open.values():
                 writer.close()
@@ -177,7 +177,7 @@ class ShardWriter:
 
 
 class ShardFile:
-    """Writes serialized rows to a file next to the shard, which is compressed when closed."""
+    """Writes serialized rows to an uncompressed file, which `close` compresses to the shard."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -192,7 +192,7 @@ class ShardFile:
         """Compresses the rows to `path` and removes the uncompressed file."""
         self._writer.close()
         with open(self._plain, "rb") as plain, open(self._path, "wb") as file:
-            # Without name and time, so that equal rows give equal bytes.
+            # Without name and time stamp, so that equal rows give equal bytes.
             with igzip.IGzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as compressed:
                 shutil.copyfileobj(plain, compressed, 1 << 20)
         self._plain.unlink()
@@ -219,7 +219,7 @@ def write_manifest(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def absolute(directory: str | Path) -> str:
-    """Returns a records folder (str) under a name that is valid in other processes and machines."""
+    """Returns the absolute path (str) of a records folder, for use in other processes."""
     return os.fspath(directory) if is_remote(directory) else os.path.abspath(expanded(directory))
 
 
@@ -227,12 +227,12 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     """Reads and validates the manifest of a records folder, and checks the sizes of its shards.
 
     Args:
-        directory: folder written by `prepare`, or str of one on a bucket, such as
-            `gs://bucket/records`. Any file system that TensorFlow supports works.
+        directory: Folder written by `prepare`, or the str of such a folder on a bucket, such as
+            `gs://bucket/records`, or on any file system that TensorFlow supports.
 
     Raises:
-        InputError: the folder has no records or another format version, a shard is missing or has
-            another size, or the bucket cannot be read.
+        InputError: The folder contains no records or has an unsupported format version, a shard is
+            missing or has the wrong size, or the bucket cannot be read.
     """
     directory = expanded(directory)
     path = os.path.join(directory, MANIFEST)
@@ -243,7 +243,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
             text = file.read()
         manifest, names, expected = checked_manifest(path, text)
         files = [os.path.join(directory, name) for name in names]
-        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # buckets have high latency
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # because buckets have high latency
             sizes = list(pool.map(_size, files))
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
@@ -267,7 +267,7 @@ def _size(path):
 
 
 def read_tokenizer(directory: str | Path) -> Tokenizer:
-    """Loads the `Tokenizer` stored with the shards; for `directory` see `read_manifest`."""
+    """Loads the `Tokenizer` stored with the shards; see `read_manifest` for `directory`."""
     if not is_remote(directory):
         return Tokenizer.from_pretrained(local_path(directory))
     with tempfile.TemporaryDirectory() as copy:
@@ -278,7 +278,7 @@ def read_tokenizer(directory: str | Path) -> Tokenizer:
 
 
 def check_tokenizer(manifest: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """Raises `InputError` unless the records were made with this tokenizer."""
+    """Raises `InputError` unless the records were prepared with this tokenizer."""
     made_with = manifest["tokenizer"]["fingerprint"]
     if tokenizer.fingerprint != made_with:
         raise InputError(
@@ -289,7 +289,7 @@ def check_tokenizer(manifest: dict[str, Any], tokenizer: Tokenizer) -> None:
 
 
 def check_shards(directory: str | Path) -> None:
-    """Raises `InputError` naming the first shard whose checksum or rows differ from the manifest."""
+    """Raises `InputError` if the checksum or rows of a shard differ from the manifest."""
     directory = expanded(directory)
     manifest = read_manifest(directory)
     for split in SPLITS:
@@ -312,7 +312,7 @@ def check_first_rows(directory: str | Path, manifest: dict[str, Any]) -> None:
 
 
 def _count_rows(file, manifest, most=-1):
-    """Parses and counts the rows of a shard, up to `most`."""
+    """Parses and counts at most `most` rows of a shard."""
     rows = tf.data.TFRecordDataset(file, compression_type="GZIP").take(most).batch(_ROWS_AT_ONCE)
     try:
         parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]
@@ -327,7 +327,7 @@ def _other_rows(file):
 
 @contextlib.contextmanager
 def clear_read_errors(directory: str | Path) -> Iterator[None]:
-    """Context manager that turns errors from damaged records into one that names the shard."""
+    """Context manager that turns errors from damaged records into an error that names the shard."""
     try:
         yield
     except (
@@ -336,7 +336,7 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
         tf.errors.NotFoundError,
     ) as error:
         check_shards(directory)
-        if ROWS_ARE_MISSING in str(error):  # of whole shards: of another `prepare`
+        if ROWS_ARE_MISSING in str(error):  # intact shards of another `prepare`
             raise InputError(
                 f"the records in {directory} were replaced while they were read; start again."
             ) from error
@@ -344,7 +344,7 @@ def clear_read_errors(directory: str | Path) -> Iterator[None]:
 
 
 def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[int]]:
-    """Parses a manifest; returns it, the names of its shards and their sizes in bytes."""
+    """Parses a manifest; returns the manifest and the names and sizes (bytes) of its shards."""
     try:
         value = parse_json(text, path)
         manifest = Document(value if isinstance(value, dict) else {}, path)
@@ -354,7 +354,7 @@ def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[
     except InputError as error:
         raise InputError(f"{path} is damaged; run prepare again: {error}") from None
     raise InputError(
-        f"{path} has format version {version}, this program reads {FORMAT_VERSION}; "
+        f"{path} has format version {version}, but this program reads version {FORMAT_VERSION}; "
         "run prepare again."
     )
 

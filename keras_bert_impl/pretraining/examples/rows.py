@@ -1,8 +1,8 @@
-"""Examples from a block of tokenized documents, and their packing and layout in rows.
+"""Creates examples from a block of tokenized documents and packs them into rows.
 
-A block holds its tokens in one array, and every segment is a span [start, end) of that array, so
-that making, trimming and packing examples copies no tokens. Randomness is named and stateless: a
-draw depends only on its name.
+The tokens of a block are one array, and every segment is a span [start, end) of it, so creating,
+trimming and packing examples copies no tokens. Random draws are stateless: each depends only on its
+name.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class TokenBlock(NamedTuple):
 
     Attributes:
         token_ids: int32 [tokens].
-        sentence_starts: start of each sentence in `token_ids`, then the number of tokens. No
+        sentence_starts: Start of each sentence in `token_ids`, then the number of tokens. No
             sentence is empty.
-        document_starts: start of each document in `sentence_starts`, then the number of sentences.
-        document_numbers: running number of each document in the corpus.
+        document_starts: Start of each document in `sentence_starts`, then the number of sentences.
+        document_numbers: Running number of each document in the corpus.
     """
 
     token_ids: np.ndarray
@@ -75,7 +75,7 @@ class Example(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Tokens of the example, including [CLS] and one [SEP] per segment."""
+        """Number of tokens, including [CLS] and one [SEP] per segment."""
         second = self.second[1] - self.second[0]
         return 2 + self.first[1] - self.first[0] + (second + 1 if second else 0)
 
@@ -87,7 +87,7 @@ def next_sentence_examples(
     pass_number: int = 0,
     short_sequence_probability: float = 0.1,
 ) -> list[Example]:
-    """Makes segment pairs for next-sentence prediction in the same way as BERT.
+    """Creates segment pairs for next-sentence prediction like BERT's published code.
 
     Source: Devlin et al. 2018, section 3.1 and appendix A.2.
     """
@@ -146,7 +146,7 @@ def _random_segment(block, document, target, generator):
 
 
 def _trim(first, second, most_tokens, generator):
-    """Removes tokens one by one from the longer segment (the second on a tie)."""
+    """Removes tokens one by one from the longer segment, or the second on a tie."""
     lengths = first[1] - first[0], second[1] - second[0]
     excess = sum(lengths) - most_tokens
     if excess <= 0:
@@ -160,7 +160,7 @@ def _trim(first, second, most_tokens, generator):
 
 
 def _cut(span, count, generator):
-    """Removes `count` tokens, each from the front or the back at random."""
+    """Removes `count` tokens, each randomly from the front or the back."""
     front = generator.getrandbits(count).bit_count() if count else 0
     return span[0] + front, span[1] - (count - front)
 
@@ -172,9 +172,9 @@ def sentence_order_examples(
     pass_number: int = 0,
     short_sequence_probability: float = 0.1,
 ) -> list[Example]:
-    """Makes pairs of consecutive segments of one document, in order or swapped.
+    """Creates pairs of consecutive segments of a document, in order or swapped.
 
-    Source: Lan et al. 2019, "ALBERT", section 3.1; there, a single sentence is not split.
+    Source: Lan et al. 2019, "ALBERT", section 3.1, which does not split single sentences.
     """
     examples, most_tokens = [], length - 3
     for document, number in enumerate(block.document_numbers):
@@ -198,7 +198,7 @@ def sentence_order_examples(
 
 
 def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
-    """Cuts each document into single segments of maximum length, [CLS] and [SEP] included.
+    """Cuts each document into single segments of the maximum length, including [CLS] and [SEP].
 
     Source: Joshi et al. 2019, "SpanBERT", section 3.3.
     """
@@ -214,12 +214,12 @@ def contiguous_examples(block: TokenBlock, length: int) -> list[Example]:
 def pack_rows(
     lengths: Sequence[int], row_length: int, max_examples_per_row: int
 ) -> list[list[int]]:
-    """Packs by best-fit decreasing: longest example first, each into the fullest row with room."""
+    """Packs rows by best-fit decreasing: longest first, each into the fullest row with room."""
     rows: list[list[int]] = []
     open_rows: list[list[list[int]]] = [
         [] for _ in range(row_length + 1)
-    ]  # by the number of free tokens
-    occupied = 0  # bit f is set if open_rows[f] is not empty: the tightest fit is one bit scan
+    ]  # indexed by the number of free tokens
+    occupied = 0  # bit f: open_rows[f] is not empty; one bit scan finds the tightest fit
     for index in np.argsort(np.negative(lengths), kind="stable").tolist():
         length = lengths[index]
         fitting = occupied >> length << length
@@ -240,13 +240,13 @@ def pack_rows(
 
 
 def spans_of(examples: Iterable[Example]) -> np.ndarray:
-    """Returns the segment bounds: int64 [examples, 4], start and end of the first and second."""
+    """Returns the start and end of the first and second segments: int64 [examples, 4]."""
     spans = [(*example.first, *example.second) for example in examples]
     return np.array(spans, np.int64).reshape(-1, 4)
 
 
 def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
-    """Returns the tokens of each example with special tokens: int64 [examples]."""
+    """Returns the length of each example with special tokens: int64 [examples]."""
     return _parts(spans, num_separators).sum(axis=1)
 
 
@@ -292,13 +292,13 @@ def lay_out(
 
 
 def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenates the slices of an array that begin at `starts` and have `lengths`."""
+    """Concatenates the slices of an array given by `starts` and `lengths`."""
     ends = np.cumsum(lengths)
     return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
 
 
 def _parts(spans, num_separators):
-    """Returns the tokens of [CLS], first, separators, second, [SEP]: int64 [examples, 5]."""
+    """Returns the lengths of [CLS], first, separators, second, [SEP]: int64 [examples, 5]."""
     first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
     one = np.ones_like(first)
     return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)

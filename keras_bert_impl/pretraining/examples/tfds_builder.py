@@ -1,4 +1,4 @@
-"""Records as a TensorFlow Datasets dataset, for programs that read TFDS."""
+"""Records as a TensorFlow Datasets (TFDS) dataset."""
 
 import hashlib
 import json
@@ -21,17 +21,17 @@ _ROWS_AT_ONCE = 1024
 
 
 class PretrainingRecords(tfds.core.GeneratorBasedBuilder):
-    """TFDS builder for the unmasked rows of a folder written by `prepare`, as plain tensors."""
+    """TFDS builder for the unmasked rows of a `prepare` folder, as plain tensors."""
 
     VERSION = tfds.core.Version("1.0.0")
-    # TFDS 4.9.10 would look next to this file for download checksums, using a package
-    # (importlib_resources) that it does not require.
+    # Otherwise TFDS 4.9.10 looks for download checksums next to this file, with
+    # importlib_resources, which it does not install.
     code_path = None
 
     def __init__(self, *, records: str | Path, **arguments: Any) -> None:
         self._records = absolute(records)
         self._manifest = read_manifest(self._records)
-        # Named by the manifest's hash, so that TFDS does not reuse data of other records.
+        # The manifest's hash is in the name, so that TFDS does not reuse data of other records.
         digest = hashlib.sha256(json.dumps(self._manifest).encode()).hexdigest()
         super().__init__(config=tfds.core.BuilderConfig(name=digest[:16]), **arguments)
 

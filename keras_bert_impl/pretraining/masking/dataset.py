@@ -32,8 +32,8 @@ from keras_bert_impl.pretraining.settings import (
 from keras_bert_impl.tokenizers import Tokenizer
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
-# Rows that are shuffled together, so that a batch has rows of several shards: eight of the default
-# size. See docs/decisions/reading-order.md.
+# Rows that are shuffled together: eight shards of the default size. See
+# docs/decisions/reading-order.md.
 SHUFFLED_ROWS = 262_144
 Tensors = dict[str, tf.Tensor]
 _OF_PAIRS = set(PAIR_OBJECTIVES)
@@ -56,46 +56,46 @@ def pretraining_dataset(
 
     | features, int32 | |
     |---|---|
-    | token_ids, segment_ids, position_ids | [B, L]; positions restart with each example |
-    | example_ids | [B, L], from 1; 0 is padding |
-    | masked_positions | [B, P], for all objectives on masked tokens |
-    | span_starts, span_ends | [B, P], first and last token of the masking unit, for \
+    | token_ids, segment_ids, position_ids | [B, L]; positions restart at each example |
+    | example_ids | [B, L], from 1; 0 at padding |
+    | masked_positions | [B, P], for all objectives with masked tokens |
+    | span_starts, span_ends | [B, P], first and last token of each masking unit, for \
     `span_boundary` |
     | replacement_draws | [B, P], random numbers for `replaced_token` |
     | cls_positions | [B, E], start of each example, for segment pairs |
 
-    Labels are int32 and weights float32 (0 at unused slots), by objective name: `masked_lm` and
-    `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L], for
-    which nothing is masked. `replaced_token` uses the masks of `masked_lm`.
+    Labels (int32) and weights (float32, 0 at unused slots) are dicts by objective name: `masked_lm`
+    and `span_boundary` [B, P]; `next_sentence` or `sentence_order` [B, E]; `left_to_right` [B, L],
+    which masks nothing. `replaced_token` uses the masks of `masked_lm`.
 
-    The train split is infinite. In each epoch the shards are reordered, the rows of several shards
-    are shuffled together, 262,144 at a time, and the masks are new. Epochs follow one another
-    without a gap, so that a batch may span two epochs and no row is dropped. The state of a run is
-    determined by the number of rows read: `start_row=k * batch_size` gives the batches of an
-    uninterrupted run from step k on, at the cost of reading these shards. The held-out split is
-    read once, in order, with the same masks each time; its last batch is padded with empty rows.
+    The train split is infinite. Each epoch shuffles the order of the shards, then 262,144 rows at a
+    time, and draws new masks. A batch may span two epochs, so no row is dropped. `start_row=k *
+    batch_size` gives the batches of an uninterrupted run from step k on. The held-out split is read
+    once, in order, always with the same masks; its last batch is padded with empty rows.
 
     Args:
-        directory: Records written by `prepare`, or str of a copy on a bucket.
-        batch_size: Rows of the global batch.
+        directory: Records written by `prepare`, or the str of a copy on a bucket.
+        batch_size: Global batch size in rows.
         split: `"train"` or `"held_out"`.
         start_row: Number of rows already read; train split only.
-        shard_index, num_shards: Input worker `shard_index` of `num_shards` gets its slice of each
-            global batch, B = batch_size / num_shards rows.
-        objectives: names of the pre-training objectives; None for those that the records were
-            prepared for.
-        tokenizer: the tokenizer of the records; None loads the copy stored with them.
+        shard_index, num_shards: Input pipeline `shard_index` of `num_shards` gets a slice of each
+            global batch: B = batch_size / num_shards rows.
+        objectives: Names of the pre-training objectives. None for the objectives that the records
+            were prepared for.
+        tokenizer: The tokenizer of the records. None for the copy stored with the records.
         input_workers: Machines running `keras-bert input-worker`, such as `"grpc://host:5050"`, for
-            the train split. They make batches one after the other, with the same content and order as
-            without them, and need the records under the same path.
+            the train split. They create the batches in rotation, with the same content and order as
+            without input workers. They need the records at the same path.
 
     Returns:
-        It shards itself: distribute it with `strategy.distribute_datasets_from_function`.
+        A `tf.data.Dataset` that shards itself: distribute it with
+        `strategy.distribute_datasets_from_function`.
 
     Raises:
-        InputError: arguments are invalid or inconsistent, records are missing or have the wrong size, the split is empty, the tokenizer is
-            another one, the records have no labels for an objective, or an input worker does not
-            answer. For damage found only when reading, see `records.clear_read_errors`.
+        InputError: Arguments are invalid, records are missing or have the wrong size, the split is
+            empty, the tokenizer does not match the records, the records have no labels for an
+            objective, or an input worker does not answer. Damage found only when reading: see
+            `records.clear_read_errors`.
 
     Example:
         from keras_bert_impl.pretraining import pretraining_dataset
@@ -156,7 +156,7 @@ def pretraining_dataset(
 
 
 def num_held_out_batches(manifest: dict[str, Any], batch_size: int) -> int:
-    """Returns the batches of one pass over the held-out rows, including a padded last batch."""
+    """Counts the batches of one pass over the held-out rows, including a padded last batch."""
     return -(-manifest["splits"]["held_out"]["rows"] // batch_size)
 
 
@@ -168,17 +168,17 @@ def _fill_up(serialized, epochs, batch_size, empty_row):
 
 
 class _Shards:
-    """Stream of a split's (serialized rows [n], epochs [n]), a group of shards at a time."""
+    """Reads (serialized rows [n], epochs [n]) of a split, a group of shards at a time."""
 
     def __init__(self, directory: str | Path, shards: Sequence[dict[str, Any]], seed: int) -> None:
-        directory = records.absolute(directory)  # an input worker may run in another folder
+        directory = records.absolute(directory)  # an input worker may run in a different folder
         self._files = tf.constant([os.path.join(directory, shard["file"]) for shard in shards])
         self._rows = np.array([shard["rows"] for shard in shards], np.int64)
         self._group = max(1, SHUFFLED_ROWS // int(self._rows.max(initial=1)))  # shards
         self._seed = seed
 
     def rows_from(self, row: int) -> tf.data.Dataset:
-        """Returns all epochs, without end, starting at row `row` of the stream."""
+        """Returns an infinite dataset of all epochs, starting at row `row`."""
         epoch, row = divmod(row, int(self._rows.sum()))
         starts = np.arange(0, len(self._rows), self._group)
         ends = np.cumsum(np.add.reduceat(self._rows[self._order(epoch).numpy()], starts))
@@ -216,7 +216,7 @@ class _Shards:
         return permutation(row_keys(self._seed, _SHARD_ORDER, epoch), len(self._rows))
 
     def _load(self, shards):
-        """Reads whole shards, few enough to be shuffled in memory: string [n]."""
+        """Reads whole shards, few enough to shuffle in memory: string [n]."""
         files = tf.gather(self._files, shards)
         rows = tf.reduce_sum(tf.gather(tf.constant(self._rows), shards))
         dataset = tf.data.TFRecordDataset(files, compression_type="GZIP", buffer_size=1 << 20)
@@ -234,7 +234,7 @@ class _Shards:
 def checked_objectives(
     manifest: dict[str, Any], objectives: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Validates the names of the objectives to make labels for."""
+    """Validates the names of the objectives that need labels."""
     made_for = RECORDS_OBJECTIVES[manifest["settings"]["objective"]]
     if objectives is None:
         objectives = made_for
@@ -299,7 +299,7 @@ class Batcher:
             self._tokenizer.segment_of_second,
         )
         features = {name: rows[name] for name in ENCODER_FEATURES}
-        labeled: dict[str, tuple] = {}  # objective -> (labels, whether each is used)
+        labeled: dict[str, tuple] = {}  # objective -> (labels, whether each label is used)
         if self._objectives & set(MASKED_OBJECTIVES):
             self._mask(rows, epochs, features, labeled)
         for name in self._objectives & _OF_PAIRS:
@@ -329,7 +329,7 @@ class Batcher:
 
 
 def _next_tokens(rows):
-    """Returns the token after each token, and whether it is in the same example."""
+    """Returns the token after each token, and whether both belong to the same example."""
 
     def following(values):
         return tf.pad(values[:, 1:], [[0, 0], [0, 1]])

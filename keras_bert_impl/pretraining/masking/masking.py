@@ -1,4 +1,4 @@
-"""Masking for the masked LM objective, drawn in graph during training.
+"""Masking for masked language modeling, drawn in graph during training.
 
 B is the batch size, L the sequence length, E the examples per row, P the prediction slots per row.
 """
@@ -31,19 +31,18 @@ _NEVER_A_REPLACEMENT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Masking:
-    """Which tokens are predicted, and how they are replaced in the model's input.
+    """Settings of masked language modeling: which tokens are predicted and what replaces them.
 
     Args:
-        unit: Masking unit: `"token"`; `"word"`; `"ngram"`, one to three words with probability
-            proportional to 1 / number of words; `"span"`, one to ten words from a geometric
-            distribution, where all tokens of a span are replaced in the same way.
+        unit: Masking unit. `"token"`; `"word"` (whole-word masking); `"ngram"`, one to three words
+            with probability proportional to 1 / number of words; or `"span"`, one to ten words from
+            a geometric distribution, where all tokens of a span are replaced in the same way.
         rate: Fraction of the tokens to predict, in (0, 1).
-        max_predictions: Maximum predictions per example; None for no limit.
+        max_predictions: Maximum number of predictions per example. None for no limit.
         mask: Fraction of the chosen tokens replaced by the mask token.
-        random: Fraction replaced by a random token; the rest stays unchanged.
-        dupe_factor: Static masking: number of masks per row, one for each epoch, as
-            if the row had been masked and written that many times. None for new masks in each
-            epoch.
+        random: Fraction of the chosen tokens replaced by a random token; the rest stays unchanged.
+        dupe_factor: Static masking: number of different masks per row, which the epochs use in
+            rotation. None for new masks in each epoch.
 
     Source: Devlin et al., "BERT", section 3.1, and `create_pretraining_data.py` for static masking;
     Liu et al. 2019, section 4.1, for dynamic masking; for the units see `units.units_of`.
@@ -69,10 +68,10 @@ class Masking:
             )
 
     def num_predictions(self, example_length: int) -> int:
-        """Returns the number of predictions of an example: min(max, max(1, round(rate · length))).
+        """Computes the number of predictions per example: min(max, max(1, round(rate · length))).
 
-        The length includes [CLS] and [SEP]. Units that would exceed the number are skipped, so
-        there may be fewer predictions; a span is cut after a word instead.
+        The length includes [CLS] and [SEP]. Units that would exceed this number are skipped, so
+        there may be fewer predictions. A span is not skipped but cut after a word.
         """
         count = max(1, round(example_length * self.rate))
         return count if self.max_predictions is None else min(self.max_predictions, count)
@@ -80,8 +79,8 @@ class Masking:
     def num_slots(self, length: int, max_examples_per_row: int) -> int:
         """Returns an upper bound on the predictions of a row, for any packing.
 
-        Rounding gives an example at most a fixed excess over `rate` · its length, so a full row of
-        E examples has at most P = `rate` · L + E · excess predictions.
+        Rounding adds at most a fixed excess to `rate` · length of each example, so a full row of E
+        examples has at most P = `rate` · L + E · excess predictions.
         """
         excess = max(
             self.num_predictions(tokens) - self.rate * tokens for tokens in range(3, length + 1)
@@ -114,7 +113,7 @@ class Masked(NamedTuple):
 
 
 def replacement_ids(tokenizer: Tokenizer) -> list[int]:
-    """Returns the ids allowed as random replacements: all but special and unused tokens."""
+    """Returns the ids allowed as random replacements, which exclude special and unused tokens."""
     return [
         index
         for index, token in enumerate(tokenizer.vocabulary)
@@ -133,7 +132,7 @@ def mask_rows(
     is_word_start: tf.Tensor | None = None,
     is_special: tf.Tensor | None = None,
 ) -> Masked:
-    """Chooses tokens to predict and masks them.
+    """Chooses the tokens to predict and masks them.
 
     Source: see `Masking`.
     """
@@ -145,9 +144,9 @@ def mask_rows(
     counts = _prediction_counts(rows, masking)  # [B, E]
     if is_special is None:
         is_special = _is_special(rows)
-    # Counters below `length` choose the units; the other kinds of draws use counters above.
+    # Counters below `length` choose the units; the other random draws use higher counters.
     units = units_of(masking.unit, is_special, is_word_start, keys, 4 * length + 3)
-    word_ends = None  # where units may be cut
+    word_ends = None  # where a unit may be cut
     if masking.unit == "span":
         _, word_ends = units_of("word", is_special, is_word_start, keys, 0)
     positions = _choose(rows, units, is_special, counts, keys, slots, word_ends)  # [B, P]
@@ -199,7 +198,7 @@ def _is_special(rows):
 
 
 def _prediction_counts(rows, masking):
-    """Returns the number of predictions of each example: int32 [B, E]. May exceed its tokens."""
+    """Returns the number of predictions per example, which may exceed its tokens: int32 [B, E]."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 with round-half-to-even, like Python's `round`
     counts = tf.round(tf.cast(lengths, tf.float64) * masking.rate)
@@ -221,8 +220,8 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
     example_ids, position_ids = rows["example_ids"], rows["position_ids"]  # [B, L]
     starts, ends = units
     length, num_examples = example_ids.shape[1], counts.shape[1]
-    # One sort shuffles the units within each example, special tokens last, and keeps the order of
-    # examples. Sort key, from the highest bit: example, special, random, position.
+    # A single sort keeps the examples in order and shuffles the units within each example, with
+    # special tokens last. Sort key, from the highest bit: example, special, random, position.
     group = tf.where(example_ids == 0, num_examples + 1, example_ids)
     random_width, place_width = _key_widths(length, num_examples)
     score = tf.bitwise.right_shift(
@@ -237,7 +236,7 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
     def in_order(values):
         return tf.gather(values, shuffled, batch_dims=1)
 
-    first = tf.range(length) - position_ids  # start of the example, sorted or not
+    first = tf.range(length) - position_ids  # start of the example, which sorting does not change
     is_open, left = ~in_order(is_special), per_token(counts, example_ids)
     if word_ends is not None:
         rest_of_word = in_order(word_ends - tf.range(length))

@@ -1,4 +1,4 @@
-"""Masked token ids and labels in the usual masked LM format."""
+"""Masked token ids and labels in the format of Hugging Face's data collators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, repl
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.tokenizers import Tokenizer
 
-NO_LABEL = -100  # ignored by losses of PyTorch, `transformers` and Keras's `ignore_class`
+NO_LABEL = -100  # ignored by losses in PyTorch and `transformers`, and by Keras's `ignore_class`
 
 
 @known_arguments("mask_tokens")
@@ -25,29 +25,30 @@ def mask_tokens(
     max_predictions: int | None = None,
     seed: int | tf.Tensor = 0,
 ) -> tuple[Any, Any]:
-    """Masks tokens for a masked LM to predict.
+    """Masks tokens for masked language modeling.
 
     In each row `max(1, round(mask_rate * tokens))` tokens are chosen, as in BERT. Special tokens
-    count as tokens but are never chosen. The same seed gives the same row at the same batch index
-    the same mask: use another seed for each batch.
+    count as tokens but are never chosen. With the same seed, the same row at the same index of a
+    batch gets the same mask, so use a different seed for each batch.
 
     Args:
         token_ids: int array or list `[batch, length]` or `[length]` (rows of a list may differ in
-            length), or a dict with `token_ids`, as returned by the tokenizer. Tensors may be in a
-            graph, such as in `tf.data.Dataset.map`; their length must be static.
+            length), or a dict with `token_ids`, as returned by the tokenizer. In a graph, such as
+            in `tf.data.Dataset.map`, the length must be static.
         mask_rate: Fraction of the tokens to predict, in (0, 1).
         mask_unit: Masking unit: `"token"`, `"word"`, `"ngram"` or `"span"`.
-        mask_split: Fractions of the chosen tokens that become the mask token, become
-            a random token, and stay unchanged.
-        max_predictions: Maximum predictions per row. None for no limit.
+        mask_split: Fractions of the chosen tokens that become the mask token, become a random token
+            or stay unchanged.
+        max_predictions: Maximum number of predictions per row. None for no limit.
         seed: int, or int64 scalar tensor.
 
     Returns:
-        (masked_ids, labels): int32 `[batch, length]` or `[length]`, tensors if `token_ids` is one,
-        else numpy arrays. Labels are the original ids, and -100 where nothing is predicted.
+        (masked_ids, labels): int32 `[batch, length]` or `[length]`, tensors if `token_ids` is a
+        tensor, otherwise NumPy arrays. Labels are the original ids, and -100 where nothing is
+        predicted.
 
     Raises:
-        InputError: ids are outside the vocabulary, or settings are invalid.
+        InputError: Ids are outside the vocabulary, or settings are invalid.
 
     Source: Devlin et al., "BERT", section 3.1.
 
@@ -64,7 +65,9 @@ def mask_tokens(
     rows = _rows(token_ids, tokenizer)
     length = rows.shape[1]
     if length is None:
-        raise InputError("the length of token_ids must be static: give the tokenizer a length.")
+        raise InputError(
+            "the length of token_ids must be static: pass length=... to the tokenizer."
+        )
     masked = mask_rows(
         **rows_of_one_example(rows, tokenizer, mask_unit),
         epochs=tf.zeros(tf.shape(rows)[:1], tf.int64),
@@ -85,7 +88,7 @@ def mask_tokens(
 def rows_of_one_example(
     token_ids: tf.Tensor, tokenizer: Tokenizer, mask_unit: str
 ) -> dict[str, Any]:
-    """Returns the arguments of `mask_rows` for rows that are not packed, with padding anywhere."""
+    """Returns the arguments of `mask_rows` for rows without packing, with padding anywhere."""
     never = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id, tokenizer.pad_id)
     is_real = tf.cast(token_ids != tokenizer.pad_id, tf.int32)
     return {
@@ -128,7 +131,8 @@ def _rows(token_ids, tokenizer):
         least, most = int(tf.reduce_min(rows)), int(tf.reduce_max(rows))
         if least < 0 or most >= tokenizer.vocabulary_size:
             raise InputError(
-                f"token_ids must be from 0 to {tokenizer.vocabulary_size - 1}, the vocabulary. "
+                "token_ids must be ids of the vocabulary, from 0 to "
+                f"{tokenizer.vocabulary_size - 1}. "
                 f"Received: {least if least < 0 else most}"
             )
     return tf.cast(rows, tf.int32)

@@ -1,7 +1,7 @@
-"""Masking units: tokens, words, or several consecutive words, found in graph.
+"""Masking units (tokens, words or several consecutive words), computed in graph.
 
-B is the batch size, L the sequence length. A unit is identified by its start in the row and covers the
-tokens up to its end.
+B is the batch size, L the sequence length. A unit is identified by the position where it starts,
+and ends before the next unit or at its end.
 """
 
 from typing import Any
@@ -22,13 +22,13 @@ _GAMMA = 0x9E3779B97F4A7C15
 def units_of(
     unit: str, is_special: tf.Tensor, is_word_start: tf.Tensor | None, keys: tf.Tensor, counter: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the unit of each token. Each special or padding token is a separate unit.
+    """Returns the start and end of each token's unit; special and padding tokens are separate.
 
     Returns:
         (starts, ends): int32 [B, L].
 
-    Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, up to three words; "span": Joshi et al.
-    2019, "SpanBERT", section 3.1, a geometric distribution (0.2) truncated after ten words.
+    Source: "ngram": Lan et al. 2019, "ALBERT", section 4.1, one to three words; "span": Joshi et
+    al. 2019, "SpanBERT", section 3.1, a geometric distribution (0.2) truncated after ten words.
     """
     if unit == "token":
         return _bounds(tf.ones_like(is_special))
@@ -49,12 +49,12 @@ def take_units(
     last: tf.Tensor,
     left: tf.Tensor,
 ) -> tf.Tensor:
-    """Takes units in order and skips those that no longer fit."""
+    """Takes units in order and skips units that no longer fit."""
 
     def one_round(is_open, is_chosen, left):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
         before = tf.gather(opened - tf.cast(is_open, tf.int32), first, batch_dims=1)
-        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if it is taken
+        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if taken
         is_taken = is_open & (with_unit <= left)
         taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
         before = tf.gather(taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
@@ -97,8 +97,8 @@ def _joined(is_word_start, is_segment_start, words):
     _, segment_ends = _bounds(is_segment_start)
     after = tf.gather(places, tf.minimum(number + words, length), batch_dims=1)
     after = tf.minimum(after, segment_ends)  # [B, L], where the next unit would begin
-    # Pointer jumping: marks everything reachable from the first units, in jumps of 1, 2, 4, 8, ...
-    # units. L is the end of all chains.
+    # Pointer jumping marks everything reachable from the first units in jumps of 1, 2, 4, 8, ...
+    # units. All chains end at L.
     after = tf.pad(after, [[0, 0], [0, 1]], constant_values=length)
     is_start = tf.pad(is_segment_start, [[0, 0], [0, 1]])
     for _ in range(int(np.ceil(np.log2(length)))):
@@ -116,7 +116,7 @@ def _moved(flags, places):
 
 
 def row_keys(*name: Any) -> tf.Tensor:
-    """Hashes integers or integer tensors that broadcast, such as `(seed, epochs, row_ids)`: uint64."""
+    """Hashes broadcastable integers, such as `(seed, epochs, row_ids)`, to uint64."""
     key = tf.constant(0, tf.uint64)
     for part in name:
         key = _mix(key + tf.cast(tf.cast(part, tf.int64), tf.uint64) + _u64(_GAMMA))
@@ -124,7 +124,7 @@ def row_keys(*name: Any) -> tf.Tensor:
 
 
 def random_bits(keys: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
-    """Returns 64 random bits (uint64) for each pair of key (uint64) and counter, which broadcast.
+    """Returns 64 random bits (uint64) for each key (uint64) and counter, which broadcast.
 
     Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
     (SplitMix64): the value at `counter` of the stream that starts at `key`.

@@ -1,4 +1,4 @@
-"""Pre-training objectives: small classes over one shared encoder, on any backend."""
+"""Pre-training objectives: small classes that share one encoder, for any backend."""
 
 from collections.abc import Iterable
 
@@ -38,7 +38,7 @@ def as_objectives(
         [objectives] if isinstance(objectives, (PretrainingObjective, str)) else objectives
     ):
         if not isinstance(objective, PretrainingObjective):
-            if objective not in list(OBJECTIVES):  # a list, because the value may be unhashable
+            if objective not in list(OBJECTIVES):  # a list, for unhashable values
                 known = ", ".join(OBJECTIVES)
                 raise InputError(f"objectives must be among {known}. Received: {objective!r}")
             objective = OBJECTIVES[objective]()

@@ -1,4 +1,4 @@
-"""The base class of pre-training objectives, and those on tokens, pairs and spans."""
+"""The base class of pre-training objectives, and the objectives on tokens, pairs and spans."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ Tensor = Any
 Tensors = dict[str, Tensor]
 ENCODER_FEATURES = ("token_ids", "segment_ids", "position_ids", "example_ids")
 Shape = tuple[int | None, ...]
-# Sizes of the published code; tokens further into a span share the last position embedding.
+# Sizes from the published code; tokens further into a span share the last position embedding.
 _NUM_PLACES, _PLACE_DIM = 20, 200
 
 
@@ -51,25 +51,25 @@ class PretrainingObjective:
 
     @property
     def has_default_losses(self) -> bool:
-        """Whether `losses` and `hits` are not overridden, and so need no whole logits."""
+        """Whether `losses` and `hits` are not overridden; the defaults do not need all logits."""
         own = type(self)
         return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Transforms the dataset's inputs, the encoder's and `features`, before the encoder.
+        """Transforms the inputs from the dataset before they reach the encoder.
 
         Returns:
-            (inputs, outputs): the inputs, some of them replaced; and intermediate results to add to
-            the outputs of the pre-trainer.
+            (inputs, outputs): the transformed inputs, and intermediate results to add to the
+            outputs of the pre-trainer.
         """
         return inputs, {}
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
-        """Applies a new head to the outputs of the encoder, `details` included: float32 logits."""
+        """Applies a new head to the encoder's outputs, including `details`: float32 logits."""
         raise NotImplementedError
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
-        """Returns the weight of each position of an output, 0 without a label: float32."""
+        """Returns the weight of each position of an output, 0 for no label: float32."""
         return {name: weights[name] for name in self.output_names}
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
@@ -92,11 +92,11 @@ class PretrainingObjective:
         return ops.cast(own >= ops.max(logits, axis=-1), "float32")
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        """Returns the floating-point operations of its part of the forward pass, per real token."""
+        """Returns the floating-point operations of the objective's forward pass per real token."""
         return 0.0
 
     def tensors(self, config: EncoderConfig) -> list[TensorName]:
-        """Maps the variables of its head to tensors of a model directory."""
+        """Maps the variables of the head to tensors of a model directory."""
         return head_tensors(config, self.head) if self.head else []
 
     def of_directory(self, path: Path, **overrides: Any) -> "PretrainingObjective":
@@ -110,7 +110,7 @@ class PretrainingObjective:
         """Writes the objective's separate files, if any, to a new model directory."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns a dict of the arguments, for `.keras` files."""
+        """Returns a dict of the constructor's arguments, for `.keras` files."""
         return {"weight": self.weight}
 
     @classmethod
@@ -180,7 +180,7 @@ class _PairObjective(PretrainingObjective):
 
     def connect(self, encoder: Encoder, encoded: dict[str, Any], inputs: Tensors) -> Tensors:
         gather = GatherPositions(dtype=encoder.dtype_policy, name=f"gather_{self.name}")
-        # A packed row has as many first tokens as examples: [batch, examples, hidden]
+        # A packed row contains one [CLS] per example: [batch, examples, hidden]
         first = gather(encoded["sequence_output"], inputs["cls_positions"])
         pooled = encoder.pooler(first) if encoder.pooler else first
         return {self.name: pooled_head(encoder, self.name)(pooled)}
@@ -221,7 +221,7 @@ class SpanBoundary(PretrainingObjective):
         dtype = encoder.dtype_policy
         gather = GatherPositions(dtype=dtype, name="gather_boundaries")
         states, starts = encoded["sequence_output"], inputs["span_starts"]
-        # A span always has tokens before and after it, at least [CLS] and [SEP]. The values at
+        # A span always has a token before and after it, at least [CLS] and [SEP]. The values at
         # unused slots do not matter.
         before = gather(states, ops.maximum(starts - 1, 0))
         after = gather(states, inputs["span_ends"] + 1)
@@ -258,7 +258,8 @@ class SpanBoundaryHead(keras.layers.Layer):
     """Two dense layers with GELU and layer normalization, then the token embeddings.
 
     Args:
-        before, after: `[batch, predictions, hidden]`. Hidden states next to the span.
+        before, after: `[batch, predictions, hidden]`. Hidden states of the tokens before and after
+            the span.
         places: int32 `[batch, predictions]`. Position of the token in the span, from 0.
 
     Returns:

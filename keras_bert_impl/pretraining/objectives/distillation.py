@@ -56,7 +56,7 @@ class _Distillation(PretrainingObjective):
         self._frozen = _Frozen(model, name=f"teacher_of_{self.name}")
 
     def _asked(self, encoder):
-        """Returns (the teacher model, tensor names of its head) for the teacher's encoder."""
+        """Connects the teacher's outputs; returns (teacher model, tensor names of its head)."""
         raise NotImplementedError
 
     def _check(self, student):
@@ -77,11 +77,12 @@ class _Distillation(PretrainingObjective):
         return super().losses(output, labels, logits) if output == "masked_lm" else logits
 
     def labels(self, features: Tensors, labels: Tensors, outputs: Tensors) -> Tensors:
-        # Errors have no labels; the placeholders are not read.
+        # These losses have no labels; the placeholders are not read.
         return {name: labels.get(name, outputs[name]) for name in self.output_names}
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        # Reports add twice as much for the backward pass, which a teacher does not have.
+        # Reports count three times this value, for forward and backward pass; a teacher has no
+        # backward pass.
         return encoder_flops(self._config, length) / 3
 
     def get_config(self) -> dict[str, Any]:
@@ -90,7 +91,7 @@ class _Distillation(PretrainingObjective):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class Distillation(_Distillation):
-    """Masked LM combined with distillation of a teacher's predictions and last hidden states.
+    """Masked language modeling plus distillation of a teacher's predictions and last hidden states.
 
     Source: Sanh et al. 2019 (arXiv:1910.01108), section 2 and 3; weights and temperature: the
     published command (transformers, research_projects/distillation), here with its
@@ -130,7 +131,7 @@ class Distillation(_Distillation):
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         states = encoder({name: inputs[name] for name in ENCODER_FEATURES})["sequence_output"]
         head = head_tensors(encoder.config, self.head)
-        # A newly initialized head would teach noise.
+        # A newly initialized head would only teach noise.
         head = [dataclasses.replace(name, optional=False) for name in head]
         logits = masked_logits(encoder, states, inputs)
         return keras.Model(inputs, {"states": states, "masked_lm": logits}), head
@@ -152,7 +153,7 @@ class Distillation(_Distillation):
             raise InputError(
                 "student and teacher must have the same hidden_dim for distillation, but have "
                 f"{student.hidden_dim} and {self._config.hidden_dim}. Use layer_distillation, "
-                "which maps one width to the other."
+                "which maps the student's dimension to the teacher's."
             )
 
     def weights(self, features: Tensors, weights: Tensors) -> Tensors:
@@ -175,7 +176,7 @@ class Distillation(_Distillation):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class LayerDistillation(_Distillation):
-    """Distillation of a teacher's embeddings, hidden states and attention, not its predictions.
+    """Distillation of a teacher's embeddings, hidden states and attention, without its predictions.
 
     Source: Jiao et al. 2020, "TinyBERT", sections 3 and 4.2, general distillation.
     """
@@ -216,7 +217,7 @@ class _Frozen(keras.layers.Layer):
 
     def __init__(self, model: keras.Model, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # Neither Keras nor checkpoints look for variables in a namespace.
+        # A namespace hides its variables from Keras and from checkpoints.
         self._asked = types.SimpleNamespace(model=model)
         self.built = True
 

@@ -1,4 +1,4 @@
-"""Replaced token detection: a generator fills the masks and the encoder detects its tokens."""
+"""Replaced token detection: a generator fills the masks, the encoder detects the replacements."""
 
 import dataclasses
 from pathlib import Path
@@ -32,13 +32,13 @@ from keras_bert_impl.pretraining.objectives.base import (
 )
 from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
 
-DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers: float32 represents all integers below
-_BLOCK = 256  # tokens of a block of the two-level cumulative sum
+DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers; float32 represents all below it
+_BLOCK = 256  # number of tokens per block of the two-level cumulative sum
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class ReplacedTokens(PretrainingObjective):
-    """Replaced token detection: whether each token is original or sampled from a generator.
+    """Replaced token detection: predicts whether each token is original or from a generator.
 
     Source: Clark et al. 2020, "ELECTRA", section 2 and 3.2.
     """
@@ -113,7 +113,7 @@ class ReplacedTokens(PretrainingObjective):
         if (path / GENERATOR).is_dir():
             config = self._config(pretrainer.encoder.config)
             source = open_model(path / GENERATOR)
-            read_encoder_config(source)  # determines the tensor names in its files
+            read_encoder_config(source)  # determines the tensor names in the generator's files
             load_weights(pretrainer, source, _generator_tensors(config))
 
     def save(self, pretrainer: keras.Model, directory: Path) -> None:
@@ -155,7 +155,7 @@ class ReplacedTokens(PretrainingObjective):
 
 
 def _smaller(encoder, embedding_dim):
-    """Returns the default generator: a quarter of the encoder, with its embeddings."""
+    """Returns the default generator: a quarter of the encoder's width, with shared embeddings."""
     if not has_key(encoder, "embedding_dim"):
         num_layers = max(1, encoder.num_layers // 4)
         return dataclasses.replace(encoder, num_layers=num_layers, use_pooler=False)
@@ -172,7 +172,7 @@ def _smaller(encoder, embedding_dim):
 
 
 def _generator_tensors(config):
-    """Lists the tensor names of the generator's own variables and of the shared embeddings."""
+    """Returns the tensor names of the generator's own variables and of the shared embeddings."""
 
     def in_folder(name):
         is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
@@ -184,7 +184,7 @@ def _generator_tensors(config):
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
 class SampleTokens(keras.layers.Layer):
-    """Replaces masked tokens by tokens sampled from logits, without gradient.
+    """Replaces masked tokens with tokens sampled from logits, without gradient.
 
     Returns:
         (token_ids, samples): int32 `[batch, length]` and `[batch, predictions]`.
@@ -216,7 +216,7 @@ def _inverse_transform(probabilities, parts):
     blocks = ops.reshape(blocks, (-1, num_blocks, _BLOCK))  # [places, blocks, words]
 
     sums = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)  # [places, blocks]
-    limits = ops.reshape(parts, (-1, 1)) * sums[:, -1:]  # the total is 1 up to rounding
+    limits = ops.reshape(parts, (-1, 1)) * sums[:, -1:]  # the total is 1, except for rounding
     block = _count_up_to(limits, sums)
     before = ops.take_along_axis(sums, ops.maximum(block - 1, 0), axis=-1)
     before = ops.where(block > 0, before, 0.0)

@@ -243,12 +243,12 @@ def test_classifier_in_transformers(case, tmp_path):
         ),
         "head of bert": (
             lambda: random_task("bert", "MaskedLM"),
-            "BertMaskedLM computes its head with another GELU or epsilon.*; pass its backbone",
+            "the head of BertMaskedLM uses a different GELU or epsilon.*; pass its backbone",
         ),
-        "head of albert": (lambda: random_task("albert", "MaskedLM"), "AlbertMaskedLM computes"),
+        "head of albert": (lambda: random_task("albert", "MaskedLM"), "the head of AlbertMaskedLM"),
         "head of distilbert": (
             lambda: random_task("distilbert", "MaskedLM"),
-            "DistilBertMaskedLM computes",
+            "the head of DistilBertMaskedLM",
         ),
         "softmax": (
             lambda: random_task("bert", "TextClassifier", num_classes=2, activation="softmax"),
@@ -274,7 +274,7 @@ def test_rejects_unsupported_models(make, message):
 def test_rejects_models_with_other_variables():
     backbone = random_backbone("bert")
     backbone.enable_lora(2)
-    with pytest.raises(InputError, match="BertBackbone: its variables differ from.*lora_kernel"):
+    with pytest.raises(InputError, match="BertBackbone: variables differ from.*lora_kernel"):
         open_keras_hub(backbone)
 
 

@@ -102,7 +102,7 @@ def test_rejects_a_folder_for_temporary_files_that_others_made(scratch, tokenize
     place = scratch / f"keras-bert-{getpass.getuser()}"
     (scratch / "home").mkdir(mode=0o777)
     place.symlink_to(scratch / "home") if how == "link" else place.mkdir(mode=0o755)
-    with pytest.raises(InputError, match="is not a private folder of yours"):
+    with pytest.raises(InputError, match="does not belong to you or is writable by others"):
         prepare(corpus, NAME, tokenizer, num_workers=1, **ARGUMENTS)
     assert not any((scratch / "home").iterdir())
 

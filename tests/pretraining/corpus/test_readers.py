@@ -154,7 +154,7 @@ def test_tfds(tmp_path):
             f"tfds://made_up:train?data_dir={tmp_path}",
             "no field 'text'; the fields are: body, number",
         ),
-        (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' must hold strings"),
+        (f"tfds://made_up:train?field=number&data_dir={tmp_path}", "'number' must contain strings"),
         (
             f"tfds://made_up:nowhere?field=body&data_dir={tmp_path}",
             "TensorFlow Datasets cannot load this",
@@ -176,9 +176,9 @@ def test_tfds(tmp_path):
         (
             b'{"text": "a"}\n{"body": "b", "id": 3}\n',
             2,
-            "the field 'text' holds no text; the fields are: body, id",
+            "the field 'text' contains no text; the fields are: body, id",
         ),
-        (b'{"text": "a"}\n{"text": 3}\n', 2, "the field 'text' holds no text"),
+        (b'{"text": "a"}\n{"text": 3}\n', 2, "the field 'text' contains no text"),
         (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", 2, "nested too deeply"),
         (b'<doc id="1" title="t">\nt\nText.\n', 1, "has no </doc>"),
         (b'<doc id="1" title="t">\nt\n</doc>\nText.\n', 4, "text outside of"),

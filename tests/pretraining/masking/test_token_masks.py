@@ -90,7 +90,7 @@ def test_accepts_arrays_lists_and_tensors(ids):
 @pytest.mark.parametrize(
     ("value", "settings", "message"),
     [
-        ([[5, -1]], {}, "token_ids must be from 0 to 204, the vocabulary. Received: -1"),
+        ([[5, -1]], {}, "token_ids must be ids of the vocabulary, from 0 to 204. Received: -1"),
         ([[5, 205]], {}, "Received: 205"),
         ([[0.5]], {}, "token_ids must be integers"),
         (np.zeros((1, 2, 3), int), {}, "must be integers .batch, length. or .length."),
