@@ -1,5 +1,6 @@
 """The site's navigation and its check for files from other hosts."""
 
+import re
 from pathlib import Path
 
 import check_site
@@ -28,6 +29,30 @@ def test_every_page_is_in_the_navigation_once():
     excluded = tuple(line for line in CONFIG["exclude_docs"].split() if line.endswith("/"))
     found = [str(path.relative_to(docs)) for path in docs.rglob("*.md")]
     assert sorted(listed) == sorted(page for page in found if not page.startswith(excluded))
+
+
+def source_pages():
+    docs = ROOT / "docs"
+    listed = [page for page in pages(CONFIG["nav"]) if not page.startswith(GENERATED)]
+    return {page: (docs / page).read_text(encoding="utf-8") for page in listed}
+
+
+def test_no_page_links_to_what_the_site_leaves_out():
+    excluded = [line for line in CONFIG["exclude_docs"].split() if line.endswith("/")]
+    links = {
+        page: [target for target in excluded if f"]({target}" in text]
+        for page, text in source_pages().items()
+    }
+    assert not {page: found for page, found in links.items() if found}
+
+
+def test_tables_have_no_gaps():
+    row, rule = re.compile(r"\|.*\|"), re.compile(r"\|[-:| ]+\|")
+    for page, text in source_pages().items():
+        lines = ["", *text.splitlines(), ""]
+        for before, line, after in zip(lines, lines[1:], lines[2:]):
+            if row.fullmatch(line) and not row.fullmatch(before):
+                assert rule.fullmatch(after), f"{page}: {line}"
 
 
 def test_a_broken_link_fails_the_build():
