@@ -47,7 +47,6 @@ def place(tmp_path):
     [
         "../README.md",
         "index.md",
-        "quickstart.md",
         "parameter-efficient.md",
         "distillation.md",
         "objectives.md",
