@@ -180,7 +180,7 @@ class Predict(Command):
             if out or not sys.stdout.isatty():  # a bar would be drawn between the answers
                 progress = stack.enter_context(Progress("predicting", total, "texts"))
             if out:
-                write = stack.enter_context(table_writer(out, source))
+                write = stack.enter_context(table_writer(out, source, arguments.delimiter))
             else:
                 write = functools.partial(_print, as_objects=arguments.json)
             for block in _answered(rows, model, task):

@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.lines import read_lines
+from keras_bert_impl.io.lines import read_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.base.prediction_files import write_cells
 from keras_bert_impl.tasks.data import table_rows
@@ -77,10 +77,17 @@ def joined(row: Row, answer: Row) -> Row:
 
 @contextlib.contextmanager
 def table_writer(
-    path: str | Path, like: str | Path | None = None
+    path: str | Path, like: str | Path | None = None, delimiter: str | None = None
 ) -> Iterator[Callable[[Iterable[Predicted]], None]]:
-    """Yields a function that appends predictions; the file is only created if no error occurs."""
+    """Yields a function that appends predictions to a table; it is created if the block ends without error.
+
+    Args:
+        like: file of the input. A CSV file is written with its delimiter, a Parquet file with the
+            types of its columns.
+        delimiter: of `like`, if it was given.
+    """
     path = local_path(path)
+    as_written = dict if path.suffix == ".jsonl" else _in_columns
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":
             is_parquet = like is not None and local_path(like).suffix in table_rows.PARQUET
@@ -90,8 +97,30 @@ def table_writer(
             file = stack.enter_context(open(temporary, "w", encoding="utf-8", newline=""))
             write = _JsonLines(file).write
             if path.suffix != ".jsonl":
-                write = _Delimited(file, path.suffix).write
-        yield lambda predicted: write([joined(row, answer) for row, answer, _ in predicted])
+                between = _delimiter_of(like, delimiter) if path.suffix == ".csv" else None
+                write = _Delimited(file, between).write
+        yield lambda predicted: write(
+            [joined(row, as_written(answer)) for row, answer, _ in predicted]
+        )
+
+
+def _delimiter_of(like, delimiter):
+    """Returns the delimiter of a CSV file; a comma for other files."""
+    if delimiter is not None or like is None or suffix_of(like) != ".csv":
+        return delimiter or ","
+    return table_rows.csv_header(local_path(like))[1]
+
+
+def _in_columns(answer):
+    """Returns an answer with a column for the score of each class, and numbers as float32 has them."""
+    columns: Row = {}
+    for name, value in answer.items():
+        of_classes = isinstance(value, dict)
+        columns |= {f"score_{one}": value[one] for one in value} if of_classes else {name: value}
+    return {
+        name: float(f"{value:.9g}") if isinstance(value, float) else value
+        for name, value in columns.items()
+    }
 
 
 def check_output(path: str | Path) -> None:
@@ -116,10 +145,10 @@ class _JsonLines:
 
 
 class _Delimited:
-    """A CSV file with quotes, or a TSV file without quotes."""
+    """A CSV file with quotes, or, without a delimiter, a TSV file without."""
 
-    def __init__(self, file: TextIO, suffix: str) -> None:
-        self._file, self._is_csv = file, suffix == ".csv"
+    def __init__(self, file: TextIO, delimiter: str | None) -> None:
+        self._file, self._delimiter = file, delimiter
         self._columns: list[str] | None = None
 
     def write(self, rows: list[Row]) -> None:
@@ -131,8 +160,8 @@ class _Delimited:
             self._write_cells([_cell(row.get(name)) for name in self._columns])
 
     def _write_cells(self, cells):
-        if self._is_csv:
-            write_cells(self._file, cells)
+        if self._delimiter:
+            write_cells(self._file, cells, self._delimiter)
         else:
             plain = (" ".join(cell.splitlines()).replace("\t", " ") for cell in cells)
             self._file.write("\t".join(plain) + "\n")

@@ -27,22 +27,24 @@ def write(path, rows=ROWS, like=None):
             write([(row, answer, [])])
 
 
-def as_text(row):
-    return row | {"scores": json.dumps(row["scores"])}
+def as_columns(row):
+    """A column for each class; numbers with the nine digits that float32 has."""
+    answer = {"score": float(f"{row['score']:.9g}"), "score_good": row["scores"]["good"]}
+    return {name: row[name] for name in ("id", "note", "label")} | answer
 
 
 def test_csv_reads_back(tmp_path):
     write(tmp_path / "a.csv")
     with open(tmp_path / "a.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert rows == [{k: str(v) for k, v in as_text(row).items()} for row in EXPECTED]
+    assert rows == [{k: str(v) for k, v in as_columns(row).items()} for row in EXPECTED]
 
 
 def test_tsv_has_a_line_for_each_row(tmp_path):
     write(tmp_path / "a.tsv")
     lines = [line.split("\t") for line in (tmp_path / "a.tsv").read_text().splitlines()]
-    assert lines[0] == ["id", "note", "label", "score", "scores"]
-    assert lines[1][:3] == ["1", 'a "b", c d', "good"] and float(lines[1][3]) == 0.1 + 0.2
+    assert lines[0] == ["id", "note", "label", "score", "score_good"]
+    assert lines[1][:3] == ["1", 'a "b", c d', "good"] and lines[1][3:] == ["0.3", "0.5"]
     assert len(lines) == 3
 
 
@@ -51,10 +53,29 @@ def test_json_lines_keep_lists_and_dicts(tmp_path):
     assert [json.loads(line) for line in (tmp_path / "a.jsonl").open()] == EXPECTED
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "delimiter", "expected"),
+    [
+        ("in.csv", "id;note", None, ";"),
+        ("in.csv", "id,note", None, ","),
+        ("in.txt", "id|note", "|", "|"),
+        ("in.jsonl", '{"id": 1}', None, ","),
+    ],
+)
+def test_csv_has_the_delimiter_of_the_input(tmp_path, name, header, delimiter, expected):
+    (tmp_path / name).write_text(f"{header}\n")
+    with table_writer(tmp_path / "a.csv", tmp_path / name, delimiter) as write_rows:
+        write_rows([({"id": 1, "note": "a;b|c,d"}, ANSWERS[0], [])])
+    with open(tmp_path / "a.csv", newline="") as file:
+        rows = list(csv.reader(file, delimiter=expected))
+    assert rows[0] == ["id", "note", "label", "score", "score_good"]
+    assert rows[1] == ["1", "a;b|c,d", "good", "0.3", "0.5"]
+
+
 def test_parquet_keeps_numbers(tmp_path):
     write(tmp_path / "a.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist() == list(
-        map(as_text, EXPECTED)
+        map(as_columns, EXPECTED)
     )
 
 

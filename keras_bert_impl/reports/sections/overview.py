@@ -10,7 +10,7 @@ from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.reports.sections.scores import score_name
-from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.data.examples import join_names
 from keras_bert_impl.tasks.scores.comparison import BASELINES
 
 # Values in `metrics.jsonl` that are not metrics of the model.

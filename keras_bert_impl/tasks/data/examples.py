@@ -1,8 +1,10 @@
 """Labeled texts, with the file and line of each text."""
 
 import collections
+import csv
 import dataclasses
 import hashlib
+import io
 import json
 import logging
 from collections.abc import Iterable
@@ -14,6 +16,10 @@ from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import Fraction, check
 
 _LOG = logging.getLogger(__name__)
+
+
+TRUE_LABEL = "true_label"  # column of the labels of examples, in files of predictions
+_MOST_SHOWN = 1000  # characters of a text in such files
 
 
 def content_hash(*columns: Any) -> str:
@@ -35,6 +41,13 @@ def made_names(num_classes: int) -> list[str]:
 def most_common(names: Iterable[str]) -> dict[str, float]:
     """Counts names; the most common name comes first."""
     return dict(collections.Counter(names).most_common())
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Joins names with commas; a name that contains a comma or a quote is quoted."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(names)
+    return file.getvalue()
 
 
 class LabeledExamples:
@@ -69,6 +82,28 @@ class LabeledExamples:
         """Returns (what is counted, such as `"classes"`; dict of counts), or (None, {})."""
         return None, {}
 
+    def described(self) -> dict[str, list]:
+        """Returns columns that identify each example in a file of predictions.
+
+        Returns:
+            `true_label`, as text; `line`, where a file has it; `id`, if the reader was given its
+            column; `text` and `pair`, cut to 1,000 characters.
+        """
+        labels = [""] * len(self) if self.labels is None else map(self.label_text, self.labels)
+        columns = {TRUE_LABEL: list(labels)}
+        for name, values in (("line", "lines"), ("id", "ids")):
+            if getattr(self, values, None) is not None:
+                columns[name] = getattr(self, values)
+        parts = [(text,) if isinstance(text, str) else text for text in self.texts]
+        for number, name in enumerate(("text", "pair")):
+            if all(len(one) > number and isinstance(one[number], str) for one in parts):
+                columns[name] = [one[number][:_MOST_SHOWN] for one in parts]
+        return columns
+
+    def label_text(self, label: Any) -> str:
+        """Returns a label as it is written in a table."""
+        return str(label)
+
     @property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 hash of texts and labels."""
@@ -89,7 +124,8 @@ class Examples(LabeledExamples):
         lines: number of the last line, the row or the example of each text.
         skipped: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
-        unit: `"line"`, `"row"` or `"example"`, depending on what `lines` counts.
+        unit: `"line"`, `"row"` or `"example"`, what `lines` counts.
+        ids: values of the column of ids, if the reader was given one.
     """
 
     texts: list
@@ -101,6 +137,7 @@ class Examples(LabeledExamples):
     skipped: tuple[str, ...] = ()
     read_with: dict[str, Any] | None = None
     unit: str = "line"
+    ids: list[str] | None = None
 
     @property
     def is_numeric(self) -> bool:
@@ -122,6 +159,9 @@ class Examples(LabeledExamples):
         names = dict.fromkeys(self.label_names or (), 0)
         rows = self.labels if self.is_multi_label else [[label] for label in self.labels]
         return "classes", names | most_common(self._name(label) for row in rows for label in row)
+
+    def label_text(self, label: Any) -> str:
+        return join_names(map(self._name, label)) if self.is_multi_label else self._name(label)
 
     def _name(self, label):
         if isinstance(label, str) or not self.label_names:

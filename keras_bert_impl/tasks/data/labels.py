@@ -1,7 +1,5 @@
 """Class names in arguments, `config.json` and messages."""
 
-import csv
-import io
 import logging
 import re
 from typing import TYPE_CHECKING, Any
@@ -62,13 +60,6 @@ def check_several(names: list[str], source: str | None = None, unit: str = "text
     if source is None:
         raise InputError("a classifier requires at least two classes: pass num_classes=2.")
     raise InputError(f"{source}: all {unit} have the label {names[0]!r}.")
-
-
-def join_names(names: list[str]) -> str:
-    """Joins names with commas; a name that contains a comma or a quote is quoted."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="").writerow(names)
-    return file.getvalue()
 
 
 def label_values(labels: Any, count: int) -> list | np.ndarray:

@@ -173,13 +173,13 @@ def examples_of(
                 _check_id(row[layout.id], number, ids, unit)
         except InputError as error:
             raise InputError(f"{source}, {unit} {number}: {error}") from error
-        return text, label, number
+        return text, label, number, None if layout.id is None else row[layout.id]
 
     found = usable(example, rows, skipped if skip_bad_rows else None)
     warn_of_skipped(source, skipped)
     if not found:
         raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
-    texts, labels, lines = map(list, zip(*found))
+    texts, labels, lines, row_ids = map(list, zip(*found))
     kinds = [isinstance(label, list) for label in labels]
     if any(kinds) and not all(kinds):
         raise InputError(
@@ -194,6 +194,7 @@ def examples_of(
         lines=lines,
         unit=unit,
         skipped=tuple(skipped),
+        ids=None if layout.id is None else row_ids,
     )
 
 

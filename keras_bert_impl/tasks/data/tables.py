@@ -21,8 +21,7 @@ from keras_bert_impl.io.lines import (
 )
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data import table_rows
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.labels import join_names
+from keras_bert_impl.tasks.data.examples import Examples, join_names
 from keras_bert_impl.tasks.data.layout import Layout, examples_of
 from keras_bert_impl.tasks.data.table_rows import (
     Rows,

@@ -70,7 +70,8 @@ def score_similarities(
     cosines = model.similarities(examples.texts)
     if directory is not None:
         path = directory / "predictions.tsv"
-        write_predictions_table(path, ["cosine"], ([cell] for cell in cells(cosines)))
+        rows = ([cell] for cell in cells(cosines))
+        write_predictions_table(path, ["cosine"], rows, examples)
     return _scores(examples, cosines)
 
 

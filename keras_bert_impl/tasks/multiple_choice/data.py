@@ -74,13 +74,16 @@ def score_choices(
     return {"accuracy": accuracy(examples.labels, likeliest(probabilities))}
 
 
-def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarray]) -> None:
-    """Writes a line for each example: its index, the most likely ending and all probabilities.
+def write_choice_predictions(
+    path: str | Path, probabilities: Sequence[np.ndarray], examples: ChoiceExamples | None = None
+) -> None:
+    """Writes one line per example: its index, the most likely ending and all probabilities.
 
     Args:
         path: the `.tsv` file.
         probabilities: list of float32 arrays `[endings]`, from `MultipleChoice.predict`. If an
-            example has fewer endings than others, its last cells are empty.
+            example has fewer endings than another, its last cells are empty.
+        examples: the examples, which add their correct ending, line and prompt to each row.
     """
     most = max(map(len, probabilities), default=0)
 
@@ -89,7 +92,7 @@ def write_choice_predictions(path: str | Path, probabilities: Sequence[np.ndarra
         return [choice, *cells(row), *[""] * (most - len(row))]
 
     columns = ["choice", *(f"ending{number}" for number in range(most))]
-    write_predictions_table(path, columns, map(line, probabilities))
+    write_predictions_table(path, columns, map(line, probabilities), examples)
 
 
 _LONGEST_TEXT = 100_000  # characters; longer texts indicate a damaged file

@@ -34,7 +34,7 @@ class Choice(Task):
     ) -> dict[str, float]:
         probabilities = model.predict(examples.texts, verbose=0)
         if directory is not None:
-            write_choice_predictions(directory / "predictions.tsv", probabilities)
+            write_choice_predictions(directory / "predictions.tsv", probabilities, examples)
         return score_choices(examples, probabilities)
 
     @classmethod

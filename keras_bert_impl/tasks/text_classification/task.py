@@ -16,9 +16,9 @@ from keras_bert_impl.tasks.base.prediction_files import (
     read_predictions_table,
     write_predictions_table,
 )
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.tasks.data.examples import Examples, join_names
 from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several, join_names
+from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several
 from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import (
@@ -144,7 +144,7 @@ class TextClassification(Task):
         targets = _targets_for(model, examples)
         scores = model.predict(examples.texts, verbose=0)
         if directory is not None:
-            write_predictions(directory / "predictions.tsv", model, scores)
+            write_predictions(directory / "predictions.tsv", model, scores, examples)
         predictions = scores[:, 0] if received == REGRESSION else model.decide(scores)
         if received == MULTI:
             return multi_label_scores(targets, predictions)
@@ -263,17 +263,23 @@ def names_of(classifier: TextClassifier, row: np.ndarray) -> list[str]:
     return [name for name, is_chosen in zip(classifier.labels, decision) if is_chosen]
 
 
-def write_predictions(path: str | Path, classifier: TextClassifier, scores: np.ndarray) -> None:
-    """Writes a line for each text: its index, the predicted label and the score of every class.
+def write_predictions(
+    path: str | Path,
+    classifier: TextClassifier,
+    scores: np.ndarray,
+    examples: Examples | None = None,
+) -> None:
+    """Writes one line per text: its index, the predicted label and the score of every class.
 
     Args:
         scores: float32 `[texts, num_classes]`, from `predict`.
+        examples: the texts, for the columns of `LabeledExamples.described`.
     """
     if classifier.problem_type == REGRESSION:
-        write_predictions_table(path, classifier.labels, map(cells, scores))
+        write_predictions_table(path, classifier.labels, map(cells, scores), examples)
         return
     rows = ([join_names(names_of(classifier, row)), *cells(row)] for row in scores)
-    write_predictions_table(path, ["label", *classifier.labels], rows)
+    write_predictions_table(path, ["label", *classifier.labels], rows, examples)
 
 
 TASKS = (TextClassification,)

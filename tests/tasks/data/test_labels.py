@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.data.examples import join_names
 from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import join_names, label_values
+from keras_bert_impl.tasks.data.labels import label_values
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.text_classification.model import MULTI, REGRESSION, SINGLE
 from tests.tasks.data.test_user_input import Column, Frame
