@@ -50,7 +50,17 @@ def _add_sources(group, is_training, is_scored):
             "--dev-split",
             type=_share,
             metavar="SHARE",
-            help="fraction of --train to hold out for validation",
+            help="fraction of --train to hold out for validation; equal texts stay together",
+        )
+        group.add_argument(
+            "--groups",
+            metavar="COLUMN",
+            help="column, such as the customer, of which --dev-split splits no value",
+        )
+        group.add_argument(
+            "--dates",
+            metavar="COLUMN",
+            help="column of ISO dates or numbers; --dev-split then holds out the latest examples",
         )
 
 
@@ -146,6 +156,11 @@ def _add_data_sets(group):
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
     """Checks the arguments of `add_examples` as they were given."""
     _check_combination(arguments)
+    of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
+    if len(of_split) > 1:
+        raise InputError("--groups and --dates are two ways to split: leave out one.")
+    if of_split and not arguments.dev_split:
+        raise InputError(f"--{of_split[0]} needs --dev-split SHARE, the share to hold out.")
     options = reader_options()
     of_words = "text" in options.get(arguments.task, ()) and not _reads_tables(arguments.task)
     if arguments.tfds and of_words:
@@ -168,7 +183,8 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     if arguments.tfds:
         known, source = known & _OF_TFDS, "--tfds"
     for name in sorted(set().union(*options.values(), {"language"}) - known):
-        if getattr(arguments, name) != getattr(ExampleSource, name):
+        default = getattr(ExampleSource, name)
+        if vars(arguments).get(name, default) != default:
             raise InputError(f"--{name.replace('_', '-')} has no meaning with {source}.")
 
 
@@ -236,7 +252,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
     _check_combination(arguments)
-    from keras_bert_impl.tasks.data.examples import hold_out
+    from keras_bert_impl.tasks.data.splits import hold_out
 
     train, dev = hold_out(read_examples(_with_dev(arguments), "train"), share, seed)
     count = len(train) + len(dev)

@@ -9,8 +9,8 @@ from keras_bert_impl.cli.examples import check_tables, read_examples_of
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import is_utf8, suffix_of
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tasks.data.examples import hold_out
 from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.data.splits import hold_out
 
 _PLACES = ("train", "dev", "data", "tfds")
 # Columns and the like, which also hold for other files.

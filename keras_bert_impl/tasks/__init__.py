@@ -31,7 +31,7 @@ _HOMES = {
     "evaluate": "keras_bert_impl.runs.evaluation",
     "finetune": "keras_bert_impl.finetuning",
     "finetune_set": "keras_bert_impl.finetuning",
-    "hold_out": "data.examples",
+    "hold_out": "data.splits",
     "load_embedder": "keras_bert_impl.runs.run",
     "load_tuned": "keras_bert_impl.runs.run",
     "read_choices": "multiple_choice.data",

@@ -17,7 +17,7 @@ from keras_bert_impl import TextClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.finetuning import finetune as finetune_in_python
 from keras_bert_impl.tasks import TextEmbedder, load_tuned, read_table
-from keras_bert_impl.tasks.data.examples import hold_out
+from keras_bert_impl.tasks.data.splits import hold_out
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.runs.scores import without_baselines
@@ -79,9 +79,13 @@ def test_tables_in_another_encoding_are_read_and_read_again(folder, tmp_path, ca
     assert load_tuned(tmp_path / "run").labels == ["naïve €", "negative"]
     assert main(["evaluate", "--model", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == scores
-    command = ["predict", "--model", str(tmp_path / "run"), f"--input={tmp_path / 'train.csv'}"]
-    assert main(command) == 2
-    assert main([*command, "--encoding=cp1252"]) == 0
+    # The encoding of the run is that of similar files, but a UTF-8 file is read as such.
+    command = ["predict", "--model", str(tmp_path / "run"), "--json"]
+    assert main([*command, f"--input={tmp_path / 'train.csv'}"]) == 0
+    answers = capsys.readouterr().out
+    (tmp_path / "utf8.csv").write_text(text, encoding="utf-8")
+    assert main([*command, f"--input={tmp_path / 'utf8.csv'}"]) == 0
+    assert capsys.readouterr().out == answers
 
 
 def test_a_run_directory_is_a_model_everywhere(folder, tmp_path):

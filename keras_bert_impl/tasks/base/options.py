@@ -12,7 +12,7 @@ from typing import Annotated
 from keras_bert_impl.io.settings import OneOf, PositiveInt
 from keras_bert_impl.tuning.settings import TuningSettings
 
-TABLE_OPTIONS = {"text", "pair", "label", "id", "delimiter", "no_header"}
+TABLE_OPTIONS = {"text", "pair", "label", "id", "groups", "dates", "delimiter", "no_header"}
 
 # How texts longer than `max_length` are handled; `OF_WINDOWS` split them into windows.
 OF_WINDOWS = ("mean", "max", "attention")

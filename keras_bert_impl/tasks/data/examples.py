@@ -8,12 +8,11 @@ import io
 import json
 import logging
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import Fraction, check
 
 _LOG = logging.getLogger(__name__)
 
@@ -125,7 +124,8 @@ class Examples(LabeledExamples):
         skipped: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
         unit: `"line"`, `"row"` or `"example"`, what `lines` counts.
-        ids: values of the column of ids, if the reader was given one.
+        ids, groups, dates: values of these columns, if the reader was given them; dates in seconds
+            since 1970, or the numbers of the file.
     """
 
     texts: list
@@ -138,6 +138,8 @@ class Examples(LabeledExamples):
     read_with: dict[str, Any] | None = None
     unit: str = "line"
     ids: list[str] | None = None
+    groups: list[str] | None = None
+    dates: list[float] | None = None
 
     @property
     def is_numeric(self) -> bool:
@@ -229,87 +231,3 @@ class Examples(LabeledExamples):
     def fingerprint(self) -> str:
         """SHA-256, in hex, of texts, labels and label names."""
         return content_hash(self.texts, self.labels, self.label_names)
-
-
-# === Held-out examples ===
-
-AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
-_OF_ALL = ("label_names", "metrics", "skipped")  # fields that do not have a value per example
-_PARTS = 10  # bins of numeric labels, which are split with the same share
-
-
-def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
-    """Splits labeled examples into a training and a validation set.
-
-    The split is stratified by label; for regression, by bins of labels. Questions about the same
-    context are kept in the same set.
-
-    Args:
-        examples: return value of a reader such as `read_table`.
-        share: fraction of the examples in the validation set.
-        seed: determines the split.
-
-    Returns:
-        (train, dev), each in the order of the file.
-    """
-    share = check("share", share, Fraction)
-    is_held = np.zeros(len(examples), bool)
-    is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
-    if is_held.all() or not is_held.any():
-        raise InputError(
-            f"{examples.source}: a share of {share:g} of {len(examples)} examples makes one part "
-            "empty."
-        )
-    train, dev = _part(examples, ~is_held), _part(examples, is_held)
-    read_with = examples.read_with
-    if read_with is not None:  # a command can split files, but not dataset folders
-        of_split = {"dev_split": share, "seed": seed}
-        read_with = read_with | of_split if "dev" in read_with else None
-    source = f"{examples.source} (held out)"
-    return train, dataclasses.replace(dev, source=source, read_with=read_with)
-
-
-def _strata(examples):
-    """Groups examples by stratum: lists of units, which are lists of example indices."""
-    count = len(examples)
-    if hasattr(examples, "contexts"):
-        units = {}
-        for number, context in enumerate(examples.contexts):
-            units.setdefault(context, []).append(number)
-        return [list(units.values())]
-    labels = getattr(examples, "labels", None)
-    if labels is None or isinstance(examples.texts[0], list):  # unlabeled, or a label per word
-        return [[[number] for number in range(count)]]
-    if isinstance(labels[0], float):
-        parts = np.array_split(np.argsort(labels, kind="stable"), _PARTS)
-        return [[[number] for number in part] for part in parts if len(part)]
-    strata = {}
-    for number, label in enumerate(labels):
-        key = tuple(sorted(label)) if isinstance(label, list) else label
-        strata.setdefault(key, []).append([number])
-    return [strata[key] for key in sorted(strata, key=str)]
-
-
-def _held(strata, share, draw):
-    """Draws the units of the validation set; returns their example indices."""
-    held, seen, taken = [], 0, 0
-    for units in strata:
-        seen += len(units)
-        # The rounded share of all strata so far, so that no stratum is off by more than one
-        # example.
-        count = min(round(share * seen) - taken, len(units) - 1)
-        taken += count
-        for unit in draw.permutation(len(units))[:count]:
-            held += units[unit]
-    return held
-
-
-def _part(examples, chosen):
-    """Selects examples by `chosen`, bool [examples]."""
-    numbers = np.flatnonzero(chosen)
-    fields = {
-        field.name: [value[number] for number in numbers]
-        for field in dataclasses.fields(examples)
-        if field.name not in _OF_ALL and isinstance(value := getattr(examples, field.name), list)
-    }
-    return dataclasses.replace(examples, **fields)

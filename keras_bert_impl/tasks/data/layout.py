@@ -4,6 +4,7 @@ import ast
 import contextlib
 import csv
 import dataclasses
+import datetime
 import functools
 import logging
 import re
@@ -46,6 +47,8 @@ class Layout:
     negative: str | None = None
     header: bool = True
     single_label: bool = False
+    groups: str | None = None
+    dates: str | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -56,7 +59,13 @@ class Layout:
     @property
     def columns(self) -> list[str]:
         """All columns to read."""
-        return self.texts + self.label_columns + [self.id] * (self.id is not None)
+        return self.texts + self.label_columns + list(self.described.values())
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Columns of values that examples keep, by the name of their field."""
+        columns = {"ids": self.id, "groups": self.groups, "dates": self.dates}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def label_columns(self) -> list[str]:
@@ -171,15 +180,18 @@ def examples_of(
             text, label = layout.text_of(row), layout.label_of(row)
             if layout.id is not None:
                 _check_id(row[layout.id], number, ids, unit)
+            kept = [row[column] for column in layout.described.values()]
+            if layout.dates is not None:
+                kept[-1] = date_number(kept[-1])
         except InputError as error:
             raise InputError(f"{source}, {unit} {number}: {error}") from error
-        return text, label, number, None if layout.id is None else row[layout.id]
+        return text, label, number, kept
 
     found = usable(example, rows, skipped if skip_bad_rows else None)
     warn_of_skipped(source, skipped)
     if not found:
         raise InputError(f"{source} has no {'usable ' if skipped else ''}rows.")
-    texts, labels, lines, row_ids = map(list, zip(*found))
+    texts, labels, lines, kept = map(list, zip(*found))
     kinds = [isinstance(label, list) for label in labels]
     if any(kinds) and not all(kinds):
         raise InputError(
@@ -194,8 +206,21 @@ def examples_of(
         lines=lines,
         unit=unit,
         skipped=tuple(skipped),
-        ids=None if layout.id is None else row_ids,
+        **dict(zip(layout.described, map(list, zip(*kept)))),  # type: ignore[arg-type]
     )
+
+
+def date_number(cell: str) -> float:
+    """Converts an ISO date, with or without a time, to seconds since 1970; returns a number as it is."""
+    with contextlib.suppress(ValueError):
+        if np.isfinite(number := float(cell)):
+            return number
+    text = cell.strip()
+    with contextlib.suppress(ValueError):
+        moment = datetime.datetime.fromisoformat(text.removesuffix("Z"))
+        has_zone = moment.tzinfo is not None
+        return (moment if has_zone else moment.replace(tzinfo=datetime.UTC)).timestamp()
+    raise InputError(f"{shown(text)} is not a number or a date such as 2024-12-31.")
 
 
 def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> list:

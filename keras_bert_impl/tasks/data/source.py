@@ -17,9 +17,9 @@ class ExampleSource:
         train, dev: path of a file; with `tfds`, name of a split.
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
-        text, pair, negative, label, id: columns of a table. For files of words without a header,
-            `text` and `label` are column numbers. `A,B` in `label` means columns of 0 and 1, one
-            for each label.
+        text, pair, negative, label, id, groups, dates: columns of a table. For files of words
+            without a header, `text` and `label` are column numbers. `A,B` in `label` means columns
+            of 0 and 1, one for each label.
         sentence: for files of words, column whose value changes with each sentence.
         outside: for files of words, label of words outside of entities.
         language: language of XNLI or PAWS-X.
@@ -44,6 +44,8 @@ class ExampleSource:
     negative: str | None = None
     label: str | None = None
     id: str | None = None
+    groups: str | None = None
+    dates: str | None = None
     sentence: str | None = None
     outside: str | None = None
     language: str = "en"
@@ -109,6 +111,8 @@ class ExampleSource:
                     self.pair,
                     self._label(path),
                     id=self.id,
+                    groups=self.groups,
+                    dates=self.dates,
                     negative=self.negative,
                     header=not self.no_header,
                 )
@@ -141,6 +145,8 @@ class ExampleSource:
             header=not self.no_header,
             single_label=self.single_label,
             encoding=self.encoding,
+            groups=self.groups,
+            dates=self.dates,
         )
 
     def published(self, name: str, split: str) -> Any:

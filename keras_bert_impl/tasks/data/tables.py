@@ -33,7 +33,7 @@ from keras_bert_impl.tasks.data.table_rows import (
 
 JSON = (".jsonl", ".ndjson", ".json")
 FORMATS = (".csv", ".tsv", *JSON, *table_rows.PARQUET, *table_rows.ARROW)
-_COLUMNS = ("text", "pair", "negative", "id", "label_separator", "single_label")
+_COLUMNS = ("text", "pair", "negative", "id", "groups", "dates", "label_separator", "single_label")
 # Lines to check for a table that was passed as texts.
 _USUAL_COLUMNS = {"text", "label", "sentence"}
 
@@ -54,6 +54,8 @@ def read_table(
     header: bool = True,
     single_label: bool = False,
     encoding: str | None = None,
+    groups: str | None = None,
+    dates: str | None = None,
 ) -> Examples:
     """Reads texts and labels from a table.
 
@@ -92,6 +94,8 @@ def read_table(
         single_label: whether each list of labels contains one label, which is used as the class.
         encoding: encoding of text files without a byte order mark, such as `"cp1252"`, which is
             also used for Latin-1. Default: UTF-8.
+        groups: column such as the customer. `hold_out` keeps each group in one set.
+        dates: column of ISO dates or numbers. `hold_out` holds out the latest examples.
 
     Returns:
         `Examples`. The labels are names, lists of names for multi-label data, or floats if
@@ -119,6 +123,8 @@ def read_table(
         negative,
         header,
         single_label,
+        groups,
+        dates,
     )
     layout.check_labels()
     with encoded_as(encoding):

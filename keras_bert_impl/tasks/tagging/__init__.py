@@ -7,7 +7,9 @@ from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, WindowSettings
 from keras_bert_impl.tuning.settings import CRF_RATE, FULL
 
 TASK_NAME = "tagging"
-READER_OPTIONS = TABLE_OPTIONS - {"pair", "id"} | {"labels", "word_prefix", "sentence", "outside"}
+READER_OPTIONS = TABLE_OPTIONS - {"pair", "id", "groups", "dates"} | {
+    *("labels", "word_prefix", "sentence", "outside")
+}
 READS = (
     "reads labels of words: columns (CoNLL), CoNLL-U, and tables or JSON of datasets, doccano, "
     "Label Studio, Prodigy and others"

@@ -1,0 +1,132 @@
+"""Splits of labeled examples into a training and a validation set."""
+
+import collections
+import dataclasses
+from collections.abc import Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.settings import Fraction, check
+from keras_bert_impl.tasks.data.examples import LabeledExamples
+
+AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
+_OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
+_PARTS = 10  # parts of the label range; the same share of each is held out
+
+
+def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExamples, AnyExamples]:
+    """Splits labeled examples into a training and a validation set.
+
+    The split is stratified by label; for regression, by bins of labels. Equal texts (ignoring case
+    and surrounding white space), questions about the same context and examples of the same group
+    are kept in the same set. If the examples have `dates`, the latest are held out instead.
+
+    Args:
+        examples: return value of a reader such as `read_table`.
+        share: fraction of the examples in the validation set.
+        seed: determines the split.
+
+    Returns:
+        (train, dev), each in the order of the file.
+    """
+    share = check("share", share, Fraction)
+    is_held = np.zeros(len(examples), bool)
+    dates = getattr(examples, "dates", None)
+    if dates is not None:
+        is_held = np.array(dates) > _last_of_training(dates, share)
+    else:
+        is_held[_held(_strata(examples), share, np.random.default_rng(seed))] = True
+    if is_held.all() or not is_held.any():
+        raise InputError(
+            f"{examples.source}: a share of {share:g} of {len(examples)} examples makes one part "
+            "empty. Equal texts, groups and dates are not split."
+        )
+    train, dev = _part(examples, ~is_held), _part(examples, is_held)
+    read_with = examples.read_with
+    if read_with is not None:  # a command splits files, but no folders of data sets
+        of_split = {"dev_split": share, "seed": seed}
+        read_with = read_with | of_split if "dev" in read_with else None
+    source = f"{examples.source} (held out)"
+    return train, dataclasses.replace(dev, source=source, read_with=read_with)
+
+
+def _last_of_training(dates, share):
+    """Returns the date after which examples are held out, so that their share is nearest."""
+    ordered = np.sort(dates)
+    later = len(ordered) - np.searchsorted(ordered, ordered, "right")  # examples after each date
+    return ordered[np.abs(later - share * len(ordered)).argmin()]
+
+
+def same_text(text: Any) -> Hashable:
+    """Returns what equal texts, words, pairs or choices have in common, ignoring case."""
+    return text.strip().casefold() if isinstance(text, str) else tuple(map(same_text, text))
+
+
+def _units(examples):
+    """Groups examples that must stay in one part: list of lists of indices, by their first one."""
+    parents = list(range(len(examples)))
+
+    def root(number):
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
+        return number
+
+    # A context instead of its questions; two contexts may have the same question.
+    columns = [list(map(same_text, getattr(examples, "contexts", None) or examples.inputs))]
+    columns += [getattr(examples, "groups", None) or []]
+    for column in columns:
+        first: dict[Hashable, int] = {}
+        for number, value in enumerate(column):
+            one, other = sorted((root(first.setdefault(value, number)), root(number)))
+            parents[other] = one
+    units = collections.defaultdict(list)
+    for number in range(len(examples)):
+        units[root(number)].append(number)
+    return list(units.values())
+
+
+def _strata(examples):
+    """Groups the units by the most common label of each: list of lists of units."""
+    labels = getattr(examples, "labels", None)
+    if labels is None or hasattr(examples, "contexts") or isinstance(examples.texts[0], list):
+        keys = [0] * len(examples)  # no labels, or one per word
+    elif isinstance(labels[0], float):
+        ranks = np.argsort(np.argsort(labels, kind="stable"))
+        keys = (ranks * _PARTS // len(labels)).tolist()
+    else:
+        keys = [tuple(sorted(label)) if isinstance(label, list) else label for label in labels]
+    strata = collections.defaultdict(list)
+    for unit in _units(examples):
+        ((key, _),) = collections.Counter(keys[number] for number in unit).most_common(1)
+        strata[key].append(unit)
+    return [strata[key] for key in sorted(strata, key=str)]
+
+
+def _held(strata, share, draw):
+    """Draws the units to hold out; returns the list of their example indices."""
+    held, seen = [], 0
+    for units in strata:
+        seen += sum(map(len, units))
+        kept = len(units)
+        for number in draw.permutation(len(units)):
+            # The rounded share of all strata so far; a unit is held out if that is nearer to it.
+            missing = round(share * seen) - len(held)
+            if missing <= 0 or kept == 1:
+                break
+            if len(units[number]) < 2 * missing:
+                held += units[number]
+                kept -= 1
+    return held
+
+
+def _part(examples, chosen):
+    """Selects examples by `chosen`, bool [examples]."""
+    numbers = np.flatnonzero(chosen)
+    fields = {
+        field.name: [value[number] for number in numbers]
+        for field in dataclasses.fields(examples)
+        if field.name not in _OF_ALL and isinstance(value := getattr(examples, field.name), list)
+    }
+    return dataclasses.replace(examples, **fields)
