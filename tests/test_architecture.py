@@ -10,7 +10,16 @@ from keras_bert_impl.tasks.registry import all_tasks
 from tools import architecture
 
 MODULES = architecture.module_imports()
-ABOVE_TASKS = ("attribution", "reports", "runs", "finetuning", "cli", "quickstart", "public names")
+ABOVE_TASKS = (
+    "attribution",
+    "reports",
+    "runs",
+    "finetuning",
+    "scikit_learn",
+    "cli",
+    "quickstart",
+    "public names",
+)
 ROOMS = architecture.subpackage_imports(MODULES)
 
 

@@ -1,0 +1,110 @@
+"""A scikit-learn estimator, for `cross_val_score`, `GridSearchCV`, `Pipeline` and `clone`."""
+
+from typing import Any
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise ImportError(
+        "keras_bert_impl.scikit_learn needs scikit-learn: pip install 'keras-bert-impl[metrics]'"
+    ) from error
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.tasks.text_classification.model import TextClassifier
+
+
+class BertClassifier(ClassifierMixin, BaseEstimator):
+    """Fine-tunes a `TextClassifier` on texts with one label each.
+
+    Args:
+        model: model directory or name; see `TextClassifier.from_pretrained`.
+        epochs, batch_size, class_weight: see `TextClassifier.fit`.
+        learning_rate: see `TextClassifier.compile`.
+        max_length: texts are truncated to this many tokens. Default: the model's, or 128.
+        seed: determines the new head, the order of the texts and the dropout.
+        verbose: see Keras's `fit`.
+
+    Attributes:
+        classes_: labels `[classes]`, sorted.
+        classifier_: the fitted `TextClassifier`.
+
+    Example:
+        from sklearn.model_selection import cross_val_score
+        from keras_bert_impl.scikit_learn import BertClassifier
+        print(cross_val_score(BertClassifier("path/to/model"), texts, labels, cv=5))
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        epochs: int = 3,
+        batch_size: int = 32,
+        learning_rate: float | None = None,
+        max_length: int | None = None,
+        class_weight: Any = None,
+        seed: int = 0,
+        verbose: int | str = 0,
+    ) -> None:
+        self.model = model
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.max_length = max_length
+        self.class_weight = class_weight
+        self.seed = seed
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "BertClassifier":
+        """Fine-tunes the model from its pre-trained weights.
+
+        Args:
+            X: texts `[texts]`, or pairs of texts `[texts, 2]`.
+            y: a label for each text, of any type.
+            sample_weight: factor of each text in the loss.
+        """
+        import keras
+
+        y = np.asarray(y)
+        check_classification_targets(y)
+        if y.ndim != 1:
+            raise InputError(f"y must have a label for each text. Received: shape {y.shape}")
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        names = [str(label) for label in self.classes_]
+        keras.utils.set_random_seed(self.seed)
+        self.classifier_ = TextClassifier.from_pretrained(
+            self.model, labels=names, max_length=self.max_length
+        )
+        self.classifier_.compile(learning_rate=self.learning_rate, seed=self.seed)
+        weights = self.class_weight
+        if isinstance(weights, dict):
+            weights = {str(label): weight for label, weight in weights.items()}
+        self.classifier_.fit(
+            _texts(X),
+            [names[number] for number in numbers],
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            class_weight=weights,
+            sample_weight=sample_weight,
+            verbose=self.verbose,
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Returns the probability of each of `classes_`, float32 `[texts, classes]`."""
+        check_is_fitted(self)
+        return np.asarray(self.classifier_.predict(_texts(X), verbose=self.verbose))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Returns the predicted label of each text."""
+        scores = self.predict_proba(X)
+        return self.classes_[self.classifier_.decide(scores)]
+
+
+def _texts(values):
+    """Converts a column, array or list of texts, or of pairs, to a list."""
+    values = getattr(values, "tolist", lambda: list(values))()
+    return [tuple(text) if isinstance(text, list) else text for text in values]
