@@ -64,8 +64,8 @@ def export_saved_model(
     """Writes a model as a SavedModel.
 
     The directory also has `README.md`, a model card, and in `assets.extra`, for clients and
-    servers: `tokenizer/`, the files of the tokenizer, `labels.json`, if there are labels, and
-    `tf_serving_warmup_requests`.
+    servers: `tokenizer/`, the files of the tokenizer, `labels.json` and `thresholds.json`, if the
+    model has labels and thresholds, and `tf_serving_warmup_requests`.
 
     The graph uses the model's dtype policy, so that it agrees with `predict`: in float32 to 1e-5 at
     any batch size; in bfloat16 to its rounding, which depends on the batch. For a server, load the
@@ -108,10 +108,11 @@ def export_saved_model(
         extra.mkdir()
         write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
         save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
-        labels = getattr(signatures.model, "labels", None)
-        if labels:
-            text = json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n"
-            (extra / "labels.json").write_text(text, encoding="utf-8")
+        for file in ("labels", "thresholds"):
+            content = getattr(signatures.model, file, None)
+            if content:
+                text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+                (extra / f"{file}.json").write_text(text, encoding="utf-8")
         save_card(model_card(name, signatures, functions, run), temporary, directory)
 
 

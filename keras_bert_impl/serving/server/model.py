@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import json
 import re
 import threading
 import time
@@ -103,6 +104,11 @@ class Model:
         self.signatures = {
             name: Signature(function, self.definitions[name].method_name)
             for name, function in self._loaded.signatures.items()
+        }
+        self.decisions = {
+            name: json.loads(path.read_text("utf-8"))
+            for name in ("labels", "thresholds")
+            if (path := directory / f"assets.extra/{name}.json").is_file()
         }
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import prometheus_client as prometheus
@@ -15,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from keras_bert_impl.serving.server.model import Batcher, Limits, load
@@ -32,6 +33,11 @@ from keras_bert_impl.serving.server.wire import (
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICTION = rf"/v1/models/(?P<name>[^/:]+){_WHICH}:(?P<method>classify|regress|predict)"
 _STATUS = rf"/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?"
+_PAGE = Path(__file__).with_name("page.html")
+_PAGE_RULES = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'"
+}
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -106,6 +112,7 @@ class ModelServer:
 
     def _application(self):
         routes = [
+            Route("/", self._page),
             Route("/healthz", self._endpoint("health", self._health)),
             Route("/readyz", self._endpoint("ready", self._ready)),
             Route("/metrics", self._metrics.page),
@@ -136,6 +143,11 @@ class ModelServer:
             return response
 
         return respond
+
+    async def _page(self, request: Request) -> Response:
+        """Returns the page at `/` on which a text can be tried."""
+        name = json.dumps(self.versions.name).replace("<", "\\u003c")
+        return HTMLResponse(_PAGE.read_text("utf-8").replace("{served}", name), headers=_PAGE_RULES)
 
     async def _health(self, request: Request) -> str:
         return '{"status": "ok"}'
@@ -176,7 +188,7 @@ class ModelServer:
         model = self.versions.find(name, version)
         spec = {"name": name, "signature_name": "", "version": str(model.version)}
         # Twice, as in TensorFlow Serving.
-        signatures = {"signature_def": {"signature_def": model.metadata}}
+        signatures = {"signature_def": {"signature_def": model.metadata}, **model.decisions}
         return json.dumps({"model_spec": spec, "metadata": signatures})
 
     async def _prediction(self, request, name, version):

@@ -137,15 +137,22 @@ class Versions:
         if name == self.name and model is not None and version in (None, model.version):
             return model
         wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-        raise ApiError(f"Servable not found for request: {wanted}", "NOT_FOUND")
+        hint = self._served(name)
+        raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
+
+    def _served(self, name):
+        """Returns what an error adds if another model is asked for."""
+        return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
         """Returns the states of one or all versions, as in a `GetModelStatusResponse`."""
         states = self._states if name == self.name else {}
         if version is not None and version not in states:
-            raise ApiError(f"Could not find version {version} of model {name}", "NOT_FOUND")
+            text = f"Could not find version {version} of model {name}{self._served(name)}"
+            raise ApiError(text, "NOT_FOUND")
         if not states:
-            raise ApiError(f"Could not find any versions of model {name}", "NOT_FOUND")
+            text = f"Could not find any versions of model {name}{self._served(name)}"
+            raise ApiError(text, "NOT_FOUND")
         return [
             {
                 "version": str(number),

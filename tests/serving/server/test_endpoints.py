@@ -4,6 +4,7 @@ import base64
 import contextlib
 import http.client
 import json
+import re
 import sys
 import time
 
@@ -15,6 +16,9 @@ from tests.serving.asking import fuzz
 from tests.serving.families import FAMILIES
 from tests.serving.server.servers import running
 from tests.serving.test_clients import PAIR, TEXTS, blocks, printed_by
+from tests.tasks.helpers import classifier
+
+OTHER = "; this server has the model single_label"
 
 
 @pytest.mark.parametrize("path", ["", "/versions/1"])
@@ -40,6 +44,29 @@ def test_metadata(reviews):
     dim = {"size": "-1", "name": ""}
     assert signature["inputs"]["text"]["tensor_shape"] == {"dim": [dim], "unknown_rank": False}
     assert reviews.get(f"{reviews.path}/versions/1/metadata") == (200, text)
+    answer = reviews.predict({"instances": ["a good film"]})[1]["predictions"][0]
+    labels = metadata["metadata"]["labels"]  # in the order of the scores
+    assert answer["label"] == labels[int(np.argmax(answer["scores"]))]
+
+
+def test_metadata_has_the_thresholds(tmp_path):
+    model = classifier(labels=["ham", "spam"])
+    model.thresholds = {"spam": 0.01}
+    model.export(tmp_path / "mail" / "1")
+    with running(tmp_path / "mail") as client:
+        metadata = json.loads(client.get(f"{client.path}/metadata")[1])["metadata"]
+        assert metadata["thresholds"] == {"spam": 0.01} and metadata["labels"] == ["ham", "spam"]
+        (answer,) = client.predict({"instances": ["a good film"]})[1]["predictions"]
+        assert answer["label"] == "spam"
+        assert answer["score"] == answer["scores"][1] >= 0.01
+
+
+def test_page_to_try_a_text(reviews):
+    status, headers, text = reviews.send("GET", "/")
+    assert status == 200 and headers["Content-Type"].startswith("text/html")
+    assert '<script type="application/json" id="served">"single_label"</script>' in text
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert not re.search("(src|href)=", text)  # one file, no external resource
 
 
 def test_predictions_equal_those_of_the_model(exported):
@@ -106,16 +133,26 @@ def test_answers_have_the_form_of_tensorflow_serving(reviews):
 @pytest.mark.parametrize(
     "method, path, status, message",
     [
-        ("GET", "/v1/models/none", 404, "Could not find any versions of model none"),
+        ("GET", "/v1/models/none", 404, f"Could not find any versions of model none{OTHER}"),
         ("GET", "{}/versions/7", 404, "Could not find version 7 of model single_label"),
-        ("GET", "/v1/models/none/metadata", 404, "Servable not found for request: Latest(none)"),
+        (
+            "GET",
+            "/v1/models/none/metadata",
+            404,
+            f"Servable not found for request: Latest(none){OTHER}",
+        ),
         ("GET", "/v1/models", 400, "Missing model name in request."),
         ("GET", "/v1/foo", 400, "Malformed request: GET /v1/foo"),
         ("GET", "{}:predict", 400, "Malformed request: GET {}:predict"),
         ("PUT", "{}:predict", 400, "Malformed request: PUT {}:predict"),
         ("POST", "{}/version/5:predict", 400, "Malformed request: POST {}/version/5:predict"),
         ("POST", "{}:guess", 400, "Malformed request: POST {}:guess"),
-        ("POST", "/v1/models/none:predict", 404, "Servable not found for request: Latest(none)"),
+        (
+            "POST",
+            "/v1/models/none:predict",
+            404,
+            f"Servable not found for request: Latest(none){OTHER}",
+        ),
         (
             "POST",
             "{}/versions/7:predict",

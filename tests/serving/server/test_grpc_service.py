@@ -195,7 +195,7 @@ def test_a_short_message_cannot_ask_for_much_memory(served, service):
 def test_names_that_do_not_exist(service):
     code, message = error_of(service.Predict, request_of({"text": TEXTS}, name="none"))
     assert (code, message) == (
-        StatusCode.NOT_FOUND, "Servable not found for request: Latest(none)"
+        StatusCode.NOT_FOUND, "Servable not found for request: Latest(none); this server has the model single_label"
     )  # fmt: skip
     request = request_of({"text": TEXTS})
     request.model_spec.version.value = 7
