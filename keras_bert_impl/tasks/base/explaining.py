@@ -1,5 +1,6 @@
 """Methods of task models for attribution, data summaries, HTML pages and model cards."""
 
+import html
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,31 @@ class Explained:
     example_call = ""
     has_attribution = False
     has_masked_losses = False
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        return f"<{type(self).__name__}: {facts}>"
+
+    def _repr_html_(self) -> str:  # in notebooks
+        cells = (
+            f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in self._facts().items()
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+
+    def _facts(self):
+        """Returns a dict of what distinguishes the model from others of its class."""
+        config, labels = self.config, getattr(self, "labels", None) or []
+        facts = {
+            "encoder": f"{config.num_layers} layers of {config.hidden_dim}",
+            "parameters": f"{self.count_params():,}",
+            "tokenizer": f"{type(self.tokenizer).__name__} of {len(self.tokenizer.vocabulary):,}",
+            "max_length": self.max_length,
+        }
+        if labels:
+            more = f", ... ({len(labels)} in all)" if len(labels) > 10 else ""
+            facts["labels"] = f"{', '.join(labels[:10])}{more}"
+        return facts if config.adapter is None else facts | {"adapter": config.adapter}
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
         """Returns the name of an output and the function that computes it.
