@@ -11,6 +11,7 @@ from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_for
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
+from keras_bert_impl.tasks.data.held_rows import held_out_file
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import reader_help, reader_options, task_names
 
@@ -44,6 +45,7 @@ def _add_sources(group, is_training, is_scored):
         group.add_argument("--train", type=EXAMPLES, metavar="FILE", help=f"training set: {tables}")
     if is_scored:
         what = "validation set" if is_training else f"labeled examples: {tables}"
+        what += "; a run directory for the rows that it held out"
         group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
     if is_scored and is_training:
         group.add_argument(
@@ -156,6 +158,8 @@ def _add_data_sets(group):
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
     """Checks the arguments of `add_examples` as they were given."""
     _check_combination(arguments)
+    if vars(arguments).get("dev") and not arguments.tfds:
+        arguments.dev = held_out_file(arguments.dev)
     of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
     if len(of_split) > 1:
         raise InputError("--groups and --dates are two ways to split: leave out one.")

@@ -32,6 +32,7 @@ from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.held_rows import write_held_out
 from keras_bert_impl.tasks.data.source import given_options
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
@@ -122,6 +123,7 @@ def tune(
         read_with = read_with or read_options(train, dev, task.name)
         options = None if read_with is None else given_options(read_with)
         run.note({"summary": dataclasses.asdict(summary), "read_with": options})
+        write_held_out(dev, run.path)
         plan = _plan(tuned, config, phases[-1].end, data[0])
         _show(verbose, *summary.lines(), *plan, *summary.advice())
     callbacks = list(callbacks)

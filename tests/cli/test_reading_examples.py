@@ -156,3 +156,28 @@ def test_options_with_a_meaning_are_taken(given):
     parser = argparse.ArgumentParser()
     add_examples(parser, is_training=True)
     check_examples(parser.parse_args(given.split()))
+
+
+def test_the_held_out_rows_of_a_run_are_a_file_to_score_on(tmp_path):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+    (tmp_path / "dev.csv").write_text("text,label\na,b\n")
+    given = ["--train", "t.csv", "--dev", str(tmp_path), "--text", "text", "--label", "label"]
+    parsed = parser.parse_args(given)
+    check_examples(parsed)
+    assert parsed.dev == str(tmp_path / "dev.csv")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--groups", "g"], "--groups needs --dev-split"),
+        (["--dates", "d"], "--dates needs --dev-split"),
+        (["--groups", "g", "--dates", "d", "--dev-split", "0.1"], "two ways to split"),
+    ],
+)
+def test_columns_of_a_split_need_a_split(given, message):
+    parser = argparse.ArgumentParser()
+    add_examples(parser, is_training=True)
+    with pytest.raises(InputError, match=message):
+        check_examples(parser.parse_args(["--train", "t.csv", *given]))
