@@ -15,7 +15,7 @@ from keras_bert_impl.layers.basic import ACTIVATIONS, Dense, Dropout
 def freeze_parts(layer: keras.layers.Layer) -> None:
     """Freezes the sublayers of a layer that was created with `trainable=False`."""
     if not layer.trainable:
-        layer.trainable = True  # otherwise TensorFlow's setter would see no change
+        layer.trainable = True  # otherwise TensorFlow's setter would detect no change
         layer.trainable = False
 
 
@@ -31,7 +31,7 @@ _BOTTLENECKS = {
 
 
 def dense(adapter: Adapter | None, place: str, units: int, **kwargs) -> Dense:
-    """Creates a dense layer of a block, with the adapter's weights if it has any there."""
+    """Creates a dense layer of a block, with adapter weights if the adapter applies to it."""
     if adapter is None:
         return Dense(units, **kwargs)
     if adapter.kind == "lora" and place in adapter.projections:
@@ -53,13 +53,13 @@ class LoRADense(Dense):
 
     B is initialized to 0, so the layer starts as a plain dense layer.
 
-    Keras's own LoRA (`lora_rank`) has no dropout, computes the gradient of all of W to get the gradients of
-    A and B, and does not save A and B to files but merges their product into W.
+    Unlike Keras's LoRA (`lora_rank`), this layer supports dropout, does not compute the gradient of
+    W, and saves A and B instead of merging their product into W.
 
     Args:
-        rank: columns of A, rows of B.
-        alpha: the product is scaled by `alpha / rank`.
-        adapter_dropout: rate on the inputs of A.
+        rank: Number of columns of A and rows of B.
+        alpha: Numerator of the scale `alpha / rank`.
+        adapter_dropout: Dropout rate on the inputs of A.
         units, **kwargs: see `keras.layers.Dense`.
 
     Source: Hu et al. 2021, section 4.1; the initialization of A: its published code.
@@ -183,7 +183,7 @@ class _Bottleneck(keras.layers.Layer):
 
 
 class _AddedTokens(keras.layers.Layer):
-    """Base class of layers that prepend `num_tokens` trainable vectors to the vectors of the tokens."""
+    """Base class of layers that prepend `num_tokens` trainable vectors to a sequence."""
 
     def __init__(self, num_tokens: int, initializer_range: float = 0.02, **kwargs) -> None:
         super().__init__(**kwargs)
@@ -257,11 +257,11 @@ class VirtualTokens(_AddedTokens):
         self.built = True
 
     def begin_as(self, embeddings: keras.layers.Layer, token_ids: Sequence[int]) -> None:
-        """Initializes the vectors with the embeddings of tokens drawn at random from a list.
+        """Initializes the vectors with the embeddings of randomly drawn tokens.
 
         Args:
             embeddings: `Embeddings` of a trained model.
-            token_ids: tokens to draw from, with replacement.
+            token_ids: Tokens to draw from, with replacement.
 
         Source: Lester et al. 2021, section 3.2, "sampled vocabulary".
         """

@@ -1,4 +1,4 @@
-"""Rotary positions, the attention bias of padding and packed rows, and multi-head self-attention."""
+"""Rotary positions, the attention bias for padding and packed rows, and self-attention."""
 
 import dataclasses
 from typing import Any
@@ -28,11 +28,11 @@ class RotaryPositions(keras.layers.Layer):
     """Rotary position embedding (RoPE) of queries or keys.
 
     Rotates each pair of dimensions `i` and `i + width / 2` of a head by `position * angle_i`, where
-    `angle_i` is `base ** (-2 i / width)`. Positions then enter the product of a query and a key
-    only through their distance.
+    `angle_i` is `base ** (-2 i / width)`. The product of a query and a key then depends only on the
+    distance of their positions.
 
     Args:
-        base: a larger base distinguishes longer distances.
+        base: Base of the angles; a larger base distinguishes longer distances.
 
     Call arguments:
         inputs: `[batch, heads, length, width]`, with an even width.
@@ -70,9 +70,8 @@ class RotaryPositions(keras.layers.Layer):
         return {**super().get_config(), "base": self.base}
 
 
-# Added to a masked position's score: its weight is then exactly 0 in float32. Finite even in
-# float16, to which Keras casts a layer's inputs, so that a row with all positions masked gives
-# no NaN.
+# Added to the score of a masked position, whose weight is then exactly 0 in float32. The value is
+# finite even in float16, to which Keras may cast inputs, so that fully masked rows give no NaN.
 _HIDDEN = -3e4
 
 
@@ -97,8 +96,8 @@ class AttentionBias(keras.layers.Layer):
         where a query (second to last axis) may attend to a key (last axis). With a window,
         `[batch, 1, blocks, window, 3 * window]`: each block attends to itself and its neighbors.
 
-        On a TPU with JAX, if not causal, int32 `[batch, length]` instead, which its fused kernel
-        reads: each token's example, 0 for padding. `additive` converts it to a bias.
+        On a TPU with JAX, if not causal, int32 `[batch, length]` instead, for the fused kernel: the
+        example number of each token, 0 for padding. `additive` converts it to a bias.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class AttentionBias(keras.layers.Layer):
     def additive(
         self, token_ids: Tensor, padding_mask: Tensor = None, example_ids: Tensor = None
     ) -> Tensor:
-        """Returns the additive bias on every device, for ids that include the virtual tokens."""
+        """Returns the additive bias on any device, for ids that include the virtual tokens."""
         if self.window is not None:
             return self._in_window(token_ids, padding_mask, example_ids)
         if example_ids is not None:
@@ -295,8 +294,8 @@ class SelfAttention(keras.layers.Layer):
         return_attention_scores: bool | str = False,
         training: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        # b: batch, n: heads, q and k: length, d: hidden / heads. With a window there is a blocks
-        # axis after n, q is the length of one block and k of three. k includes the prefix.
+        # b: batch, n: heads, q and k: length, d: hidden / heads. With a window, a blocks axis
+        # follows n, q is the length of one block and k the length of three. k includes the prefix.
         query = self._split_heads(self.query(inputs))  # [b, n, q, d]
         key = self._split_heads(self.key(inputs))
         value = self._split_heads(self.value(inputs))

@@ -1,6 +1,7 @@
-"""The parts that blocks and heads are made of, with the gradients and the dropout of training.
+"""Basic layers of blocks and heads, with custom gradients and reproducible dropout.
 
-Values of a thread, own gradients, activations, `Dense`, `LayerNormalization`, `Dropout` and recomputation.
+Contains thread-local values, custom gradients, activations, `Dense`, `LayerNormalization`,
+`Dropout` and recomputation.
 """
 
 import collections
@@ -20,14 +21,14 @@ from keras_bert_impl.layers.fused_attention import jax_platform
 
 
 class ThreadValue(threading.local):
-    """A value of each thread, so that models in several threads do not see each other's."""
+    """A thread-local value, so that models in several threads do not affect each other."""
 
-    def __init__(self, value: Any) -> None:  # called again in each thread, with the same value
+    def __init__(self, value: Any) -> None:  # runs again in each thread, with the same value
         self.value = value
 
     @contextlib.contextmanager
     def set(self, value: Any) -> Iterator[None]:
-        """Context in which this thread has another value."""
+        """Context in which the value differs in this thread."""
         before, self.value = self.value, value
         try:
             yield
@@ -42,7 +43,7 @@ def own_gradient(function: Callable) -> Callable:
     program that fits many models does not grow.
 
     Args:
-        function: returns (outputs, function that returns the gradients of its arguments).
+        function: Returns (outputs, function that returns the gradients of its arguments).
 
     Example:
         from keras_bert_impl.layers.basic import own_gradient
@@ -95,7 +96,8 @@ def _gelu_and_slope(inputs):
     """Computes `gelu` and, in the same pass, its derivative `Phi(x) + x * phi(x)`."""
     x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
     probability = 0.5 * ops.erf(x * 0.7071067811865476) + 0.5
-    # A product instead of `square` and `negative`, which TensorFlow would join into a slower one.
+    # A product instead of `square` and `negative`, which TensorFlow would fuse into a slower
+    # operation.
     density = 0.3989422804014327 * ops.exp(x * (-0.5 * x))
     slope = ops.cast(probability + x * density, inputs.dtype)
 
@@ -106,13 +108,13 @@ def _gelu_and_slope(inputs):
 
 
 def in_training(activation: Any) -> Any:
-    """Returns a function with the values of an activation and a gradient in fewer operations."""
+    """Returns a version of an activation whose gradient needs fewer operations."""
     is_long = activation is gelu and keras.backend.backend() == "tensorflow"
     return _gelu_and_slope if is_long else activation
 
 
 ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": ops.relu}
-# For dense layers in heads.
+# Activations of dense layers in heads.
 HEAD_ACTIVATIONS = ACTIVATIONS | {"tanh": ops.tanh, "linear": keras.activations.linear}
 
 
@@ -121,7 +123,7 @@ _has_gradients = ThreadValue(True)
 
 @contextlib.contextmanager
 def without_gradients() -> Iterator[None]:
-    """Context for graphs of which nobody takes the gradient, where `Dense` is faster in bfloat16."""
+    """Context for graphs without gradients, in which `Dense` is faster in bfloat16."""
     with _has_gradients.set(False):
         yield
 
@@ -130,14 +132,14 @@ def without_gradients() -> Iterator[None]:
 class Dense(keras.layers.Dense):
     """`keras.layers.Dense` with the gradient of a bfloat16 bias summed in float32.
 
-    Keras's own layer adds the bias with TensorFlow's `BiasAdd`. On a CPU its gradient, a sum over
-    all tokens, is accumulated in the inputs' precision: in bfloat16 everything after the first few
-    hundred tokens is lost, which is a third of the gradient or more.
+    Keras's layer adds the bias with TensorFlow's `BiasAdd`. On a CPU, its gradient is a sum over
+    all tokens in the precision of the inputs. In bfloat16 this sum ignores everything after the
+    first few hundred tokens, at least a third of the gradient.
 
-    In training the activation is `in_training`. Outside of it the graph has no custom
-    gradient, so that it can be exported. With `training=False`, in float32 or inside
-    `without_gradients`, TensorFlow's graph optimizer joins product, bias and activation into one
-    operation of oneDNN: these stand next to each other, on the rows of a matrix.
+    In training, the activation is `in_training`. Otherwise the graph has no custom gradient, so
+    that it can be exported. With `training=False`, in float32 or inside `without_gradients`, the
+    layer computes product, bias and activation directly after each other on a matrix, so that
+    TensorFlow fuses them into one oneDNN operation.
 
     Args: see `keras.layers.Dense`.
 
@@ -156,7 +158,7 @@ class Dense(keras.layers.Dense):
             return super().call(inputs, training=training)
         outputs = ops.matmul(inputs, self.kernel)
         if self.bias is not None:
-            # In bfloat16 and float16, the other operand order avoids `BiasAdd`.
+            # In bfloat16 and float16, this order of operands avoids `BiasAdd`.
             outputs = ops.add(*((outputs, self.bias) if is_float32 else (self.bias, outputs)))
         return outputs if activation is None else activation(outputs)
 
@@ -172,16 +174,17 @@ Tensor = Any  # of any Keras backend
 class LayerNormalization(keras.layers.LayerNormalization):
     """`keras.layers.LayerNormalization` over the last axis with its gradient in closed form.
 
-    Automatic differentiation goes back through the mean and the variance one operation at a time.
-    The closed form takes two thirds of the time on a CPU. JAX compiles the long form better for a
-    GPU, where it is kept (docs/decisions/layer-normalization.md).
+    On a CPU, the closed form is 1.5× faster than automatic differentiation, which goes back through
+    the mean and the variance one operation at a time. On a GPU with JAX, automatic differentiation
+    is faster and therefore used (docs/decisions/layer-normalization.md).
 
-    Args: see `keras.layers.LayerNormalization`. With another axis, or without `scale`, it is Keras's.
+    Args: see `keras.layers.LayerNormalization`. With a different axis, or without `scale`, Keras's
+        layer is used.
 
     Call arguments:
         inputs: `[..., width]`.
-        training: whether the closed form is used. Outside of training Keras's own layer is, so that
-            an exported graph has no custom gradient.
+        training: Whether to use the closed form. Otherwise Keras's layer is used, so that an
+            exported graph has no custom gradient.
 
     Source: Ba et al. 2016, section 3.
 
@@ -219,8 +222,8 @@ def _normalized(epsilon):
         def gradient(*args, upstream=None):
             if upstream is None:
                 (upstream,) = args
-            # The gradient of the normal states less its parts along ones and along themselves,
-            # which change only the mean and the variance.
+            # The gradient of the normalized states, without its components along the vector of ones
+            # and along the states themselves, which change only the mean and the variance.
             slope = upstream * gamma
             along_ones = ops.mean(slope, axis=-1, keepdims=True)
             along_normal = ops.mean(slope * normal, axis=-1, keepdims=True)
@@ -233,17 +236,17 @@ def _normalized(epsilon):
     return normalized
 
 
-# (seed, number of draws of each path) inside `dropout_seed`, else None.
+# (seed, number of draws of each path) inside `dropout_seed`, otherwise None.
 _step = ThreadValue(None)
 
 
 @contextlib.contextmanager
 def dropout_seed(seed: Tensor) -> Iterator[None]:
-    """Context in which a `Dropout` draws from `seed`, its path and its number of earlier draws.
+    """Context in which `Dropout` depends only on `seed`, its path and its number of earlier draws.
 
-    A training step that derives `seed` from (run seed, step, micro-batch, replica) makes replicas
-    drop different units, and a resumed run drop the same units as an uninterrupted one. Keras's own
-    seed generators are not part of any checkpoint format and are equal on every replica.
+    If a training step derives `seed` from (run seed, step, micro-batch, replica), replicas drop
+    different units, and a resumed run drops the same units as an uninterrupted run. Keras's seed
+    generators are not part of any checkpoint format and are equal on all replicas.
 
     Args:
         seed: int32 or uint32 tensor `[2]`.
@@ -280,7 +283,8 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
     def _random_int32(shape, seed):
-        # All of the range: a quarter cheaper than Keras's draw, which scales the numbers.
+        # The full range, which takes 25% less time than Keras's draw, because that scales the
+        # numbers.
         return tf.random.stateless_uniform(
             shape, tf.cast(seed.next(), "int32"), None, None, "int32"
         )
@@ -297,8 +301,8 @@ class Dropout(keras.layers.Layer):
     Inside `dropout_seed` the draw is stateless. Outside, a Keras seed generator is used.
 
     Args:
-        rate: fraction of units to drop, in [0, 1).
-        seed: seed of the generator for calls outside `dropout_seed`.
+        rate: Fraction of units to drop, in [0, 1).
+        seed: Seed of the generator for calls outside `dropout_seed`.
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs) -> None:
@@ -310,7 +314,7 @@ class Dropout(keras.layers.Layer):
             self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape: tuple | None = None) -> None:
-        """Fixes the path. The parent layer calls this in its `build`, so that paths are unique."""
+        """Sets the path. The parent layer calls this in its `build`, so that paths are unique."""
         self.built = True
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
@@ -321,33 +325,35 @@ class Dropout(keras.layers.Layer):
         return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
     def _kept(self, inputs, keep):
-        """Returns a bool tensor like `inputs`, True with a probability of `keep / 65536`."""
-        # Drawing is most of the cost of dropout on a CPU, so a unit has only 8 bits: it is below a
-        # threshold whose other 8 bits are rounded up or down at random, once for each row.
+        """Returns bools in the shape of `inputs`, True with probability `keep / 65536`."""
+        # On a CPU, random draws dominate the cost of dropout, so each unit gets only 8 random bits.
+        # They are compared with a threshold of 16 bits, whose lower 8 bits are randomly rounded,
+        # once per row.
         threshold, fraction = divmod(min(keep, 65536 - keep), 256)
         size, width = ops.size(inputs), ops.shape(inputs)[-1]
         rows = size // width
         drawn = self._random_int8(size + rows)
         rounded_up = ops.cast(ops.less(drawn[size : size + rows], fraction - 128), "int8")
         thresholds = ops.reshape(rounded_up + (threshold - 128), (rows, 1))
-        # The rarer side is below its threshold, which so never exceeds an int8.
+        # The less frequent outcome is below the threshold, which therefore fits an int8.
         compare = ops.less if keep < 32768 else ops.greater_equal
         kept = compare(ops.reshape(drawn[:size], (rows, width)), thresholds)
         return ops.reshape(kept, ops.shape(inputs))
 
     def _random_int8(self, size):
-        """Returns at least `size` numbers, `[numbers]`."""
+        """Returns at least `size` random numbers, `[numbers]`."""
         seed = self.seed_generator
         if _step.value is not None:
             seed = _GivenSeed(self._fold_path(*_step.value))
         return ops.reshape(ops.view(_random_int32(((size + 3) // 4, 1), seed), "int8"), (-1,))
 
     def _fold_path(self, seed, draws):
-        # The path, not the order of calls: a layer keeps its units when another layer is added. A
-        # block shared by several encoder layers drops different units in each.
+        # The path is used instead of the order of calls, so adding a layer does not change the
+        # draws of other layers. A block shared by several encoder layers drops different units in
+        # each.
         offset = zlib.crc32(f"{self.path}{draws[self.path] or ''}".encode()) % 2**31
         draws[self.path] += 1
-        # The only dtype that the backend's stateless draws accept on every device.
+        # The only dtype that the backend's stateless draws accept on all devices.
         dtype = "uint32" if keras.backend.backend() == "jax" else "int32"
         return ops.cast(seed, dtype) + ops.convert_to_tensor([0, offset], dtype=dtype)
 
@@ -372,17 +378,17 @@ def recomputation(on: bool = True) -> Iterator[None]:
 
 
 def is_recomputed() -> bool:
-    """Returns whether the call is inside `recomputation`, and not inside `recomputed`."""
+    """Returns whether the call is inside `recomputation` but not inside `recomputed`."""
     return _on.value
 
 
 def recomputed(function: Callable, inputs: Any) -> Any:
-    """Returns `function(inputs)`, which is computed again in the backward pass."""
+    """Returns `function(inputs)` and recomputes it in the backward pass."""
 
     def outputs(inputs):
         with _on.set(False):
             return function(inputs)
 
-    # `keras.remat` alone would draw other dropout units the second time, and the gradient would be
-    # the gradient of another function.
+    # `keras.remat` alone would draw different dropout units the second time and give a wrong
+    # gradient.
     return keras.remat(repeated(outputs))(inputs)

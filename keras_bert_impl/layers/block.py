@@ -31,7 +31,7 @@ class TransformerBlock(keras.layers.Layer):
 
     Args:
         intermediate_dim: width of the feed-forward network.
-        activation: a key of `ACTIVATIONS`.
+        activation: A key of `ACTIVATIONS`.
         dropout: rate on the output of each sublayer.
         attention_dropout: rate on the attention weights.
         initializer_range: standard deviation of the initial weights.
@@ -39,12 +39,12 @@ class TransformerBlock(keras.layers.Layer):
             residual sum (post-norm).
         attention_norm: whether the attention has a normalization. Use False only with `pre_norm`.
         use_bias: whether dense layers and normalizations add a bias.
-        gated: whether the activation is multiplied by a second linear map of the inputs. Dropout
-            then comes before the output layer, as in ModernBERT, instead of after it.
+        gated: whether to multiply the activation by a second linear map of the inputs. Dropout is
+            then applied before the output layer instead of after it, as in ModernBERT.
         has_global_tokens: whether the attention is a `LongformerAttention`.
         num_heads, rotary_base, window, adapter: see `SelfAttention`.
 
-    Call arguments and results are the same as of `SelfAttention`, with the outputs in the variable dtype.
+    Call arguments and results: same as `SelfAttention`, with outputs in the variable dtype.
 
     Source: Vaswani et al. 2017, section 3.1, with GELU as in Devlin et al., appendix A.2; the
     gate: Shazeer 2020 (arXiv:2002.05202), section 2.
@@ -69,7 +69,7 @@ class TransformerBlock(keras.layers.Layer):
         adapter: Adapter | dict | None = None,
         **kwargs,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)  # the inner layers cast their own inputs
+        super().__init__(autocast=False, **kwargs)  # the inner layers cast their inputs
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
         self.activation = activation
@@ -103,7 +103,7 @@ class TransformerBlock(keras.layers.Layer):
         self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
         self.gate = self._dense(intermediate_dim, "gate") if gated else None
         self.output_layer_norm = self._layer_norm("output_layer_norm")
-        # A single shared layer would drop the same units in both sublayers.
+        # A shared layer would drop the same units in both sublayers.
         self.attention_output_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_output_dropout"
         )
@@ -130,7 +130,7 @@ class TransformerBlock(keras.layers.Layer):
         )
 
     def dense_layers(self) -> list[keras.layers.Dense]:
-        """Lists the dense layers of a built block."""
+        """Returns a list of the dense layers of a built block."""
         attention = self.attention
         layers = [attention.query, attention.key, attention.value, attention.output_dense]
         if self.has_global_tokens:

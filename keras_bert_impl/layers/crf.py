@@ -54,7 +54,7 @@ class CRF(keras.layers.Layer):
         self.built = True
 
     def order_classes(self, order: Sequence[int]) -> None:
-        """Reorders the labels: label `order[i]`, of a permutation, becomes label i."""
+        """Permutes the labels: label `order[i]` becomes label i."""
         self.transitions.assign(ops.take(ops.take(self.transitions, order, axis=0), order, axis=1))
         for scores in (self.start, self.end):
             scores.assign(ops.take(scores, order, axis=0))
@@ -67,8 +67,7 @@ class CRF(keras.layers.Layer):
     def log_likelihood(self, emissions: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Returns the log probability of labels.
 
-        Its gradient is computed as observed minus expected counts, so that no loop is
-        differentiated.
+        The gradient is observed minus expected counts, so that no loop is differentiated.
 
         Args:
             emissions, mask: see the call arguments of the layer.
@@ -79,7 +78,7 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
         own = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
-        # First all sequences, then only the given one, with every other label ruled out.
+        # First all sequences, then only the given sequence, with all other labels excluded.
         both = ops.concatenate([emissions, ops.where(own, emissions, _NEVER)])
         *counts, total = self._expected(ops.stop_gradient(both), ops.concatenate([mask, mask]))
         scores = (emissions, self.transitions, self.start, self.end)

@@ -24,14 +24,14 @@ class Embeddings(keras.layers.Layer):
         num_segments: 0 disables segment embeddings.
         embedding_dim: width of the embeddings, projected to `hidden_dim`. None means `hidden_dim`
             without a projection.
-        position_offset: table row of the first token's position. If it is not 0, padding uses the
-            row before, and positions count only non-padding tokens.
+        position_offset: table row of the first position. If it is not 0, padding uses the row
+            before it, and positions count only non-padding tokens.
         pad_token_id: id of the padding token; used only with a `position_offset`.
         dropout: rate after the normalization.
         initializer_range: standard deviation of the initial weights.
         use_bias: whether the normalization and the projection add a bias.
-        shared: built layer of the same sizes whose tables and normalization are used. None creates
-            new ones, and so does `from_config`.
+        shared: built layer of the same sizes, whose tables and normalization are shared. None, and
+            `from_config`, create new tables.
 
     Call arguments:
         token_ids: int32 `[batch, length]`.
@@ -39,8 +39,8 @@ class Embeddings(keras.layers.Layer):
         position_ids: int32 `[batch, length]`. None means 0, 1, 2, ...
 
     Returns:
-        `[batch, length, hidden_dim]` in the variable dtype. A token's vector is NaN if one of its
-        ids is out of range: XLA and accelerators would silently use another row.
+        `[batch, length, hidden_dim]` in the variable dtype. The vector of a token is NaN if one of
+        its ids is out of range, because XLA and accelerators would silently use a wrong row.
 
     Source: Devlin et al., "BERT", section 3, figure 2; the projection: Lan et al., "ALBERT",
     section 3.1; the offset: the code of RoBERTa.
@@ -106,8 +106,8 @@ class Embeddings(keras.layers.Layer):
 
     def _build_tables(self):
         def table(rows, name):
-            # No autocast: rows are looked up before they are cast, so that mixed precision does
-            # not cast the whole table in every step.
+            # No autocast: rows are cast after the lookup, so that mixed precision does not cast the
+            # whole table in every step.
             return self.add_weight(
                 shape=(rows, self.embedding_dim),
                 initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),

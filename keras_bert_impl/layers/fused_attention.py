@@ -1,12 +1,12 @@
-"""Local attention in blocks, and the fused attention kernels of accelerators on the JAX backend.
+"""Local attention in blocks, and fused attention kernels on the JAX backend.
 
 A row with local (windowed) attention is split into blocks of `window` tokens. A token then attends
-only to tokens in its own block and the two neighboring ones: linear, not quadratic, in the length.
+only to tokens in its own block and the two neighboring blocks, so the cost is linear in the length.
 
-`SelfAttention` asks `fused_attention` first, and computes the plain formula where it declines. In
-packed rows cuDNN, on Hopper and later GPUs, goes by the offsets of their examples: it computes no
-scores between examples, and reads no mask. docs/decisions/attention.md lists which kernel is used
-where, and why, and has the measurements.
+`SelfAttention` calls `fused_attention` and computes the plain formula if it returns None. For
+packed rows on Hopper and later GPUs, cuDNN gets the offsets of the examples instead of a mask and
+computes no scores between examples. docs/decisions/attention.md explains which kernel is used
+where, with measurements.
 
 Shape legend: b = batch; n = heads; l = length; d = hidden / heads; s = segments.
 """
@@ -54,7 +54,7 @@ def weights_of_row(weights: Tensor, length: Tensor) -> Tensor:
     return rows[:, :, :length, :length]
 
 
-_LANES = 128  # of a TPU: blocks of the splash kernel are multiples
+_LANES = 128  # TPU; blocks of the splash kernel are multiples of this
 _BLOCKS = (512, 256, _LANES)
 _SHORTEST_FOR_OFFSETS = 2048  # tokens
 
@@ -76,7 +76,7 @@ def reads_example_ids(length: int | None, window: int | None, packed: bool) -> b
     """Returns whether the fused kernel of the device reads example ids instead of a bias."""
     if fused_kernel() == "splash":
         return True
-    # In shorter rows, cuDNN is as fast with a mask.
+    # For shorter rows, cuDNN is equally fast with a mask.
     is_long = packed and window is None and (length or 0) >= _SHORTEST_FOR_OFFSETS
     return is_long and fused_kernel() == "cudnn" and _compute_capability() >= 9
 
@@ -87,8 +87,8 @@ def fused_attention(
     """Computes attention with the fused kernel of the device.
 
     Args:
-        query: `[b, n, l, d]`, multiplied by `d ** -0.5`; bfloat16 or float16, as the kernels take no
-            float32.
+        query: `[b, n, l, d]`, multiplied by `d ** -0.5`; bfloat16 or float16, because the kernels
+            do not support float32.
         key, value: `[b, n, l, d]`.
 
     Returns:
@@ -110,15 +110,15 @@ def _jax():
 
 def jax_platform() -> str:
     """Returns the platform on which JAX computes by default, such as `"cpu"`."""
-    default = _jax().config.jax_default_device  # a device, the name of a platform, or None
+    default = _jax().config.jax_default_device  # a device, a platform name or None
     return getattr(default or _jax().devices()[0], "platform", default)
 
 
 def _compute_capability():
-    """Returns the version of an NVIDIA GPU's instructions, such as 9.0; 0 for other devices."""
+    """Returns the compute capability of an NVIDIA GPU, such as 9.0; 0 for other devices."""
     try:
         return float(getattr(_jax().devices()[0], "compute_capability", 0))
-    except ValueError:  # AMD's are names
+    except ValueError:  # AMD uses names
         return 0.0
 
 
@@ -133,7 +133,7 @@ def _by_cudnn(query, key, value, bias, window, kernel):
         return None
     if bias.ndim == 2:
         return _in_packed_rows(query, key, value, bias, kernel)
-    # With a window, a block is a separate example, whose keys are three blocks.
+    # With a window, each block is a separate example, whose keys are three blocks.
     query, key, value = (_to_rows(part) for part in (query, key, value))
     mask = _to_rows(bias == 0).swapaxes(1, 2)  # [rows, 1, 1 or queries, keys]
     mask = _jax().numpy.broadcast_to(mask, (len(query), 1, query.shape[1], key.shape[1]))
@@ -165,7 +165,7 @@ def _to_rows(tensor):
 
 
 def _by_splash(query, key, value, example_ids, window):
-    if example_ids.ndim != 2 or query.shape[2] % _LANES:  # a causal encoder has no ids
+    if example_ids.ndim != 2 or query.shape[2] % _LANES:  # a causal encoder passes no ids
         return None
     from jax.experimental.pallas.ops.tpu.splash_attention import SegmentIds
 
@@ -177,7 +177,7 @@ def _by_splash(query, key, value, example_ids, window):
     distribution = keras.distribution.distribution()
     if distribution is None:
         return attend(query, key, value, example_ids)
-    # XLA does not know how to split a kernel over devices.
+    # XLA cannot split a kernel over devices.
     mesh = distribution.device_mesh.backend_mesh
     if query.shape[0] % mesh.shape[distribution.batch_dim_name]:
         return None
@@ -204,8 +204,8 @@ def _splash_kernel(num_heads, length, window):
     )
 
 
-# cuDNN computes as many examples in every row, most of them empty. One more than `prepare` packs by
-# default, for the padding at the end.
+# cuDNN computes this number of examples for every row, most of them empty. One more than `prepare`
+# packs by default, for the padding at the end.
 MOST_SEGMENTS = 9
 
 
@@ -218,9 +218,9 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
         example_ids: int32 `[b, l]`, for which `fits` is true.
 
     Returns:
-        `[b, l, n, d]`. Padding attends to padding, so that all values are finite.
+        `[b, l, n, d]`. Padding attends to padding, so all values are finite.
     """
-    # `jax.nn.dot_product_attention` does not pass on offsets.
+    # `jax.nn.dot_product_attention` does not support offsets.
     from jax._src.cudnn.fused_attention_stablehlo import MaskType, dot_product_attention
 
     lengths, starts = segments(example_ids)
@@ -236,7 +236,7 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
 
 
 def fits(example_ids: Tensor) -> Tensor:
-    """Returns a bool scalar: whether no row has too many segments, or an example in two pieces.
+    """Returns a bool scalar: False if a row has too many segments or a split example.
 
     Args:
         example_ids: int32 `[b, l]`, for each token the number of its example, 0 for padding.

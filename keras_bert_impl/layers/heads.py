@@ -1,6 +1,6 @@
 """Heads that map hidden states to logits. Logits are float32 under every dtype policy.
 
-On JAX, those over a vocabulary may stay in factors, for a loss that never holds them whole.
+On JAX, logits over a vocabulary may stay factored, for a loss that never stores all of them.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _on = ThreadValue(False)
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyLogits:
-    """The logits `states @ table^T + bias`, not computed.
+    """The factors of the logits `states @ table^T + bias`, which are not computed.
 
     Attributes:
         states: `[..., width]`, in the compute dtype.
@@ -58,7 +58,7 @@ class VocabularyScores:
 if keras.backend.backend() == "jax":
     import jax
 
-    # Only for JAX. For Keras each is a single value, like a tensor of logits.
+    # Only for JAX. Keras treats each as a single value, like a tensor of logits.
     jax.tree_util.register_dataclass(VocabularyLogits, ["states", "table", "bias"], [])
     jax.tree_util.register_dataclass(VocabularyScores, ["losses", "hits"], [])
 
@@ -77,7 +77,7 @@ def are_logits_factored() -> bool:
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class GatherPositions(keras.layers.Layer):
-    """Gathers some positions of every row, so that a head computes only those.
+    """Gathers the positions of each row for which a head computes logits.
 
     Call arguments:
         sequence: `[batch, length, hidden]`.
@@ -96,7 +96,7 @@ class GatherPositions(keras.layers.Layer):
     def compute_output_shape(self, sequence_shape: tuple, positions_shape: tuple) -> tuple:
         return (*positions_shape, sequence_shape[-1])
 
-    def get_config(self) -> dict:  # Keras requires it of layers whose dtype is a policy
+    def get_config(self) -> dict:  # Keras requires this method of layers with a dtype policy
         return super().get_config()
 
 
@@ -179,8 +179,8 @@ class MaskedLMHead(keras.layers.Layer):
 
     def get_config(self) -> dict:
         raise InputError(
-            "a masked LM head shares the token table of its encoder, so that neither clone_model nor "
-            "a file of other layers can hold it: write copy.deepcopy(model), or save the model whole."
+            "a masked LM head shares the token table of its encoder, so it cannot be cloned or "
+            "saved without the encoder: write copy.deepcopy(model), or save the whole model."
         )
 
 
@@ -197,8 +197,8 @@ class ClassificationHead(keras.layers.Layer):
             transform.
         transform_dim: width of the transform. None means the width of the inputs.
         initializer_range: standard deviation of the initial weights.
-        layer_norm_epsilon: if set, a normalization with this epsilon follows the transform, neither
-            of the two has a bias, and there is no dropout before them. None means no normalization.
+        layer_norm_epsilon: epsilon of a normalization after the transform. Neither of the two then
+            has a bias, and no dropout precedes them. None means no normalization.
         use_bias: whether the linear layer adds a bias.
 
     Call arguments:
@@ -270,7 +270,7 @@ class ClassificationHead(keras.layers.Layer):
         self.built = True
 
     def order_classes(self, order: Sequence[int]) -> None:
-        """Reorders the classes: class `order[i]`, of a permutation, becomes class i."""
+        """Permutes the classes: class `order[i]` becomes class i."""
         for weight in self.dense.weights:  # [..., num_classes]
             weight.assign(ops.take(weight, order, axis=-1))
 

@@ -22,8 +22,8 @@ _HIDDEN = -3e4  # same as in `AttentionBias`
 class GlobalAttentionBias(keras.layers.Layer):
     """Locates the global tokens of each row and computes the biases of `LongformerAttention`.
 
-    XLA needs fixed shapes, so each row has `max_global_tokens` slots. Its global tokens, in order,
-    take the first ones; the others are empty, and no token attends to them.
+    XLA needs fixed shapes, so each row has `max_global_tokens` slots. The global tokens of the row
+    fill the first slots, in order. No token attends to the remaining slots, which are empty.
 
     Args:
         window: largest distance, in tokens, that a query attends to on each side.
@@ -50,7 +50,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         self.in_window = AttentionBias(window, dtype=self.dtype_policy, name="in_window")
 
     def build(self, *args: Any, **kwargs: Any) -> None:
-        self.built = True  # without variables; Keras would warn of the layer inside
+        self.built = True  # a layer without variables, about which Keras would warn
 
     def call(
         self,
@@ -82,7 +82,7 @@ class GlobalAttentionBias(keras.layers.Layer):
         to_slots = in_blocks(ops.where(to_slots, 0.0, _HIDDEN), self.window)
         too_many = ops.any(number > self.max_global_tokens, axis=1)[:, None, None, None, None]
         to_slots = ops.where(too_many, float("nan"), to_slots)
-        # Global tokens are attended to in their slots, so not in the window too.
+        # Global tokens are attended to in their slots, so they are masked in the window.
         is_local = ops.logical_and(is_real, ops.logical_not(is_global))
         window = self.in_window.additive(token_ids, ops.cast(is_local, "int32"), example_ids)
         return {
@@ -173,18 +173,18 @@ class SegmentMask(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LongformerAttention(SelfAttention):
-    """Attention of each token to its window and to the global tokens, and of those to all tokens.
+    """Attention of each token to its window and to the global tokens, which attend to all tokens.
 
     Global tokens attend with separate projections. The cost is linear in the length.
 
     Args:
-        num_heads, dropout, initializer_range, use_bias, window, adapter: see `SelfAttention`.
-            LoRA on a projection is also added to the global one.
+        num_heads, dropout, initializer_range, use_bias, window, adapter: see `SelfAttention`. LoRA
+            on a projection also applies to its global projection.
 
     Call arguments:
         bias: the output of `GlobalAttentionBias`.
-        inputs, position_ids, return_attention_scores: see `SelfAttention`. `position_ids` are not
-            used, and `"logits"` are not available.
+        inputs, position_ids, return_attention_scores: see `SelfAttention`. `position_ids` is
+            ignored, and `"logits"` is not available.
 
     Returns:
         See `SelfAttention`.
@@ -221,7 +221,7 @@ class LongformerAttention(SelfAttention):
         return outputs, self._weights_of_row(weights, slot_weights, slots)
 
     def _of_windows(self, inputs, bias, training):
-        """Returns the outputs of all tokens as if none were global, and their weights."""
+        """Returns (outputs of all tokens as if none were global, their attention weights)."""
         query, key, value = (
             self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
         )  # [b, n, length, d]
@@ -232,7 +232,7 @@ class LongformerAttention(SelfAttention):
         return self._join_heads(outputs), weights
 
     def _with_slots(self, keys, positions):
-        """Returns the keys or values of each block: its own, its neighbors' and the slots'."""
+        """Returns the keys or values of each block, its neighbors and the slots."""
         of_slots = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
         blocks = with_neighbors(in_blocks(keys, self.window))  # [b, n, blocks, 3 * window, d]
         shape = (*ops.shape(blocks)[:3], *ops.shape(of_slots)[2:])
@@ -240,7 +240,7 @@ class LongformerAttention(SelfAttention):
         return ops.concatenate([blocks, of_slots], axis=3)
 
     def _of_slots(self, inputs, bias, training):
-        """Returns the outputs of the global tokens, `[b, g, hidden]`, and their weights."""
+        """Returns (outputs of the global tokens `[b, g, hidden]`, their attention weights)."""
         queries = ops.take_along_axis(inputs, bias["positions"][..., None], axis=1)
         query = self._split_heads(self.query_global(queries))  # [b, n, g, d]
         key, value = (
@@ -257,7 +257,7 @@ class LongformerAttention(SelfAttention):
         return ops.matmul(dropped, value), weights
 
     def _weights_of_row(self, weights, slot_weights, slots):
-        """Returns the weights of all tokens as `[b, n, length, length]`."""
+        """Returns the attention weights of all tokens as `[b, n, length, length]`."""
         length, keys = ops.shape(slots)[1], 3 * self.window
         own = weights_of_row(weights[..., :keys], length)
         to_slots = from_blocks(weights[..., keys:], length)  # [b, n, length, g]

@@ -1,4 +1,4 @@
-"""Losses on outputs of an encoder: cross-entropy, and between a student and its teacher.
+"""Losses on outputs of an encoder: cross-entropy and distillation losses.
 
 Shape legend: batch = examples; length = tokens; ... = any axes, which are preserved.
 """
@@ -38,7 +38,7 @@ def _cross_entropy(labels, logits):
         total = ops.sum(shares, axis=-1, keepdims=True)
         own = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
 
-        def gradient(*args, upstream=None):  # Keras's backends differ in how they call it
+        def gradient(*args, upstream=None):  # Keras's backends call it in different ways
             if upstream is None:
                 (upstream,) = args
             upstream = upstream[:, None]
@@ -113,8 +113,8 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
         targets, logits: float32 `[batch, heads, length, length]`, attention logits of teacher and
             student before the softmax, from `Encoder.with_outputs("attention_logits")`.
         example_ids: `[batch, length]`, for packed rows the number of each token's example, from 1,
-            and 0 for padding. A padding mask works for rows of one example. Pairs with padding or
-            across examples are excluded.
+            and 0 for padding. For rows with one example, a padding mask works, too. Pairs with
+            padding or across examples are excluded.
 
     Returns:
         float32 `[batch]`.

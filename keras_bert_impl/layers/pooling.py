@@ -1,4 +1,4 @@
-"""One vector from many (of tokens, layers or windows of a text), and groups of rows."""
+"""Pooling of tokens, layers or windows to one vector, and groups of rows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +52,7 @@ class MeanPooling(_TokenPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class MeanSqrtPooling(MeanPooling):
-    """Sum of the hidden states of the real tokens over the square root of their number.
+    """Sum of the hidden states of the real tokens, divided by the square root of their number.
 
     Call arguments and output are the same as `MeanPooling`.
     """
@@ -63,7 +63,7 @@ class MeanSqrtPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class WeightedMeanPooling(MeanPooling):
-    """Mean of the hidden states of the real tokens, where token t, from 1, has the weight t.
+    """Mean of the hidden states of the real tokens, where token t, counted from 1, has weight t.
 
     Call arguments and output are the same as `MeanPooling`.
 
@@ -76,7 +76,7 @@ class WeightedMeanPooling(MeanPooling):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class LastPooling(_TokenPooling):
-    """Hidden state of the last real token, which in a causal encoder attends to all others.
+    """Hidden state of the last real token, which attends to all tokens in a causal encoder.
 
     Call arguments and output shape are the same as `MeanPooling`. A row without real tokens gives
     the hidden state of its first token.
@@ -110,8 +110,8 @@ class LayerMix(keras.layers.Layer):
     """Weighted mean of several layers' hidden states.
 
     Args:
-        layer_weights: one for each layer. Only their ratios matter.
-        trainable: whether the weights are learned. Default: True.
+        layer_weights: One weight per layer. Only their ratios matter.
+        trainable: Whether the weights are learned. Default: True.
 
     Call arguments:
         inputs: list of `[batch, length, hidden]`.
@@ -235,8 +235,8 @@ class PoolWindows(keras.layers.Layer):
             tokens are ignored.
 
     Returns:
-        `[batch, hidden]`. A document with one window gives that window's vector; one without any
-        gives finite numbers.
+        `[batch, hidden]`. For a document with one window, this is the window's vector; without any
+        window, arbitrary finite numbers.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3; the
     weights: Yang et al. 2016, "Hierarchical Attention Networks", equations 8 to 10.
@@ -291,7 +291,7 @@ class PoolWindows(keras.layers.Layer):
         }
 
 
-# Finite, so that no gradient is NaN; its probability is exactly 0 in float32.
+# Finite, so that gradients are not NaN; the probability is exactly 0 in float32.
 _HIDDEN = -1e9
 
 

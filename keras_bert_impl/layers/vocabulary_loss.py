@@ -1,8 +1,8 @@
-"""Cross-entropy over a vocabulary in blocks, on the JAX backend.
+"""Cross-entropy over a vocabulary, block by block, on the JAX backend.
 
-The logits `[positions, vocabulary]` are computed for a block of the vocabulary at a time, and again
-for the gradient, so that they are never whole in memory. docs/decisions/cross-entropy.md has the
-measurements.
+The logits `[positions, vocabulary]` are computed for one block of the vocabulary at a time, and
+recomputed for the gradient, so that memory never contains all of them.
+docs/decisions/cross-entropy.md has the measurements.
 
 Shape legend: p = positions; v = vocabulary; w = width.
 """
@@ -20,11 +20,11 @@ _NOTHING = -1e30  # logit of the rows that fill the last block; finite, so that 
 
 
 def vocabulary_scores(labels: Any, logits: VocabularyLogits) -> VocabularyScores:
-    """Computes the cross-entropy at each position, and whether the label has the largest logit.
+    """Computes the cross-entropy at each position and whether the label has the largest logit.
 
     Args:
         labels: integers `[...]`.
-        logits: of states `[..., width]`.
+        logits: `VocabularyLogits` with states `[..., width]`.
     """
     labels = jnp.asarray(labels, "int32")
     states = logits.states.reshape(-1, logits.states.shape[-1])

@@ -1,4 +1,4 @@
-"""The encoder: maps token ids to a vector for each token and one for the sequence."""
+"""The encoder: maps token ids to a vector for each token and a vector for the sequence."""
 
 import contextlib
 import dataclasses
@@ -47,12 +47,12 @@ from keras_bert_impl.models.weights import (
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone
 
-_run = ThreadValue(None)  # function that runs encoders inside `encoders_run_by`
+_run = ThreadValue(None)  # function that runs the encoders inside `encoders_run_by`
 
 
 @contextlib.contextmanager
 def encoders_run_by(run: Callable) -> Iterator[None]:
-    """Context in which every `Encoder`, and its `with_outputs`, computes by `run`, such as in XLA."""
+    """Context in which `run` executes encoders and `with_outputs` models, such as with XLA."""
     with _run.set(run):
         yield
 
@@ -61,33 +61,33 @@ def encoders_run_by(run: Callable) -> Iterator[None]:
 @keras.saving.register_keras_serializable("keras_bert_impl")
 @no_hdf5
 class Encoder(keras.Model):
-    """A BERT-style encoder, defined by its configuration alone.
+    """A BERT-style encoder, defined only by its configuration.
 
     If the configuration has an adapter, only the adapter and the pooler are trainable.
 
     Args:
         config: shape and architecture.
         dtype: Keras dtype policy, such as `"mixed_bfloat16"`. None uses the global policy.
-        shared_embeddings: layer of another encoder, whose tables are used; see the `shared`
-            argument of `Embeddings`.
+        shared_embeddings: embedding layer of another encoder, whose tables are shared; see
+            `Embeddings`.
         trainable: False freezes all weights.
 
     Call arguments:
         features: dict of int32 `[batch, length]` tensors. `token_ids` is required. Optional:
             `segment_ids` (default 0), `padding_mask` (1 for a real token; default all 1),
-            `position_ids` (default 0, 1, 2, ...), `example_ids` (for rows that pack several
-            examples: the example's number, from 1, and 0 for padding; tokens attend only within
-            their example) and, for a Longformer, `global_mask` (1 for a global token; default: the
-            first token of each example). A `keras.Model` from `encoder.input` to a layer's output
-            needs all of them, None for those without a value; see also `with_outputs`.
+            `position_ids` (default 0, 1, 2, ...), `example_ids` (for packed rows: number of each
+            token's example, from 1; 0 for padding; tokens attend only within their example) and,
+            for Longformer, `global_mask` (1 for a global token; default: the first token of each
+            example). A `keras.Model` from `encoder.input` to a layer's output requires all names,
+            with None for missing values; see also `with_outputs`.
 
     Returns:
         dict with `sequence_output` `[batch, length, hidden]`, in the variable dtype, and
         `pooled_output` `[batch, hidden]`.
 
     Raises:
-        ValueError: an input has the wrong rank or dtype, is longer than the configuration allows,
-            or contains an id without an embedding.
+        ValueError: An input has the wrong rank or dtype, is longer than the configuration allows,
+            or contains an id outside of the vocabulary.
 
     Source: Devlin et al., "BERT", section 3.
 
@@ -97,7 +97,7 @@ class Encoder(keras.Model):
         TensorShape([1, 128])
     """
 
-    pipeline_tag = "feature-extraction"  # the Hugging Face hub's name of its task
+    pipeline_tag = "feature-extraction"  # task name on the Hugging Face hub
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Encoder(keras.Model):
             features = symbols(config)
             outputs, _, _ = apply_layers(layers, features)
             super().__init__(inputs=features, outputs=outputs, name=name, **kwargs)
-        self.dtype_policy = dtype  # a functional model takes no policy
+        self.dtype_policy = dtype  # a functional model accepts no policy
 
         # === Config ===
         self.config = config
@@ -187,10 +187,10 @@ class Encoder(keras.Model):
         """Loads an encoder with published or saved weights.
 
         Args:
-            name_or_path: a directory or a model name; see `interop.open_model`.
+            name_or_path: Model directory or name; see `interop.open_model`.
             dtype: Keras dtype policy.
             base: see `TaskModel.from_pretrained`.
-            name: name of the layer; two encoders in one functional model need different ones.
+            name: name of the layer; two encoders in one functional model need different names.
             **overrides: `EncoderConfig` fields to change, such as `dropout=0.0`.
 
         Raises:
@@ -222,7 +222,7 @@ class Encoder(keras.Model):
             **overrides: `EncoderConfig` fields to change, such as `use_pooler=False`.
 
         Raises:
-            InputError: the backbone is of an unsupported class or configuration.
+            InputError: The class or configuration of the backbone is not supported.
 
         Example:
             >>> import keras_hub
@@ -252,7 +252,7 @@ class Encoder(keras.Model):
     def without_adapter(self, prefix: str = "") -> tuple[EncoderConfig, dict]:
         """Returns the configuration and tensors of the encoder with LoRA merged into its weights.
 
-        An ordinary encoder with these has the same outputs.
+        An encoder without an adapter that has these weights gives the same outputs.
 
         Args:
             prefix: prepended to each tensor name.
@@ -262,7 +262,7 @@ class Encoder(keras.Model):
             arrays).
 
         Raises:
-            InputError: the encoder has an adapter other than LoRA.
+            InputError: The encoder has an adapter other than LoRA.
         """
         config, merged = self.config, {}
         if config.adapter is not None:
@@ -302,7 +302,7 @@ class Encoder(keras.Model):
         unknown = set(names) - attention - {"hidden_states"}
         if unknown or not names or attention <= set(names):
             raise ValueError(
-                'names may be "hidden_states", and either "attention_scores" or '
+                'names may be "hidden_states" and one of "attention_scores" and '
                 f'"attention_logits". Received: names={names}'
             )
         if "attention_logits" in names and self.config.window is not None:
@@ -331,13 +331,13 @@ class Encoder(keras.Model):
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
 class DetailedEncoder(keras.Model):
-    """Runs an encoder's layers and returns their intermediate outputs; see `with_outputs`."""
+    """Runs the layers of an encoder and returns intermediate outputs; see `with_outputs`."""
 
     def __init__(self, encoder: Encoder, names: tuple[str, ...], name: str | None = None) -> None:
         super().__init__(name=name or f"{encoder.name}_with_{'_and_'.join(names)}")
         self.encoder = encoder
         self.names = tuple(names)
-        self.built = True  # Keras 3.12 would look for shapes in features that are None
+        self.built = True  # Keras 3.12 would read the shapes of features that are None
 
     # Not in `call`: on JAX, Keras casts ids to int32 before.
     def __call__(self, features: Features, *args, **kwargs) -> dict[str, Any]:
@@ -356,14 +356,15 @@ class DetailedEncoder(keras.Model):
         return outputs | {name: details[name] for name in self.names}
 
     def get_config(self) -> dict:
-        # The encoder itself: Keras serializes it, once if the model around has it, too.
+        # The encoder itself, which Keras serializes only once, even if the outer model contains it,
+        # too.
         return {"encoder": self.encoder, "names": self.names, "name": self.name}
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> "DetailedEncoder":
-        if isinstance(config["encoder"], Encoder):  # from `clone_model`, layer by layer
+        if isinstance(config["encoder"], Encoder):  # called by `clone_model` for each layer
             raise InputError(
-                "the model of with_outputs shares its weights with an encoder, so that clone_model "
+                "a model from with_outputs shares its weights with an encoder, so clone_model "
                 "cannot copy it: write copy.deepcopy(model)."
             )
         return cls(**deserialize_parts(config, "encoder", custom_objects=custom_objects))

@@ -1,4 +1,4 @@
-"""The parts of an encoder: its input features and their validation, and its layers."""
+"""The parts of an encoder: validation of its input features, and its layers."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ FEATURES = (
     "example_ids",
     "global_mask",
 )
-_OTHER_NAMES = {  # from `transformers`, Google's BERT, TF Hub and keras-bert
+_OTHER_NAMES = {  # names in `transformers`, Google's BERT, TF Hub and keras-bert
     "input_ids": "token_ids",
     "input_word_ids": "token_ids",
     "Input-Token": "token_ids",
@@ -51,7 +51,7 @@ def symbols(config: EncoderConfig) -> dict[str, keras.KerasTensor]:
 
 
 def with_all_names(features: Any) -> dict[str, Any]:
-    """Converts features, or `token_ids` alone, to a dict with every name; missing ones are None."""
+    """Converts features, or only `token_ids`, to a dict with all names; None for missing ones."""
     if not isinstance(features, dict):
         features = {"token_ids": features}
     if features.get("token_ids") is None or not set(features) <= set(FEATURES):
@@ -63,7 +63,7 @@ def with_all_names(features: Any) -> dict[str, Any]:
 
 
 def renamed(names: Iterable[str]) -> str:
-    """Returns a hint on how to rename features named as in other libraries, or ""."""
+    """Returns a hint on how to rename features that have names from other libraries, or ""."""
     names = list(names)
     known = _OTHER_NAMES | {name: name for name in FEATURES}
     pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
@@ -88,7 +88,7 @@ def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
 
 
 def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
-    """Raises on ids without an embedding, where values are known (not while tracing a graph)."""
+    """Raises if ids have no embedding. Values are not known while tracing a graph."""
     limits = {
         "token_ids": config.vocabulary_size,
         # 0 (no segment embeddings) skips the check: the ids are not used.
@@ -128,7 +128,7 @@ def _check_global_mask(mask, config):
     if mask is None:
         return
     if config.max_global_tokens is None:
-        raise InputError(f"a {config.architecture} encoder has no global tokens: no global_mask.")
+        raise InputError(f"a {config.architecture} encoder has no global tokens; omit global_mask.")
     known = _values(mask)
     count = 0 if known is None else int((known != 0).sum(axis=1).max(initial=0))
     if count > config.max_global_tokens:
@@ -159,7 +159,7 @@ def _values(tensor):
 
 
 class EncoderLayers(NamedTuple):
-    """The layers of an encoder; None for those that its configuration leaves out.
+    """The layers of an encoder; None for layers that its configuration omits.
 
     Attributes:
         attention_biases, blocks: one for each layer of the encoder; a layer may occur several times.
@@ -275,7 +275,7 @@ def apply_layers(
     token_ids, position_ids = features["token_ids"], features["position_ids"]
     biases = {layer: _bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)}
     states = [layers.embeddings(token_ids, features["segment_ids"], position_ids)]
-    first = 0  # position of the first token, after the virtual ones
+    first = 0  # position of the first token, after the virtual tokens
     if layers.virtual_tokens is not None:
         states[0] = layers.virtual_tokens(states[0])
         first, position_ids = layers.virtual_tokens.num_tokens, None

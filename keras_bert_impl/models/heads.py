@@ -21,7 +21,7 @@ _SEQUENCE_TRANSFORMS = {
     "distilbert": "relu",
 }
 _WITH_POOLER = ("bert", "albert")
-# Their masked LM heads have GELU, whatever the encoder's activation, in `transformers`.
+# In `transformers`, their masked LM heads use GELU, whatever the encoder's activation.
 _GELU_IN_MASKED_LM = ("electra", "modernbert", "roberta", "xlm-roberta", "camembert", "longformer")
 _CHOICE_WITH_POOLER = (*_WITH_POOLER, "roberta", "xlm-roberta", "camembert", "longformer")
 
@@ -55,7 +55,7 @@ def sequence_head(
     architecture = encoder.config.architecture
     if pools_tokens and architecture not in (*_SEQUENCE_TRANSFORMS, *_WITH_POOLER):
         raise InputError(
-            f"pooling is not available for {architecture}, which pools in its own way."
+            f"pooling is not available for {architecture}, whose head has a fixed pooling."
         )
     if not pools_tokens and needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("text classification needs an encoder with a pooler: use_pooler=True.")
@@ -68,7 +68,7 @@ def needs_pooler(config: EncoderConfig) -> bool:
 
 
 def check_sees_all(config: EncoderConfig) -> None:
-    """Raises an `InputError` if a causal encoder is not pooled on its last token."""
+    """Raises `InputError` if a causal encoder is not pooled on its last token."""
     if config.causal and config.pooled_by != "last":
         raise InputError(
             "the head classifies the first token, which attends to no other token in a causal "
@@ -78,11 +78,11 @@ def check_sees_all(config: EncoderConfig) -> None:
 
 
 def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
-    """Raises an `InputError` for a causal encoder; `what` needs the tokens on both sides."""
+    """Raises `InputError` for a causal encoder, because `what` needs the tokens on both sides."""
     if config.causal:
         raise InputError(
-            f"{what} needs an encoder that sees the tokens on both sides, but this one is causal "
-            "(left to right). Use a model with causal=False, or train this one with "
+            f"{what} needs an encoder that attends to both sides, but this encoder is causal (left "
+            "to right). Use a model with causal=False, or train this model with "
             "objectives=['left_to_right']."
         )
 
@@ -111,7 +111,7 @@ def choice_head(
     architecture = encoder.config.architecture
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")
-    if architecture == "flaubert":  # two linear maps: to two numbers, then to one
+    if architecture == "flaubert":  # two linear maps: to two numbers, then to one number
         return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
     has_transform = architecture in ("electra", "distilbert")
     transform = _SEQUENCE_TRANSFORMS[architecture] if has_transform else None
@@ -151,7 +151,7 @@ def _head(encoder, num_classes, dropout, transform, name, **more):
     config = encoder.config
     if config.architecture == "modernbert":  # every task head has the same transform
         transform, more = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
-        more["use_bias"] = not config.causal  # its decoders have no bias here
+        more["use_bias"] = not config.causal  # the decoders have no bias here
     dropout = config.dropout if dropout is None else dropout
     return _classification_head(encoder, num_classes, dropout, transform, name, **more)
 

@@ -1,4 +1,4 @@
-"""Weights: what is frozen, first values, and conversion from and to a model directory."""
+"""Weights: freezing, initial values, and conversion from and to a model directory."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ from keras_bert_impl.layers.basic import ThreadValue
 
 
 def no_hdf5(cls: type) -> type:
-    """Makes `save` reject HDF5 files: Keras writes the model, but cannot load it again."""
+    """Makes `save` reject HDF5 files, because Keras can write such a model but not load it."""
 
     def save(self, filepath: str | Path, overwrite: bool = True, **kwargs: Any) -> None:
         if str(filepath).endswith((".h5", ".hdf5")):
@@ -48,7 +48,7 @@ def deserialize_parts(config: dict, *names: str, custom_objects: dict | None = N
 
 
 def new_name(class_name: str) -> str:
-    """Returns a name for a model as Keras makes them: `encoder`, `encoder_1`, ..."""
+    """Returns a unique model name in Keras's style: `encoder`, `encoder_1`, ..."""
     name = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
     number = keras.backend.get_uid(name) - 1
     return f"{name}_{number}" if number else name
@@ -66,7 +66,7 @@ def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
     """Freezes the layers and weights in `state` and unfreezes all others."""
     if state is None:
         return
-    for number, layer in enumerate(_layers(model)):  # a layer comes before those inside it
+    for number, layer in enumerate(_layers(model)):  # layers come before their inner layers
         layer.trainable = number not in state["layers"]
     for number, weight in enumerate(model.weights):
         weight.trainable = number not in state["weights"]
@@ -77,11 +77,11 @@ def _layers(model):
 
 
 _ALIGNMENT = 64  # bytes; TensorFlow and JAX copy arrays that are not aligned
-_COLUMNS = 64  # of a transposed array that are copied at once: four cache lines of each row
+_COLUMNS = 64  # columns of a transposed array that are copied at once: four cache lines of each row
 
 
 def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Returns an aligned, C-contiguous copy of an array, converted to another type."""
+    """Returns an aligned, C-contiguous copy of an array in a given dtype."""
     copy = _empty(array.shape, np.dtype(dtype))
     if array.ndim == 2 and not array.flags.c_contiguous:
         for start in range(0, array.shape[1], _COLUMNS):
@@ -121,11 +121,11 @@ def values_deferred() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def values_of_encoder() -> Iterator[None]:
-    """Context of an encoder's constructor, without values for variables inside `values_deferred`.
+    """Context for an encoder's constructor: inside `values_deferred`, variables get no values.
 
-    Keras has variables without values for its stateless scopes. It would initialize them when the
-    next such scope ends, so its list of them is cleared. Not a decorator: `clone_model` reads the
-    arguments of the constructor.
+    Keras's stateless scopes create variables without values. Keras would initialize these when the
+    next such scope ends, so its list of them is cleared. This is not a decorator because
+    `clone_model` reads the arguments of the constructor.
     """
     if not _defers_values.value:
         yield
@@ -172,7 +172,7 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
 
 
 def check_tied(directory: ModelSource, copies: dict[str, str]) -> None:
-    """Raises if head weights that should be tied to other weights differ from them."""
+    """Raises `InputError` if head weights that should be tied to other weights differ from them."""
     for copy, name in copies.items():
         if directory.shape(copy) is None or directory.shape(name) is None:
             continue
@@ -197,7 +197,7 @@ def _check_shape(directory, name, shape):
 
 
 def assign(variable: keras.Variable, array: np.ndarray) -> None:
-    """Assigns a copy of an array to a variable, also if `values_deferred` left it without a value."""
+    """Assigns a copy of an array to a variable, which may lack a value (see `values_deferred`)."""
     if not has_value(variable):
         set_first_value(variable, _FirstValue(array))
     else:
@@ -215,7 +215,7 @@ class _FirstValue:
 
 
 def added_names(model: keras.Model) -> list[TensorName]:
-    """Returns the names of a model's adapter variables, which are their own paths."""
+    """Returns the names of a model's adapter variables, which are their paths."""
     return [TensorName(w.path, w.path) for w in model.weights if is_added(w.path)]
 
 
@@ -225,7 +225,7 @@ def tensors_of(
     prefix: str = "",
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Returns a built model's variables as float32 arrays, named as in a model directory."""
+    """Returns the variables of a built model as float32 arrays, named as in a model directory."""
     variables = _by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     for name in names:

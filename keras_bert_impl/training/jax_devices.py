@@ -1,8 +1,7 @@
 """The devices of a run on the JAX backend.
 
-One rule for the state of the process: `get_strategy` sets `keras.distribution` for the whole
-process, and so does entering the `scope()` of what it returned. It holds, also after the scope,
-until the next one.
+`get_strategy` sets `keras.distribution` for the whole process, and so does entering the `scope()`
+of its result. The setting also stays after the scope, until the next call or scope.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class JaxDevices:
 
 
 class _ChosenDevices(JaxDevices):
-    """Devices that `get_strategy` has chosen; the scope sets them again for the process."""
+    """Devices chosen by `get_strategy`; entering the scope sets them again for the process."""
 
     def __init__(self, distribution: Any) -> None:
         self._distribution = distribution
@@ -77,7 +76,7 @@ def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
 
 
 def use_cpu_devices_of_jax(count: int) -> None:
-    """Splits the CPU into logical devices and hides other ones; see `use_cpu_devices`."""
+    """Splits the CPU into logical devices and hides other devices; see `use_cpu_devices`."""
     import jax
 
     try:
@@ -90,7 +89,7 @@ def use_cpu_devices_of_jax(count: int) -> None:
 
 
 def num_hosts() -> int:
-    """Returns the number of processes that `jax.distributed` has connected; 1 without it."""
+    """Returns the number of processes connected by `jax.distributed`, or 1."""
     return _jax_process()[1]
 
 
@@ -104,7 +103,7 @@ def _jax_process():
         return 0, 1
     import jax
 
-    # Asking for the count would start JAX, after which it cannot be connected any more.
+    # Calling `jax.process_count` would initialize JAX, after which processes cannot be connected.
     connected = jax.distributed.is_initialized()
     return (jax.process_index(), jax.process_count()) if connected else (0, 1)
 
@@ -123,13 +122,13 @@ def _of_all_hosts(value):
     """Returns the float64 numbers of all processes."""
     from jax.experimental import multihost_utils
 
-    # As bytes, because JAX has no float64 by default.
+    # Sent as bytes, because JAX has no float64 by default.
     as_bytes = np.frombuffer(np.float64(value).tobytes(), np.uint8)
     return np.asarray(multihost_utils.process_allgather(as_bytes)).view(np.float64).ravel()
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns the value of a variable that may be split over processes; all have to call it."""
+    """Returns the value of a variable that may be split over processes; all must call it."""
     if num_hosts() == 1 or variable.value.is_fully_replicated:
         return np.asarray(variable.numpy())
     from jax.experimental import multihost_utils
@@ -176,7 +175,7 @@ def _names_workers():
 
 
 def _connect():
-    """Connects the workers of `TF_CONFIG`, or those that JAX's own cluster detection finds."""
+    """Connects the workers of `TF_CONFIG`, or the workers that JAX's cluster detection finds."""
     import jax
 
     if jax.distributed.is_initialized():

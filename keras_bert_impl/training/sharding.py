@@ -1,7 +1,6 @@
 """Layouts of data, weights and optimizer state over JAX devices (`keras.distribution`).
 
-Mesh axes: `"batch"`, over which the rows of a batch are split, and `"model"`, over which the
-matrices of the encoder are split.
+Mesh axes: `"batch"` splits the rows of a batch, `"model"` splits the matrices of the encoder.
 """
 
 import math
@@ -14,16 +13,16 @@ import numpy as np
 from keras_bert_impl.io.errors import InputError
 
 TensorLayout: TypeAlias = keras.distribution.TensorLayout
-_Mixin: Any = object  # the methods use attributes of the `Distribution` that follows in the bases
+_Mixin: Any = object  # the methods use attributes of the `Distribution` after it in the bases
 
 
 def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribution.LayoutMap:
     """Creates the layout map that splits an encoder's matrices over the last axis of a mesh.
 
     Queries, keys and values are split by heads, the first feed-forward layer and the gate by
-    their outputs, the second feed-forward layer and the output of the attention by their inputs,
-    and the token embeddings by the hidden dimension. Each half of a block then needs one sum over
-    the devices. Everything else is replicated.
+    outputs, the second feed-forward layer and the attention's output layer by inputs, and the token
+    embeddings by the hidden dimension. Each half of a block then needs one sum over the devices.
+    All other variables are replicated.
 
     Args:
         device_mesh: for example of shape `(2, 4)` with the axes `"batch"` and `"model"`.
@@ -42,7 +41,8 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
     """
     axis = device_mesh.axis_names[-1]
     layout = keras.distribution.LayoutMap(device_mesh)
-    # Before Keras 3.15 a map searches a path for its expressions; later they match all of it.
+    # Before Keras 3.15, an expression may match any part of a path; later it must match the full
+    # path.
     by_output = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
     layout[f"{by_output}/kernel$"] = (None, axis)
     layout[f"{by_output}/bias$"] = (axis,)
@@ -86,7 +86,7 @@ class _Sharded(_Mixin):
         return layout
 
     def distribute_dataset(self, dataset: Any) -> Any:
-        """Returns this host's part of a dataset, which `part_of_host` may have made already."""
+        """Returns this host's part of a dataset, unless `part_of_host` marks it as such a part."""
         return dataset if hasattr(dataset, _IS_PART) else super().distribute_dataset(dataset)
 
 
@@ -99,7 +99,7 @@ class ModelParallel(_Sharded, keras.distribution.ModelParallel):
 
 
 def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
-    """Creates the distribution over devices; `model_devices` of them share a copy of the weights."""
+    """Creates the distribution over devices, with one copy of the weights per `model_devices`."""
     if model_devices == 1:
         return DataParallel(devices=devices)
     if len(devices) % model_devices:
@@ -114,7 +114,7 @@ def sharded_distribution(devices: Sequence[str], model_devices: int = 1) -> Any:
 
 
 def is_ours(distribution: Any) -> bool:
-    """Returns whether `sharded_distribution` made this distribution, rather than the user."""
+    """Returns whether `sharded_distribution` created this distribution."""
     return isinstance(distribution, _Sharded)
 
 
@@ -141,7 +141,7 @@ def part_of_host(dataset: Any) -> Any:
 
 
 def nearest_multiples(number: int, divisor: int) -> str:
-    """Returns the multiples of a divisor around a number, as `"8 or 16"`, at least the divisor."""
+    """Returns the multiples of a divisor around a number, such as `"8 or 16"`; never 0."""
     lower = number // divisor * divisor
     upper = math.ceil(number / divisor) * divisor
     return f"{lower} or {upper}" if 0 < lower < upper else str(upper or divisor)

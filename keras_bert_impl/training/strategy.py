@@ -38,21 +38,21 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
     `scope()`.
 
     Args:
-        name: `"auto"` uses a TPU if available, else the workers named in `TF_CONFIG`,
-            else the GPUs if there are several, else one device. `"one_device"`, `"mirrored"` (all
-            devices of this host), `"multi_worker"` and `"tpu"` use that strategy or fail. On JAX,
-            `"auto"` uses all devices that JAX sees, logical CPU devices too, or the
-            `keras.distribution` that the program has set. A strategy is returned as it is.
+        name: `"auto"` uses a TPU if available, otherwise the workers named in `TF_CONFIG`,
+            otherwise several GPUs, otherwise one device. `"one_device"`, `"mirrored"` (all devices
+            of this host), `"multi_worker"` and `"tpu"` use that strategy or raise an error. On JAX,
+            `"auto"` uses all devices of JAX, including logical CPU devices, or the
+            `keras.distribution` that the program has set. A strategy is returned unchanged.
         model_devices: number of devices that share one copy of the weights, for models that do not
             fit one device. JAX only; see `encoder_layout`.
 
     Returns:
-        `tf.distribute.Strategy`; on the JAX backend, `JaxDevices`, whose devices are set for the
-        process, until another strategy is chosen or the scope of another one is entered.
+        `tf.distribute.Strategy`, or `JaxDevices` on the JAX backend. Its devices are set for the
+        process until another strategy is chosen or entered.
 
     Raises:
-        InputError: the name is unknown, the hardware is missing, `TF_CONFIG` is invalid, or one of
-            its workers does not start; see `workers.wait_for_workers`.
+        InputError: The name is unknown, the hardware is missing, `TF_CONFIG` is invalid, or a
+            worker does not start; see `workers.wait_for_workers`.
 
     Example:
         with get_strategy("auto").scope():
@@ -92,7 +92,7 @@ def is_chief() -> bool:
 
 
 def num_workers() -> int:
-    """Returns the number of workers in `TF_CONFIG` or of `jax.distributed`; 0 without them."""
+    """Returns the number of workers in `TF_CONFIG` or `jax.distributed`, or 0."""
     cluster = read_cluster()
     if cluster is not None:
         return cluster.num_workers
@@ -142,7 +142,7 @@ def mean_of_workers(strategy: Strategy, value: float) -> Any:
 
 
 def number_of_chief(strategy: Strategy, value: float) -> float:
-    """Returns the first worker's number on all workers. Blocks until all have called it."""
+    """Returns the number of the first worker on all workers. Blocks until all have called it."""
     if isinstance(strategy, JaxDevices):
         return value_of_first_host(value)
     import tensorflow as tf

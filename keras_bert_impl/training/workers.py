@@ -1,4 +1,4 @@
-"""Multi-worker runs: waits for the other workers, and notices when one is lost."""
+"""Multi-worker runs: waits for the other workers and detects lost workers."""
 
 import contextlib
 import faulthandler
@@ -34,7 +34,7 @@ class WorkerLostError(RuntimeError):
 
 
 def wait_for_workers(cluster: Cluster) -> None:
-    """Waits until every other worker listens at its address. This one listens at its own meanwhile."""
+    """Listens at this worker's address and waits until all other workers listen at theirs."""
     with _listener(cluster) as listener:
         _wait(cluster, listener)
 
@@ -58,7 +58,7 @@ def _wait(cluster, listener):
 
 
 def join_jax(cluster: Cluster) -> None:
-    """Waits for the other workers and connects with them by `jax.distributed`."""
+    """Waits for the other workers and connects to them with `jax.distributed`."""
     import jax
 
     listener = _listener(cluster)
@@ -77,7 +77,7 @@ def join_jax(cluster: Cluster) -> None:
 
 
 def worker_timeout() -> float:
-    """Returns the seconds that workers wait for each other."""
+    """Returns how many seconds workers wait for each other."""
     text = os.environ.get(TIMEOUT) or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -108,7 +108,7 @@ def connecting() -> Iterator[None]:
     finally:
         faulthandler.cancel_dump_traceback_later()
         for number, handler in before.items():
-            # TensorFlow has replaced the SIGTERM handler, so that SIGTERM ends nothing.
+            # TensorFlow has replaced the SIGTERM handler, so SIGTERM has no effect.
             signal.signal(number, handler or signal.SIG_DFL)
 
 
@@ -176,7 +176,8 @@ def _listener(cluster):
     except OSError as error:
         raise InputError(
             f"this worker cannot listen at {cluster.own_address} of TF_CONFIG: {error.strerror}. "
-            "Another process may run the same task. Otherwise choose another port on all workers."
+            "Another process may run the same task. Otherwise choose another port for it on all "
+            "workers."
         ) from error
 
 

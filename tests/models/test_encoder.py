@@ -204,7 +204,7 @@ def test_with_outputs_predicts_and_shares_weights(encoder, features):
     [(), ("logits",), ("hidden_states", "attentions"), ("attention_scores", "attention_logits")],
 )
 def test_with_outputs_rejects_unknown_names(encoder, names):
-    with pytest.raises(ValueError, match='may be "hidden_states", and either "attention_scores"'):
+    with pytest.raises(ValueError, match='may be "hidden_states" and one of "attention_scores"'):
         encoder.with_outputs(*names)
 
 

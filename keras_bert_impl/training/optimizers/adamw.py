@@ -48,8 +48,8 @@ def overwrite_with_averages(
     """Sets variables to their moving averages in an optimizer."""
     for variable in variables:
         average = averages_of(optimizer)[index_of(optimizer, variable)]
-        # On JAX, an error in `fit` may have left no values; and without the copy, both would share
-        # a buffer, which a step donates.
+        # On JAX, an error in `fit` may have left no values. Without the copy, both variables would
+        # share a buffer, which a step donates.
         if average is not None and has_value(average):
             variable.assign(keras.ops.copy(average))
 
@@ -70,10 +70,10 @@ _RULES_OF_KERAS = {
 class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
     """Base class of AdamW and LAMB: Adam's two moments, and options by variable path.
 
-    The bias correction of a variable uses its own number of steps, those in which it had a
-    gradient, as in PyTorch. With the number of all steps, a layer unfrozen late would start with up
-    to six times the learning rate. A gradient of zeros counts as a gradient. A variable has none
-    while it is frozen or not connected to the loss.
+    As in PyTorch, the bias correction of a variable counts only the steps in which the variable had
+    a gradient. If it counted all steps, a layer unfrozen late would start with up to six times the
+    learning rate. A gradient of zeros counts; a variable has no gradient while it is frozen or not
+    connected to the loss.
 
     Args: see `AdamW`. Subclasses implement `update_step`.
     """
@@ -108,9 +108,9 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self.bias_correction = bias_correction
         self.not_decayed = tuple(_checked_patterns("not_decayed", not_decayed))
         self.rates = _checked_rates(rates)
-        # A variable of the schedule, such as in `TimeBudget`, is part of the step's state.
+        # A variable of a schedule such as `TimeBudget` is part of the step's state.
         self._of_schedule = getattr(learning_rate, "variable", None)
-        # In a namespace, where neither Keras nor a checkpoint looks for variables.
+        # A namespace hides these variables from Keras and from checkpoints.
         self._this_step = types.SimpleNamespace(scalars={})
 
     @property
@@ -143,7 +143,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         self._momentums, self._velocities = self.add_optimizer_variables(
             variables, ["momentum", "velocity"]
         )
-        # The last variable, so that a state saved without it has the same variables before it.
+        # The last variable, so that older states, which lack it, have the same order of variables.
         self.steps = self.add_variable(
             (len(variables),), dtype="int", aggregation="only_first_replica", name="steps"
         )
@@ -157,13 +157,13 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         ]
 
     def infer_steps(self) -> None:
-        """Sets `steps` after loading a state without it: `iterations`, or 0 where moments are 0."""
+        """Sets `steps` after loading a state without it to `iterations`, or 0 if moments are 0."""
         iterations = int(ops.convert_to_numpy(self.iterations))
         moved = [np.any(ops.convert_to_numpy(v)) for v in self._velocities]
         self.steps.assign(np.where(moved, iterations, 0))
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the optimizer state, also one without `steps`, which Keras itself would skip."""
+        """Loads the optimizer state, even without `steps`, which Keras itself would skip."""
         if len(store.keys()) != len(self.variables) - 1:
             return super().load_own_variables(store)
         for index, variable in enumerate(self.variables[:-1]):
@@ -205,7 +205,7 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
     def _new_scalars(self, learning_rate, dtype):
         """Returns a list with the scalars of each variable."""
-        # The betas as the fused operation sees them; otherwise the corrections would not match.
+        # The betas as rounded by the fused operation; otherwise the corrections would not match.
         betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
         rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")
         first = second = ops.ones_like(rates)
@@ -239,12 +239,12 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
 
 
 def _correction(beta, steps):
-    # 1 - beta ** steps with expm1: in float32 the plain difference loses four digits.
+    # 1 - beta ** steps, with expm1 because the plain difference loses four digits in float32.
     return -ops.expm1(steps * math.log(beta)) if beta else ops.ones_like(steps)
 
 
 def _in_float32(name, value, annotation):
-    """Checks a number also after rounding to float32, where 1 - 1e-9 is 1, and 1e-50 is 0."""
+    """Checks a number, also after rounding to float32, where 1 - 1e-9 is 1 and 1e-50 is 0."""
     value = check(name, value, annotation)
     check(name, float(np.float32(value)), annotation)
     return value
@@ -283,19 +283,18 @@ class AdamW(MomentOptimizer):
         v = beta_2 * v + (1 - beta_2) * gradient ** 2
         weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)
 
-    With bias correction, m is first divided by `1 - beta_1 ** steps` and v by
-    `1 - beta_2 ** steps`, where `steps` counts, for each variable as in PyTorch, the steps in which
-    it had a gradient. Keras uses the number of all steps, so its Adam moves a layer unfrozen late
-    by up to six learning rates per step. `keras.optimizers.AdamW` adds epsilon before it corrects
-    v, and so starts with smaller steps. The original BERT has no bias correction; PyTorch's AdamW
-    does.
+    With bias correction, m is first divided by `1 - beta_1 ** steps` and v by `1 - beta_2 **
+    steps`. As in PyTorch, `steps` counts for each variable the steps in which it had a gradient.
+    Keras counts all steps, so its Adam moves a layer unfrozen late by up to six learning rates per
+    step. `keras.optimizers.AdamW` adds epsilon before it corrects v, so it starts with smaller
+    steps. PyTorch's AdamW has bias correction, the original BERT has not.
 
     Args:
         learning_rate, weight_decay, beta_1, beta_2, epsilon: as in the formulas. Defaults: 1e-4,
             0.01, 0.9, 0.999, 1e-6.
         bias_correction: default True.
-        not_decayed: regular expressions. Variables whose path matches one (`re.search`) have no
-            weight decay. Default: biases, and gamma and beta of normalization layers.
+        not_decayed: regular expressions. Variables whose path matches any of them (`re.search`)
+            have no weight decay. Default: biases, and gamma and beta of normalization layers.
         rates: (regular expression, factor) pairs. The learning rate of a variable is multiplied
             by the factor of the first expression found in its path, or 1 if there is none. Weight
             decay uses the same rate. Default: empty.
@@ -341,7 +340,7 @@ if keras.backend.backend() == "tensorflow":
             var=weight.handle,
             m=m.value.handle,
             v=v.value.handle,
-            beta1_power=0.0,  # disables the operation's correction; step_size includes it
+            beta1_power=0.0,  # disables the correction in the operation; step_size includes it
             beta2_power=0.0,
             lr=scalars.step_size,
             beta1=scalars.beta_1,

@@ -22,7 +22,7 @@ def load_adam_slots(
     names: Iterable[TensorName],
     prefix: str = "bert",
 ) -> list[str]:
-    """Sets an optimizer's moments and steps to those in a TensorFlow 1 checkpoint."""
+    """Loads an optimizer's moments and steps from a TensorFlow 1 checkpoint."""
     optimizer.build(model.trainable_variables)
     by_variable = {name.variable: name for name in names}
     step, found, without = tensors.global_step, [], []
@@ -40,8 +40,8 @@ def load_adam_slots(
         found.append((index, slots))
     if not found or step is None:
         raise InputError(
-            f"{tensors.path} has no adam_m and adam_v with a global_step. Published checkpoints "
-            "have none; use a checkpoint of a training run."
+            f"{tensors.path} has no adam_m and adam_v with a global_step. Published checkpoints do "
+            "not contain them; use a checkpoint of a training run."
         )
     for index, (mean, square) in found:
         optimizer._momentums[index].assign(mean)

@@ -27,10 +27,9 @@ class LAMB(MomentOptimizer):
     adapted.
 
     Implementations differ. With `bias_correction=False` this is the `LAMBOptimizer` of
-    google-research/albert. The paper has bias correction, and states that warmup can replace it.
-    NVIDIA's FusedLAMB also has it, and first divides all gradients by their global norm if that is
-    above 1, which here is `global_clipnorm=1.0`. None of these has the paper's bounds on the norm
-    of a weight.
+    google-research/albert. The paper uses bias correction and states that warmup can replace it.
+    NVIDIA's FusedLAMB also uses bias correction and clips the global gradient norm to 1 (here:
+    `global_clipnorm=1.0`). None of them implements the paper's bounds on the norm of a weight.
 
     Args: see `AdamW`.
 

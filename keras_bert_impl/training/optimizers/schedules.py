@@ -23,7 +23,7 @@ from keras_bert_impl.training.strategy import mean_of_workers
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Base class of the schedules over a known number of steps. Subclasses implement `factor`."""
+    """Base class of schedules over a known number of steps. Subclasses implement `factor`."""
 
     def __init__(self, peak_learning_rate: float, warmup_steps: int, total_steps: int) -> None:
         peak_learning_rate = check("peak_learning_rate", peak_learning_rate, NonNegativeFloat)
@@ -58,7 +58,7 @@ class LinearWarmupDecay(WarmupSchedule):
     """Rises linearly to the peak in `warmup_steps`, then falls linearly to 0 at `total_steps`.
 
     Args:
-        warmup_steps: Number of warmup steps; step s of these, from 0, has the rate
+        warmup_steps: Number of warmup steps. Warmup step s, counted from 0, has the rate
             `peak_learning_rate * (s + 1) / warmup_steps`.
         total_steps: Number of optimizer steps, more than `warmup_steps`.
 
@@ -181,9 +181,9 @@ _LEAST = 0.01  # fraction of the peak, so that training starts before the first 
 class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
     """Learning-rate schedule with linear warmup and decay over a time budget.
 
-    The time used is a variable that `SpendsBudget` updates at the end of every Keras epoch. Within
-    an epoch the rate is constant. A run resumed from a checkpoint that includes this variable
-    repeats the same rates. The rate starts at a hundredth of the peak.
+    The rate depends on the time used, which `SpendsBudget` updates at the end of every Keras epoch,
+    and starts at 1% of the peak. The time used is a variable, so a run resumed from a checkpoint
+    that includes it repeats the same rates.
 
     Args:
         seconds: The time budget.
@@ -233,9 +233,9 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 class SpendsBudget(keras.callbacks.Callback):
     """Adds the time of every Keras epoch to a `TimeBudget` and ends `fit` when it is used up.
 
-    An epoch's time includes everything between its end and the end of the epoch before. The clock
-    is monotonic and runs only during `fit`: neither the time while a run is down nor an epoch lost
-    to a kill counts. Workers average their times, so that all have the same rate.
+    The time of an epoch includes everything since the end of the previous epoch. The clock runs
+    only during `fit`, so interruptions and epochs lost by them do not count. Workers average their
+    times, so that all use the same rate.
     """
 
     def __init__(self, schedule: TimeBudget, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: each epoch, the best one, and on a signal to stop."""
+"""Checkpoints of a run: after each epoch, of the best epoch, and on a signal to stop."""
 
 import itertools
 import logging
@@ -43,7 +43,7 @@ class BestEpoch(keras.callbacks.Callback):
 
     @property
     def best(self) -> int:
-        """The epoch with the best score, counted from 1; the first of equal scores."""
+        """The epoch with the best score, counted from 1; ties keep the earlier epoch."""
         ranks = [-math.inf if math.isnan(score) else score for score in self.scores]
         return self._start + ranks.index(max(ranks)) + 1
 
@@ -59,7 +59,8 @@ class BestEpoch(keras.callbacks.Callback):
         logs[KEY] = self.scores[-1]
         if math.isnan(self.scores[-1]):
             _LOG.warning(
-                "epoch %d has no score (NaN): all its predictions are equal, or some are NaN",
+                "epoch %d has no score (NaN), because all its predictions are equal or some are "
+                "NaN",
                 epoch + 1,
             )
         if self.is_over:
@@ -126,11 +127,11 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._saved = [_of_tensorflow(variable) for variable in self._variables]
         self._checkpoint = self._checkpoint_of(self._saved)
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-        # Every worker must take part in a save; files of workers other than the chief are deleted.
+        # Every worker must take part in a save; only the chief's files are kept.
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
-        """Restores the newest readable checkpoint. Without any checkpoint, changes nothing."""
+        """Restores the newest readable checkpoint, if there is any."""
         paths = _newest_first(self._directory, self._num_epochs)
         seed = int(self._seed.numpy())
         for path in paths:
@@ -188,7 +189,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
         for path in _newest_first(directory, epochs)[self._max_to_keep :]:
             if path != kept:
-                # Delete the index first: if interrupted here, the rest is not seen as a checkpoint.
+                # The index is deleted first, so that the rest does not count as a checkpoint after
+                # an interruption.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
         mean_of_workers(self._strategy, 0.0)  # waits for the chief
@@ -222,14 +224,14 @@ class RunCheckpoint(keras.callbacks.Callback):
 
 
 class _MisnamedError(Exception):
-    """A checkpoint file has the name of another one."""
+    """A checkpoint file has the name of a different checkpoint."""
 
 
 _UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
 
 
 def _check_number(path):
-    """Raises if the number in a checkpoint's name is not its number of epochs."""
+    """Raises an error if the number in a checkpoint's name is not its number of epochs."""
     epochs = tf.train.load_checkpoint(path).get_tensor("epochs/.ATTRIBUTES/VARIABLE_VALUE")
     if not path.endswith(f"ckpt-{epochs}"):
         raise _MisnamedError(f"it is ckpt-{epochs} under another name")
@@ -260,7 +262,7 @@ def _check_model(path, saved, variables):
 
 
 def _of_tensorflow(variable):
-    """Returns the underlying `tf.Variable`, or on other backends a copy of the value in one."""
+    """Returns the underlying `tf.Variable`, or on other backends a `tf.Variable` with a copy."""
     return tf.Variable(whole_value(variable), trainable=False) if _ARE_COPIES else variable.value
 
 
@@ -273,7 +275,7 @@ def _variables(model):
 
 
 def _newest_first(directory, last=None):
-    """Lists the checkpoint paths in a directory, newest first, up to the number `last`."""
+    """Returns the checkpoint paths in a directory, newest first, up to the number `last`."""
     numbers = [
         int(found[1])
         for file in directory.glob("ckpt-*.index")

@@ -1,4 +1,4 @@
-"""What a run reports: progress, floating-point operations, loss spikes and metrics.jsonl."""
+"""Reports of a run: progress, floating-point operations, loss spikes and metrics.jsonl."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ from keras_bert_impl.io.reading import Document, parse_json_line, read_bytes
 from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 
-KEY = "dev_score"  # of an epoch, in metrics.jsonl
+KEY = "dev_score"  # keys of an epoch in metrics.jsonl
 _SECONDS = 0.4  # duration of the measurement
 _LARGEST = 8192  # 3 matrices of float32 are 805 MB
 
@@ -55,7 +55,7 @@ def matmul_peak(dtype: str = "float32") -> float:
     ones, multiply = _of_backend(dtype)
     size, best, spent = 512, 0.0, 0.0
     matrix = ones(size)
-    multiply(matrix)  # compiles, and initializes libraries
+    multiply(matrix)  # compiles and initializes libraries
     while spent < _SECONDS:
         begin = time.perf_counter()
         multiply(matrix)
@@ -94,7 +94,7 @@ _LEAST_RISE = 1.0  # nats; a loss near 0 may rise by a large factor without harm
 
 
 class Spike(Exception):
-    """The loss of a step was not finite or too high. The message gives the steps."""
+    """The loss of a step was not finite or too high. The message names the steps."""
 
 
 class SpikeGuard(keras.callbacks.Callback):
@@ -130,14 +130,14 @@ class SpikeGuard(keras.callbacks.Callback):
         self._in_a_row += 1
         if self._in_a_row == _MOST_IN_A_ROW:
             raise InputError(
-                f"{spike}. This is spike {_MOST_IN_A_ROW} in a row, each on other rows, so the "
+                f"{spike}. This is spike {_MOST_IN_A_ROW} in a row, each on different rows, so the "
                 "data is not the cause. Start a new run with a lower learning_rate or a longer "
                 "warmup."
             )
         return int(self.skipped_rows.numpy()) + rows
 
 
-# What `MetricsLog` and the step watch add to the metrics of the model.
+# Values that `MetricsLog` and the step watch add to the metrics of the model.
 _RATES = {"tokens_per_second": "tokens/s", "examples_per_second": "examples/s"}
 _NO_SCORES = {
     "gradient_norm",
@@ -150,7 +150,7 @@ _NO_SCORES = {
 
 
 class TrainingProgress(keras.callbacks.Callback):
-    """Prints a line for each report of a run on stderr, below them a bar if it is a terminal."""
+    """Prints a line per report of a run on stderr, and a progress bar on a terminal."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class TrainingProgress(keras.callbacks.Callback):
 
 
 def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
-    """Returns at most six numbers of a report, each with its name; `metric` names `KEY`."""
+    """Returns at most six numbers of a report with their names; `metric` is the name of `KEY`."""
     shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
@@ -213,7 +213,7 @@ def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
 
 
 def _score_of(logs):
-    """Returns the name of the score: of the development set, held-out data or the batches."""
+    """Returns the name of the score of the validation set, the held-out data or the batches."""
     names = [name for name in logs if name not in _NO_SCORES and not name.endswith("loss")]
     held_out = [name for name in names if name.startswith("val_")]
     return KEY if KEY in logs else next(iter([*held_out, *names]), None)
@@ -223,7 +223,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class MetricsLog(keras.callbacks.Callback):
-    """Reports the metrics of every Keras epoch, which in a run is an interval between reports.
+    """Reports the metrics of every Keras epoch, which is one report interval of a run.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, for utilization.
     """
@@ -322,7 +322,7 @@ def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
 
 
 class EventFile:
-    """A new TensorBoard event file of scalars. Writing it does not need TensorBoard."""
+    """A new TensorBoard event file of scalars, written without TensorBoard."""
 
     def __init__(self, directory: Path, initial_step: int = 0) -> None:
         import tensorflow as tf

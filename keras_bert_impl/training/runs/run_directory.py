@@ -1,4 +1,4 @@
-"""The directory of a run: settings, reports, checkpoints and, at the end, model and scores."""
+"""The directory of a run: settings, reports, checkpoints and finally model and scores."""
 
 import contextlib
 import dataclasses
@@ -18,9 +18,9 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
-# Files of a checkpoint, a folder of a save in progress, and the list that TensorFlow may keep.
+# Files of a checkpoint, folder of a save in progress, and TensorFlow's list of checkpoints.
 _CHECKPOINT = re.compile(r"ckpt-\d+(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
-INTERMEDIATE = "intermediate"  # folder of the checkpoints of a distillation's first phase
+INTERMEDIATE = "intermediate"  # folder for the checkpoints of the first phase of a distillation
 _NAMES = {"train": "train texts", "dev": "dev texts"}
 
 
@@ -44,7 +44,7 @@ class RunDirectory:
         self._recipe = self.path / "recipe.yaml"
         self._data = self.path / "data.json"
         if is_chief():
-            # Held while this object lives. Stored with the checkpoints, not with the results.
+            # Held while this object exists. Stored with the checkpoints, not with the results.
             self._lock = claim(self.checkpoints / ".lock")
             if self._lock is None:
                 raise InputError(
@@ -55,7 +55,7 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has written its scores, which it does last."""
+        """Whether the run has written its scores, its last output."""
         return self.scores.exists() and self.model.is_dir()
 
     def note(self, notes: dict[str, Any]) -> None:
@@ -67,7 +67,8 @@ class RunDirectory:
         if self._has_begun():
             if not resume:
                 raise InputError(
-                    f"{self.path} holds a run. Resume it, or choose another directory for a new one."
+                    f"{self.path} holds a run. Resume it, or choose another directory for a new "
+                    "run."
                 )
             self._check_same_settings(yaml.safe_load(text), may_change)
             if made_of is not None:
@@ -125,8 +126,8 @@ class RunDirectory:
                 )
                 raise InputError(
                     f"{self.path} holds a run on other {_NAMES.get(name, name)} than "
-                    f"{content.get('source')} ({differences}). Use the same, or choose another "
-                    "directory for a new run."
+                    f"{content.get('source')} ({differences}). Use the same data, or choose "
+                    "another directory for a new run."
                 )
 
     def _check_known(self, path, what):
@@ -145,15 +146,15 @@ def remove_checkpoints(path: str | Path) -> None:
     """Removes the checkpoints of a finished run; if interrupted, the next call does the rest."""
     for file in _checkpoint_files(path):
         if file.is_dir() and not file.is_symlink():
-            shutil.rmtree(file, ignore_errors=True)  # of a save that was killed
+            shutil.rmtree(file, ignore_errors=True)  # left by a save that was killed
         else:
             file.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # there is none, or it has other files
+    with contextlib.suppress(OSError):  # the folder is missing or contains other files
         (local_path(path) / "checkpoints" / INTERMEDIATE).rmdir()
 
 
 def _checkpoint_files(path):
-    """Lists the checkpoints of a run directory by name: the folder may also hold a user's files."""
+    """Returns the checkpoint files of a run directory; the folder may also contain other files."""
     parent = local_path(path) / "checkpoints"
     folders = [folder for folder in (parent, parent / INTERMEDIATE) if folder.is_dir()]
     files = (

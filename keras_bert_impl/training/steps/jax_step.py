@@ -1,11 +1,11 @@
 """The training step on JAX: one program for the global batch, on all JAX devices.
 
-JAX distributes an array only in equal parts. A batch such as the last one of an epoch is therefore
-sent with additional rows, which the step removes before it computes anything. The result is the same
-as for the batch as given.
+JAX distributes an array only in equal parts. A batch that cannot be divided evenly, such as the
+last batch of an epoch, is therefore sent with additional rows, which the step removes before any
+computation. The result is the same as for the original batch.
 
-Micro-batch i of n has every n-th row, starting from row i. A device that holds some of the rows
-therefore holds some of every micro-batch.
+Micro-batch i of n contains every n-th row, starting from row i, so each device holds a part of each
+micro-batch.
 """
 
 import contextlib
@@ -34,13 +34,13 @@ _BATCH, _ROWS = "batch", "rows"
 
 
 def padded_for_devices(data: Any) -> Any:
-    """Adds rows to the batches of a `tf.data.Dataset` so that each device gets as many as another.
+    """Adds rows to the batches of a `tf.data.Dataset` so that all devices get equally many.
 
     Returns:
-        Data set of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`, in
-        which `rows` has no values but the number of rows as its shape, where a program for XLA can
-        read it. `data` itself if it is no data set, or on one device, or with several processes,
-        which prepare their shares themselves.
+        Dataset of `{"batch": the batch with additional rows, "rows": int8 [parts, rows]}`. Only the
+        shape of `rows` matters: it tells the compiled program the number of rows. Returns `data`
+        itself if it is not a dataset, on one device, or with several processes, which prepare their
+        own parts.
     """
     parts = JaxDevices().num_replicas_in_sync
     if parts == 1 or num_hosts() > 1:
@@ -68,7 +68,7 @@ def padded_for_devices(data: Any) -> Any:
 
 
 def without_padding(data: Any) -> Any:
-    """Returns a batch of `padded_for_devices` as it was before; other batches as they are."""
+    """Returns a batch without the rows added by `padded_for_devices`."""
     if not isinstance(data, dict) or data.keys() != {_BATCH, _ROWS}:
         return data
     count = data[_ROWS].shape[1]
@@ -76,7 +76,7 @@ def without_padding(data: Any) -> Any:
 
 
 def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
-    """Calls `sums = add(sums, rows, index)` for each micro-batch, and returns the last sums.
+    """Calls `sums = add(sums, rows, index)` for each micro-batch and returns the final sums.
 
     Args:
         batch: nest of arrays `[batch, ...]`.
@@ -116,7 +116,7 @@ def _every(batch, first, count):
 
 
 def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
-    """Returns for each output whether it is a constant of zeros, whatever the arguments are."""
+    """Returns for each output whether it is always zero, whatever the arguments are."""
     program = jax.make_jaxpr(function)(*arguments)
     variables: set[Any] = set(program.jaxpr.invars)
     made_by: dict[Any, Any] = {}  # output -> its step
@@ -148,7 +148,7 @@ def _is_variable(value):
     return not isinstance(value, jax.extend.core.Literal)
 
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
+_Mixin: Any = object  # the methods use attributes of the `keras.Model` after it in the bases
 
 
 def num_replicas() -> int:
@@ -160,7 +160,7 @@ def num_replicas() -> int:
 class JaxStep(_Mixin):
     """Replaces Keras's steps; see `ReplicatedTrainer` for its guarantees."""
 
-    step_watch = None  # no waits for data are measured: on JAX they overlap with the steps
+    step_watch = None  # waits for data are not measured because they overlap with the steps on JAX
     distribute_strategy = JaxDevices()
     after_fit = None  # an `ExitStack` while `fit` runs: cleanup by callbacks, also on an error
     _objective: Any = None
@@ -170,7 +170,8 @@ class JaxStep(_Mixin):
         self._objective, self._connected = options.objective, None
         if any(layer.compute_dtype == "float16" for layer in all_layers(self)):
             raise InputError("float16 needs the TensorFlow backend; use mixed_bfloat16.")
-        # False makes sense on TensorFlow, which is fast without XLA; JAX would run op by op.
+        # False is useful on TensorFlow, which is fast without XLA; JAX would run each operation
+        # separately.
         super().compile(*args, **kwargs | {"jit_compile": True})
         self._accumulation_steps = options.accumulation_steps
         self._dropout_seed = options.dropout_seed
@@ -182,7 +183,7 @@ class JaxStep(_Mixin):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Keras's list plus the objective's variables, so that they are trained and saved, too."""
+        """Keras's list plus the objective's variables, which are also trained and saved."""
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
@@ -282,7 +283,7 @@ class JaxStep(_Mixin):
                 trainable, others, rows, totals, jax.random.fold_in(seed, index)
             )
             x, y, sample_weight = rows
-            # A metric may read the weights, as CRF metrics do.
+            # A metric may read the weights, such as the metrics of a CRF.
             weights = [*self.trainable_variables, *self.non_trainable_variables]
             variables = [*self.metrics_variables, *weights]
             with _values(variables, [*of_metrics, *trainable, *others]) as metrics:
@@ -364,7 +365,7 @@ class _Highest(keras.metrics.Metric):
 
 
 def _values(variables, values):
-    """Returns a scope in which variables have these values; assignments do not leave the scope."""
+    """Returns a scope in which variables have these values; assignments are local to the scope."""
     return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""Parts of a step on TensorFlow: batches, micro-batches, and the statistics of the steps."""
+"""Parts of a step on TensorFlow: batches, micro-batches and per-step statistics."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
 
 def unpack(data: Any) -> tuple[Any, Any, Any]:
-    """Unpacks an element of a data set to (x, y, sample_weight); missing parts are None."""
+    """Unpacks an element of a dataset to (x, y, sample_weight); missing parts are None."""
     data = tf.nest.map_structure(
         lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data
     )
@@ -31,7 +31,7 @@ def first_leaf(batch: Any) -> tf.Tensor:
 
 
 def may_be_empty(batch: Any, parts: int) -> bool:
-    """Returns whether this one of `parts` of a short last batch may have no examples."""
+    """Returns whether one of `parts` parts of a short last batch may have no examples."""
     return parts > 1 and not first_leaf(batch).shape[0]
 
 
@@ -39,7 +39,7 @@ def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
     """Returns the rows of micro-batch `index` of `count`."""
     if count == 1:
         return batch
-    # In eager mode every shape is known, but other batches may have another shape.
+    # In eager mode every shape is known, but the shapes of other batches may differ.
     static = None if tf.executing_eagerly() else first_leaf(batch).shape[0]
     if static is not None and static % count:
         raise InputError(
@@ -61,13 +61,13 @@ def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
 
 
 def assert_divisible(batch: Any, count: int) -> None:
-    """Fails in the graph if the batch cannot be split into `count` micro-batches of equal size."""
+    """Raises in the graph if the batch cannot be split into `count` equal micro-batches."""
     tf.debugging.assert_equal(num_rows(batch) % count, 0, _NOT_DIVISIBLE)
 
 
 @contextlib.contextmanager
 def divisible_batches(count: int) -> Iterator[None]:
-    """Context that raises an `InputError` if `assert_divisible` failed in a graph."""
+    """Context that raises `InputError` if `assert_divisible` failed in a graph."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -75,8 +75,8 @@ def divisible_batches(count: int) -> Iterator[None]:
             raise
         raise InputError(
             f"with jit_compile every batch of a replica must be a multiple of accumulation_steps="
-            f"{count}, the last one included: choose such a batch_size and drop the remainder of "
-            "the data set, or compile with jit_compile=False."
+            f"{count}, including the last: choose such a batch_size and drop the remainder of the "
+            "dataset, or compile with jit_compile=False."
         ) from error
 
 
@@ -85,7 +85,7 @@ class StepWatch:
 
     def __init__(self) -> None:
         self._norm = keras.metrics.Mean(name="gradient_norm")
-        # The value is the same on every replica, so the mean is exact.
+        # The value is equal on all replicas, so the mean is exact.
         self._highest = keras.Variable(
             0.0, trainable=False, name="highest_loss", aggregation="mean", synchronization="on_read"
         )

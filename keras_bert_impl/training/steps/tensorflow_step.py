@@ -38,7 +38,7 @@ def num_replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
+_Mixin: Any = object  # the methods use attributes of the `keras.Model` after it in the bases
 
 
 class _StepsLeft:
@@ -83,7 +83,7 @@ class TensorFlowStep(_Mixin):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Keras's list plus the objective's variables, so that they are trained and saved, too."""
+        """Keras's list plus the objective's variables, which are also trained and saved."""
         variables = super().variables
         return variables if self._objective is None else [*variables, *self._objective.variables]
 
@@ -256,8 +256,8 @@ class TensorFlowStep(_Mixin):
         wait_for = watch.timed if watch is not None else _untimed
 
         def step_after_data(data):
-            # At the end of the data the graph fails at the iterator. Operations that do not need
-            # the data, such as counting the step, must not have run by then.
+            # At the end of the data, the graph fails at the iterator. Operations that do not need
+            # the data, such as counting the step, must not run before it.
             with tf.control_dependencies(_tensors(data)):
                 self._note_logs(step(data))
 
@@ -310,7 +310,7 @@ class TensorFlowStep(_Mixin):
 
 
 def _check_scope(model):
-    """Raises if a strategy is to train a model that was made outside of its scope, or partly."""
+    """Raises `InputError` if the model was not completely created inside the strategy's scope."""
     made_by = model.distribute_strategy
     is_own = made_by.extended.variable_created_in_scope
     is_current = not tf.distribute.has_strategy() or tf.distribute.get_strategy() is made_by
@@ -349,7 +349,7 @@ def _check_loss_is_a_mean(losses):
         if reduction not in ("sum_over_batch_size", "mean"):
             raise InputError(
                 f"the loss {loss.name!r} has reduction {reduction!r}; only a mean over examples "
-                "is the same on several replicas. Use the default reduction, or override "
+                "gives the same result on several replicas. Use the default reduction, or override "
                 "loss_totals and loss_share."
             )
 

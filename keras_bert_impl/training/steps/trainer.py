@@ -12,7 +12,7 @@ from keras_bert_impl.internals import compiled_loss, compute_loss, variables_of
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.settings import OneOf, PositiveInt, check
 
-_Step: Any  # also stands for `keras.Model`, whose attributes the mixins use
+_Step: Any  # also includes `keras.Model`, whose attributes the mixins use
 if keras.backend.backend() == "tensorflow":
     from keras_bert_impl.training.steps.tensorflow_step import TensorFlowStep, num_replicas
 
@@ -77,8 +77,8 @@ class OwnModel:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "OwnModel":
         raise InputError(
-            "clone_model makes a plain functional model, which cannot be compiled as this one: "
-            "write copy.deepcopy(model), which copies all of it, or clone before compile()."
+            "clone_model creates a plain functional model, which cannot be compiled like this "
+            "model: write copy.deepcopy(model), or clone before compile()."
         )
 
 
@@ -93,20 +93,20 @@ class ReplicatedTrainer(_Step):
     it is split: one device, MirroredStrategy, MultiWorkerMirroredStrategy, TPUStrategy or gradient
     accumulation.
 
-    By default the loss is Keras's: the mean over the batch. A model whose
-    loss is a mean over something else (masked tokens, for example) overrides `loss_totals` to count
-    it and `loss_share` to divide by the global count. What layers add, regularizers and `add_loss`,
-    is part of the loss in either case.
+    By default the loss is Keras's: the mean over the batch. A model whose loss is a mean over
+    something else (masked tokens, for example) overrides `loss_totals` to count it and `loss_share`
+    to divide by the global count. Losses added by layers (regularizers and `add_loss`) are always
+    included.
 
     Additional arguments of `compile`:
-        accumulation_steps: int, default 1. Number of micro-batches that each replica's batch is
-            split into; the optimizer takes one step for all of them.
+        accumulation_steps: int, default 1. Number of micro-batches into which each replica's batch
+            is split; the optimizer takes one step for all of them.
         dropout_seed: int, default 0. The dropout of a step is a function of (this seed,
             `optimizer.iterations`, micro-batch, replica), so that a resumed run repeats it.
-        objective: object or None, default None. Training minimizes its loss instead of the
-            model's; evaluation still uses the model's. It has the methods `loss_totals` and
-            `loss_share`, as below, which may call this model again or another one, and
-            `variables`, a list of the objective's trainable variables.
+        objective: object or None, default None. Training minimizes its loss instead of the model's;
+            evaluation still uses the model's loss. An objective has the methods `loss_totals` and
+            `loss_share`, as below, which may call this model or other models, and `variables`, a
+            list of its trainable variables.
         remat: bool, default False. Whether to recompute the activations inside each encoder layer
             in the backward pass, with the same dropout, instead of storing them.
         watch_steps: bool, default False. Whether training logs include `gradient_norm`, the mean
@@ -118,8 +118,8 @@ class ReplicatedTrainer(_Step):
     optimizer, unless it already has one.
 
     On the JAX backend a step processes the global batch on all devices of `keras.distribution`;
-    float16 is not supported. An objective may have `read_variables`, such as a teacher's:
-    inputs of the compiled step. Other backends use Keras's step with the loss of the two hooks.
+    float16 is not supported. There, an objective may list variables that it only reads, such as a
+    teacher's, as `read_variables`. Other backends use Keras's step with the loss of the two hooks.
 
     Example:
         from keras_bert_impl.training import ReplicatedTrainer
@@ -155,14 +155,14 @@ class ReplicatedTrainer(_Step):
         self._check_optimizer()
         given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
         del given["self"]
-        # In a namespace, where Keras does not look for metrics of the model.
+        # A namespace hides its metrics from Keras.
         self._compiled = SimpleNamespace(
             arguments=given | options._asdict(), lost=None, logged=set()
         )
         self.note_trained_variables()
 
     def compile_arguments(self) -> dict[str, Any]:
-        """Returns the arguments that the model was compiled with, to compile it again."""
+        """Returns the arguments with which the model was compiled, to compile it again."""
         return self._compiled.arguments
 
     @property
@@ -212,14 +212,14 @@ class ReplicatedTrainer(_Step):
 
     @contextlib.contextmanager
     def _fitting(self, arguments):
-        """Context of Keras's `fit`; returns its keyword arguments, as the backend takes them."""
+        """Context for Keras's `fit`; returns the keyword arguments for the backend."""
         self._check_objective()
         self._check_optimizer()
         with super()._fitting(arguments) as arguments:
             yield arguments
 
     def _check_optimizer(self):
-        """Raises if the optimizer was built for other weights, as before layers were unfrozen."""
+        """Raises if the optimizer was built for other weights, such as before unfreezing."""
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if optimizer is None or not optimizer.built:
             return
@@ -246,7 +246,7 @@ class ReplicatedTrainer(_Step):
         Called before the forward pass. The counts are then summed over all replicas.
 
         Args:
-            x, y, sample_weight: this replica's batch, as the data set yields it.
+            x, y, sample_weight: this replica's batch, as the dataset yields it.
 
         Returns:
             float32 scalar, or a dict or list of them. Default: the number of examples.
@@ -262,8 +262,8 @@ class ReplicatedTrainer(_Step):
             totals: result of `loss_totals`, summed over all replicas.
 
         Returns:
-            float32 scalar, without what layers add. The shares of all micro-batches of all replicas
-            sum to the loss.
+            float32 scalar, without losses added by layers. The sum over all micro-batches and
+            replicas is the loss.
         """
         # Keras divides its mean by the number of replicas because it sums over them later.
         mean = ops.cast(compiled_loss(self, y, y_pred, sample_weight), "float32") * num_replicas()
@@ -283,11 +283,12 @@ class ReplicatedTrainer(_Step):
     ) -> Any:
         """Returns the loss of a single batch.
 
-        A subclass may override it, as in Keras, if its whole batch is computed at once. To change
-        the loss on several replicas, with accumulation or an objective, override `loss_share`.
+        As in Keras, a subclass may override this method, but only for batches computed as a whole.
+        To change the loss with several replicas, accumulation or an objective, override
+        `loss_share`.
         """
         if x is None and y is None:
-            x = y_pred  # a model whose loss is added by its layers
+            x = y_pred  # all losses are added by layers
         totals = self.loss_totals(x, y, sample_weight)
         share = self.loss_share(x, y, y_pred, sample_weight, totals)
         examples = num_examples(x, y)
@@ -310,11 +311,11 @@ class ReplicatedTrainer(_Step):
             )
 
     def _trained_for(self):
-        # Not a property: when saving, Keras would follow it from the model to the model itself.
+        # Not a property, because Keras would follow it from the model to itself when saving.
         return self if self._objective is None else self._objective
 
     def _totals(self, x, y, sample_weight, training):
-        """Returns what `_share` divides by, when it is summed over the replicas."""
+        """Returns the denominators for `_share`, before summing over the replicas."""
         owner = self._trained_for() if training else self
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
@@ -329,7 +330,7 @@ class ReplicatedTrainer(_Step):
         return self._with_added_losses(share, num_examples(x, y), examples)
 
     def _with_added_losses(self, share, own, examples):
-        """Adds the share of what layers add to the loss, for `own` of all `examples`."""
+        """Adds the share of losses added by layers, for `own` of all `examples`."""
         for loss in self.losses:
             share += ops.cast(ops.sum(loss), "float32") * own / examples
         return share
@@ -343,7 +344,7 @@ class ReplicatedTrainer(_Step):
             self._compiled.logged.update(value if isinstance(value, dict) else [name])
 
     def _check_logs(self, logs):
-        """Returns `logs` if they have all that a subclass returned from its steps."""
+        """Returns `logs` if they contain all values that a subclass returned from its steps."""
         missing = self._compiled.logged - {*logs, "loss"}
         if missing:
             raise InputError(
@@ -358,7 +359,8 @@ def num_examples(*parts: Any) -> Any:
     """Returns the number of rows of a batch, a float32 scalar.
 
     Args:
-        *parts: any nested structures of tensors `[batch, ...]`; the first one that is given counts.
+        *parts: nested structures of tensors `[batch, ...]`, of which the first that is not None is
+            used.
     """
     given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
     if not given:

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_bert_impl.io.errors import InputError
 
-_Mixin: Any = object  # the methods use attributes of the `keras.Model` that follows in the bases
+_Mixin: Any = object  # the methods use attributes of the `keras.Model` after it in the bases
 _Step: Any
 if keras.backend.backend() == "jax":
     import jax
@@ -124,7 +124,7 @@ class WholeBatchTrainer(_Step):
 
     @property
     def compares_examples(self) -> bool:
-        """Whether to use `batch_loss`, rather than `loss_totals` and `loss_share`."""
+        """Whether to use `batch_loss` instead of `loss_totals` and `loss_share`."""
         return True
 
     def batch_loss(self, y: Any, y_pred: Any) -> Any:
@@ -151,7 +151,7 @@ class WholeBatchTrainer(_Step):
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _linearized(self, y, y_pred):
-        """Returns what stands for the labels of a batch when its loss was already computed."""
+        """Returns the replacement for the labels of a batch whose loss was already computed."""
         loss, gradients = self._loss_and_gradients_of(y, y_pred)
         return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
