@@ -203,9 +203,16 @@ SATELLITES = {
         "pretraining.examples": {"records"},
     },
     "serving.litert": {
-        "graphs.networks": {"encoder_of", "input_names", "network_of", "weights_of"},
+        "graphs.networks": {"Network", "encoder_of", "input_names", "network_of", "weights_of"},
         "serving.network.export": {"Format", "Report", "export_network"},
         "serving.network.proof": {"as_inputs"},
+    },
+    "serving.mediapipe": {
+        "graphs.networks": {"Network", "network_of"},
+        "serving.litert": {"convert"},
+        "serving.network.export": {"Format", "Report", "export_network"},
+        "serving.network.proof": {"answered_by", "as_inputs"},
+        "serving.tflite_metadata": {"with_metadata"},
     },
     "serving.openvino": {
         "graphs.networks": {"encoder_of"},

@@ -130,7 +130,7 @@ def answerer():
         ),
         (
             lambda model: model.export("x", format="pt"),
-            "'tf_saved_model', 'onnx', 'litert', 'openvino'",
+            "'tf_saved_model', 'onnx', 'litert', 'openvino', 'mediapipe'",
         ),
         (lambda model: model.quantize("float8"), "one of int8, int4"),
         (lambda model: setattr(model, "max_seq_length", 5), r"from_pretrained\(name, max_length="),

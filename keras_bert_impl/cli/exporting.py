@@ -23,6 +23,7 @@ _ARGUMENTS = {
     "texts": tuple(NAMES),
 }
 FORMATS = tuple(NAMES)
+_OF_IDS = tuple(name for name in FORMATS if name != "mediapipe")
 
 
 class Export(Command):
@@ -56,7 +57,7 @@ class Export(Command):
             choices=("saved_model", *FORMATS),
             default="saved_model",
             metavar="NAME",
-            help=f"saved_model, which takes raw strings; {', '.join(FORMATS)} take ids",
+            help=f"saved_model or mediapipe, which take raw strings; {', '.join(_OF_IDS)} take ids",
         )
         group = parser.add_argument_group("with --format saved_model")
         group.add_argument(
@@ -273,6 +274,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
     if has_examples(arguments):
         examples = read_examples_of(model, arguments, "dev")
         settings["measure"] = functools.partial(points, examples=examples)
+        if arguments.format == "mediapipe":  # asks for answers to texts
+            settings.setdefault("texts", [text for text in examples.texts if text.strip()])
     with Progress(f"writing and checking the {name} model"):
         report = export(
             model,
@@ -287,6 +290,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
         line += f", score {report.before:.2f} before and {report.after:.2f} after"
     if report.neighbors is not None:
         line += f"; {report.neighbors}"
+    if report.answers is not None:
+        line += f"; {report.answers}"
     say(f"wrote the {name} model to {arguments.out}: {line}")
 
 

@@ -79,11 +79,12 @@ def _set(path, key, value):
 
 
 SAVED_MODEL = "tf_saved_model"  # Keras's name
-NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO"}
+NAMES = {"onnx": "ONNX", "litert": "LiteRT", "openvino": "OpenVINO", "mediapipe": "MediaPipe"}
 _PACKAGES = {
     "onnx": ("onnx", "onnxruntime"),
     "litert": ("ai_edge_litert",),
     "openvino": ("openvino", "onnx", "nncf"),
+    "mediapipe": ("mediapipe", "ai_edge_litert"),
 }
 _OTHER_SUFFIXES = {".onnx": "onnx", ".tflite": "litert", ".xml": "openvino"}
 _REQUEST, _WEIGHTS = "request.json", "model.weights.h5"

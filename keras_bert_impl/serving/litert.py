@@ -15,6 +15,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.graphs.networks import (
+    Network,
     encoder_of,
     input_names,
     network_of,
@@ -42,6 +43,21 @@ def export_litert(
 
 
 def _write(model, directory, precision, batches):
+    network = network_of(model)
+    shape = [None] * network.rank
+    names = input_names(encoder_of(model).config)
+    content = convert(model, network, dict.fromkeys(names, shape), precision, batches)
+    (directory / _FILE).write_bytes(content)
+
+
+def convert(
+    model: keras.Model,
+    written: Network,
+    shapes: dict[str, list],
+    precision: str,
+    batches: list[dict] | None = None,
+) -> bytes:
+    """Converts a network with these input shapes, by name; see `Format.write` for the rest."""
     if batches is not None:
         raise InputError(
             "LiteRT computes the scales of activations at run time: leave out calibration texts."
@@ -57,21 +73,19 @@ def _write(model, directory, precision, batches):
 
     def network(**inputs):
         graph = Graph(module.weights, inputs)
-        network_of(model).write(graph)
+        written.write(graph)
         return graph.outputs
 
-    shape = [None] * network_of(model).rank
-    names = input_names(encoder_of(model).config)
     module.network = tf.function(network, autograph=False)
     function = module.network.get_concrete_function(
-        **{name: tf.TensorSpec(shape, tf.int32, name) for name in names}
+        **{name: tf.TensorSpec(shape, tf.int32, name) for name, shape in shapes.items()}
     )
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
     if precision != "fp32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if precision == "fp16":
         converter.target_spec.supported_types = [tf.float16]
-    (directory / _FILE).write_bytes(converter.convert())
+    return converter.convert()
 
 
 def _session(directory, config):
@@ -226,6 +240,7 @@ _OPERATORS = {
     "Relu": tf.nn.relu,
     "Reshape": _reshape,
     "Shape": lambda inputs, start=0, end=None: tf.shape(inputs)[start:end],
+    "Sigmoid": tf.sigmoid,
     "Sin": tf.sin,
     "Slice": _slice,
     "Softmax": lambda inputs, axis: tf.nn.softmax(inputs, axis),

@@ -11,13 +11,14 @@ import keras
 
 from keras_bert_impl.cards import as_code, as_code_block, export_card, save_card
 from keras_bert_impl.graphs.formats import NETWORK_ENTRIES, check_drop, check_target, save_tokenizer
-from keras_bert_impl.graphs.networks import encoder_of, network_of
+from keras_bert_impl.graphs.networks import Network, encoder_of, network_of
 from keras_bert_impl.interop import huggingface_config
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.serving.network.proof import (
+    SAMPLES,
     WARN_FROM,
     ChangedNeighbors,
     answered_by,
@@ -37,6 +38,7 @@ _ADVICE = (
     "Precision fp16 is more exact, and so is int8 in OpenVINO without calibration. Measure the "
     "search on your own texts before you serve it."
 )
+_TOKEN_IDS = "The inputs are token ids, `[batch, length]` of any size{}."
 _LOG = logging.getLogger(__name__)
 _COMPARED = 64  # most texts in the one batch that is compared
 
@@ -53,6 +55,10 @@ class Format:
             features to outputs by name in the format's runtime.
         use: lines of Python that load the files and print the inputs and outputs, for the card.
         precisions: those that the format supports.
+        network: function of a model that returns the `Network` whose outputs the session has.
+        ask: for formats that take texts, function of the directory, the session and texts; returns
+            a sentence with the number of texts whose answers the runtime's tokenizer changes.
+        inputs: what the inputs are, for the card; `{}` stands for where token ids come from.
     """
 
     name: str
@@ -60,6 +66,9 @@ class Format:
     session: Callable
     use: str
     precisions: tuple[str, ...] = ("fp32", "fp16", "int8")
+    network: Callable[[keras.Model], Network] = network_of
+    ask: Callable[[Path, Callable, list[str]], str] | None = None
+    inputs: str = _TOKEN_IDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +80,7 @@ class Report:
         before, after: scores of the model and of the file, in points; None if not measured.
         bytes: size of the network's file or files.
         neighbors: texts whose nearest neighbor changes; None if the model does not embed texts.
+        answers: the result of `Format.ask`.
     """
 
     difference: float
@@ -78,6 +88,7 @@ class Report:
     after: float | None
     bytes: int
     neighbors: ChangedNeighbors | None = None
+    answers: str | None = None
 
 
 def export_network(
@@ -98,7 +109,7 @@ def export_network(
         if given is not None and (isinstance(given, (str, bytes, Path)) or not given):
             raise InputError(f"{name} must be a list of at least one text. Received: {given!r:.60}")
     check_target(directory, NETWORK_ENTRIES)
-    network = network_of(model)
+    network = file_format.network(model)
     tokenizer = tokenizer or getattr(model, "tokenizer", None)
     with replace_directory(directory) as temporary:
         file_format.write(model, temporary, precision, _batches(model, calibration))
@@ -113,9 +124,11 @@ def export_network(
             neighbors = changed_neighbors(model, model, texts, session)
             if neighbors.share >= WARN_FROM:
                 _LOG.warning("%s in %s: %s. %s", file_format.name, precision, neighbors, _ADVICE)
+        ask = file_format.ask
+        answers = None if ask is None else ask(temporary, session, texts or SAMPLES)
         size = sum(file.stat().st_size for file in temporary.iterdir())
         _write_more(model, tokenizer, temporary)
-        report = Report(difference, before, after, size, neighbors)
+        report = Report(difference, before, after, size, neighbors, answers)
         card = model_card(
             model,
             local_path(directory).absolute().name,
@@ -124,6 +137,7 @@ def export_network(
             _check_in_words(report),
             run,
             has_tokenizer=tokenizer is not None,
+            inputs=file_format.inputs,
         )
         save_card(card, temporary, directory)
     return report
@@ -174,6 +188,8 @@ def _check_in_words(report):
         )
     if report.neighbors is not None:
         text += f" Of an embedder, {report.neighbors}."
+    if report.answers is not None:
+        text += f" {report.answers}."
     return text
 
 
@@ -201,13 +217,13 @@ def model_card(
     check: str,
     run: str | Path | None = None,
     has_tokenizer: bool = True,
+    inputs: str = _TOKEN_IDS,
 ) -> str:
     """Returns the text of a model card, in Markdown."""
     made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
     sections = [
         "## Use",
-        f"The inputs are token ids, `[batch, length]` of any size{made}. In Python:\n\n"
-        + as_code_block(use.rstrip(), "python"),
+        f"{inputs.format(made)} In Python:\n\n" + as_code_block(use.rstrip(), "python"),
         *_before_tokenization(model),
         "## Check",
         check,

@@ -13,7 +13,7 @@ from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.graphs.networks import encoder_of, input_names, network_of
 from keras_bert_impl.models.encoder_layers import check_values
 
-_SAMPLES = [
+SAMPLES = [
     "It is a truth universally acknowledged.",
     "Ada wrote the first program in 1843, for a machine that was never built!",
     "Zürich, 東京, naïve café: words that few vocabularies have.",
@@ -23,7 +23,7 @@ _SAMPLES = [
 
 def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
     """Returns features of texts for the network of a model; for a plain encoder, random ids."""
-    texts = texts or _SAMPLES
+    texts = texts or SAMPLES
     if not hasattr(model, "tokenizer"):
         draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))
         ids = draw.integers(0, model.config.vocabulary_size, shape).astype("int32")

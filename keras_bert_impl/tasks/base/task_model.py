@@ -188,8 +188,8 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
         Args:
             filepath: the directory to write.
-            format: `"tf_saved_model"`, which takes raw strings, or `"onnx"`, `"litert"` or
-                `"openvino"`, which take token ids; see `docs/runtimes.md`.
+            format: `"tf_saved_model"` or `"mediapipe"`, which take raw strings, or `"onnx"`,
+                `"litert"` or `"openvino"`, which take token ids; see `docs/runtimes.md`.
             verbose: accepted for compatibility with Keras's `export`; nothing is printed.
             ids_only: whether a SavedModel takes token ids only and does not need `tensorflow_text`.
             custom_ops: whether a SavedModel may use operations of `tensorflow_text`. Without them,

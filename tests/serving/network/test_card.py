@@ -5,14 +5,14 @@ import re
 import pytest
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.graphs.formats import NAMES, exporter
+from keras_bert_impl.graphs.formats import exporter
 from keras_bert_impl.serving.network.export import model_card
 from tests.tasks import helpers
 
 PACKAGES = {"onnx": "onnxruntime", "litert": "ai_edge_litert", "openvino": "openvino"}
 
 
-@pytest.mark.parametrize("file_format", NAMES)
+@pytest.mark.parametrize("file_format", PACKAGES)
 def test_its_code_loads_the_files(file_format, tmp_path, monkeypatch, capsys):
     pytest.importorskip(PACKAGES[file_format])
     exporter(file_format)(helpers.classifier(), tmp_path / "served")

@@ -146,7 +146,10 @@ def test_command_reports_errors_on_one_line(command, folder, capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--precision", "int8"], "--precision needs --format onnx or litert or openvino"),
+        (
+            ["--precision", "int8"],
+            "--precision needs --format onnx or litert or openvino or mediapipe",
+        ),
         (["--standard", "--format", "openvino"], "--standard needs --format onnx"),
         (["--calibrate", "a", "--format", "litert"], "--calibrate needs --format onnx or openvino"),
         (["--ids-only", "--format", "litert"], "--ids-only needs --format saved_model"),

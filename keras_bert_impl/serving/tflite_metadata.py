@@ -1,0 +1,90 @@
+"""Metadata of LiteRT files that take texts: what each tensor is, the vocabulary and the labels.
+
+The metadata is a FlatBuffer in a buffer of the model; the files are a ZIP archive after it. Slots
+are the field numbers of TensorFlow Lite's published schema, `metadata_schema.fbs`.
+"""
+
+import io
+import zipfile
+
+import flatbuffers
+from ai_edge_litert import schema_py_generated as schema
+
+VOCABULARY_FILE, LABELS_FILE = "vocab.txt", "labels.txt"
+_BUFFER, _IDENTIFIER = "TFLITE_METADATA", b"M001"
+_AXIS_LABELS, _VOCABULARY = 2, 5  # AssociatedFileType
+_BERT_TOKENIZER = 4  # ProcessUnitOptions
+
+
+def with_metadata(
+    content: bytes, roles: dict[str, str], vocabulary: list[str], labels: list[str] | None
+) -> bytes:
+    """Adds metadata and files to a LiteRT model with one output.
+
+    Args:
+        content: the model.
+        roles: names of MediaPipe's inputs, `ids`, `mask` and `segment_ids`, by input of the signature.
+        vocabulary: tokens of a WordPiece tokenizer.
+        labels: names of the classes that the output has a score for; None if it is a vector.
+    """
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    (signature,), (graph,) = model.signatureDefs, model.subgraphs
+    tensors = {one.tensorIndex: one.name.decode() for one in signature.inputs}
+    inputs = [roles[tensors[index]] for index in graph.inputs]
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = _metadata(inputs, labels is not None)
+    entry.name, entry.buffer = _BUFFER, len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or ()), entry]
+    builder = flatbuffers.Builder(len(content))
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output()) + _archive(vocabulary, labels)
+
+
+def _archive(vocabulary, labels):
+    """Returns a ZIP file; its offsets are found from its end, so it may follow the model."""
+    files = {VOCABULARY_FILE: vocabulary, LABELS_FILE: labels}
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for name, lines in files.items():
+            if lines is not None:
+                archive.writestr(zipfile.ZipInfo(name), "\n".join(lines))
+    return content.getvalue()
+
+
+def _metadata(inputs, has_labels):
+    """Returns a `ModelMetadata` as bytes; `inputs` are MediaPipe's names in the graph's order."""
+    builder = flatbuffers.Builder(1024)
+    text = builder.CreateString
+
+    def file(name, kind):
+        return _table(builder, {0: text(name)}, {2: kind})
+
+    vocabulary = _vector(builder, [file(VOCABULARY_FILE, _VOCABULARY)])
+    options = _table(builder, {0: vocabulary})
+    tokenizer = _table(builder, {1: options}, {0: _BERT_TOKENIZER})
+    tensors = _vector(builder, [_table(builder, {0: text(name)}) for name in inputs])
+    files = {6: _vector(builder, [file(LABELS_FILE, _AXIS_LABELS)])} if has_labels else {}
+    output = _table(builder, {0: text("output"), **files})
+    parts = {2: tensors, 3: _vector(builder, [output]), 5: _vector(builder, [tokenizer])}
+    graphs = _vector(builder, [_table(builder, parts)])
+    root = _table(builder, {0: text("model"), 3: graphs, 7: text("1.0.0")})
+    builder.Finish(root, file_identifier=_IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _table(builder, offsets, numbers=None):
+    """Writes a table with offsets of other objects and bytes, by slot."""
+    builder.StartObject(8)
+    for slot, offset in offsets.items():
+        builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
+    for slot, number in (numbers or {}).items():
+        builder.PrependUint8Slot(slot, number, 0)
+    return builder.EndObject()
+
+
+def _vector(builder, offsets):
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()

@@ -1,0 +1,115 @@
+"""MediaPipe's tasks answer texts as `predict` does, and what it cannot tokenize is rejected."""
+
+import json
+import re
+import zipfile
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mediapipe")
+
+from keras_bert_impl import TextClassifier, TextEmbedder
+from keras_bert_impl.cli.main import main
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.mediapipe import answers, are_different, export_mediapipe
+from keras_bert_impl.tokenizers import WordPieceTokenizer
+from tests.tasks import helpers
+
+TEXTS = ["good film", "the plot is awful, not great!", "", "what joy " * 40, "Very DULL"]
+MULTI = {"problem_type": "multi_label_classification"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, MULTI, {"labels": ["a b", "ü", "c", "日本"], "max_length": 9}, {"pooling": "mean"}],
+)
+def test_scores_of_texts(tmp_path, settings):
+    model = helpers.classifier(**settings)
+    report = export_mediapipe(model, tmp_path / "served", texts=TEXTS)
+    found = answers(tmp_path / "served" / "model.tflite", model, TEXTS)
+    # float32, over sums of 16 numbers
+    assert np.abs(found - model.predict(TEXTS, verbose=0)).max() <= 1e-6
+    assert report.difference <= 1e-5
+    assert report.answers == "MediaPipe's tokenizer changes the answers to 0 of 5 texts"
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_vectors_of_texts(tmp_path, segments):
+    encoder = helpers.encoder(dropout=0.0, use_pooler=False, num_segments=segments)
+    model = TextEmbedder(encoder, helpers.tokenizer())
+    model.export(tmp_path / "served", format="mediapipe", texts=TEXTS)
+    found = answers(tmp_path / "served" / "model.tflite", model, TEXTS)
+    assert np.abs(found - model.encode(TEXTS)).max() <= 1e-6
+
+
+def test_the_file_has_the_vocabulary_and_the_labels(tmp_path):
+    model = helpers.classifier()
+    export_mediapipe(model, tmp_path / "served", "int8")
+    with zipfile.ZipFile(tmp_path / "served" / "model.tflite") as archive:
+        assert archive.testzip() is None
+        assert archive.read("vocab.txt").decode().split("\n") == model.tokenizer.vocabulary
+        assert archive.read("labels.txt").decode().split("\n") == ["negative", "positive"]
+    card = (tmp_path / "served" / "README.md").read_text()
+    assert "The input is one text." in card and "changes the answers to 0 of 4 texts" in card
+
+
+def test_the_code_of_the_card_runs(tmp_path, monkeypatch, capsys):
+    for model, said in ((helpers.classifier(), "positive"), (helpers.embedder(), "embedding=")):
+        export_mediapipe(model, tmp_path / said, "fp32")
+        monkeypatch.chdir(tmp_path / said)
+        exec(re.search("```python\n(.*?)```", (tmp_path / said / "README.md").read_text(), re.S)[1])
+        assert said in capsys.readouterr().out
+
+
+def test_counts_accents_that_mediapipe_keeps(tmp_path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe", "a"]
+    encoder = helpers.encoder(vocabulary_size=len(words), dropout=0.0, use_pooler=False)
+    model = TextEmbedder(encoder, WordPieceTokenizer(words))
+    report = export_mediapipe(model, tmp_path / "served", texts=["cafe", "Cafe", "café", "É"])
+    # É becomes an unknown token in both
+    assert report.answers == "MediaPipe's tokenizer changes the answers to 1 of 4 texts"
+
+
+def test_which_answers_are_different():
+    ours, theirs = np.array([[0.6, 0.4], [0.3, 0.7]]), np.array([[0.4, 0.6], [0.1, 0.9]])
+    assert are_different(helpers.classifier(), ours, theirs).tolist() == [True, False]
+    several = helpers.classifier(**MULTI)
+    assert are_different(several, ours, theirs).tolist() == [True, False]
+    assert are_different(several, ours, ours * 0.8).tolist() == [True, False]
+    assert are_different(helpers.embedder(), ours, theirs).tolist() == [True, True]
+    assert are_different(helpers.embedder(), ours, ours * (1 + 1e-6)).tolist() == [False, False]
+
+
+def _with_tokenizer(**settings):
+    vocabulary = helpers.tokenizer().vocabulary
+    return TextClassifier(helpers.encoder(), WordPieceTokenizer(vocabulary, **settings), 2)
+
+
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        (lambda: _with_tokenizer(lowercase=False), "has only the WordPiece tokenizer of uncased"),
+        (lambda: _with_tokenizer(added_tokens=["joy"]), "without added tokens"),
+        (lambda: helpers.classifier(None, num_classes=1, problem_type="regression"), "with labels"),
+        (lambda: helpers.answerer(), "export this QuestionAnswerer with --format litert"),
+        (lambda: helpers.encoder(), "export this Encoder with --format litert"),
+        (lambda: helpers.classifier(long_texts="mean"), "windows need another format"),
+    ],
+)
+def test_what_is_rejected(tmp_path, model, message):
+    with pytest.raises(InputError, match=message):
+        export_mediapipe(model(), tmp_path / "served")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_asks_for_the_texts_of_the_examples(tmp_path, capsys):
+    model, rows = tmp_path / "model", tmp_path / "rows.csv"
+    helpers.classifier().save_pretrained(model)
+    rows.write_text("text,label\ngood film,negative\nwhat joy,positive\ndull,negative\n")
+    command = ["export", "--model", model, "--out", tmp_path / "served", "--format", "mediapipe"]
+    command += ["--dev", rows, "--text", "text", "--label", "label", "--max-drop", "0"]
+    assert main([*map(str, command)]) == 0
+    said = capsys.readouterr().err
+    assert "MediaPipe's tokenizer changes the answers to 0 of 3 texts" in said
+    assert json.loads((tmp_path / "served" / "config.json").read_text())["id2label"]
