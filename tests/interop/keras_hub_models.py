@@ -1,10 +1,12 @@
 """KerasHub models with random weights, and their outputs in float64."""
 
-import keras_hub
 import numpy as np
+import pytest
 
 from tests.helpers import randomize, to_numpy
 from tests.interop.parity import batch
+
+keras_hub = pytest.importorskip("keras_hub")
 
 VOCABULARY = 53
 # All sizes differ, so that swapped dimensions cannot pass.

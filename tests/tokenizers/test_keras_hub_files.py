@@ -2,13 +2,14 @@
 
 import json
 
-import keras_hub
 import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from keras_bert_impl.tokenizers.keras_hub_files import kind_of, sentencepiece_model
+
+keras_hub = pytest.importorskip("keras_hub")
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cafe", "##s", "?", "Cafe"]
 TEXTS = ["The cafes?", "cafe the cafe??"]

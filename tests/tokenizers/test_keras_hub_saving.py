@@ -3,7 +3,6 @@
 import json
 import logging
 
-import keras_hub
 import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -13,6 +12,8 @@ from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer, WordPi
 from keras_bert_impl.tokenizers.keras_hub_saving import make_model, to_keras_hub, write_notes
 from tests.interop.keras_hub_models import random_backbone
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
+
+keras_hub = pytest.importorskip("keras_hub")
 
 CASES = {"ALBERT": "albert", "XLM-RoBERTa": "xlm-roberta"}
 CLASSES = {"ALBERT": "AlbertTokenizer", "XLM-RoBERTa": "XLMRobertaTokenizer"}
