@@ -1,6 +1,7 @@
-"""`keras-bert embed`, `search` and `fill-mask`."""
+"""`keras-bert embed`, `search`, `fill-mask` and `look`."""
 
 import dataclasses
+import webbrowser
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -240,3 +241,60 @@ def _model_and_texts(arguments):
     if arguments.model is None:
         return arguments.text[0], arguments.text[1:]
     return arguments.model, arguments.text
+
+
+class Look(Command):
+    """`keras-bert look`: writes a page about what a model does with a text."""
+
+    example = (
+        '  keras-bert look run "a joy from start to end"\n'
+        '  keras-bert look bert-base-uncased "Paris is the capital of France." --open\n'
+        '  keras-bert look run "Who came?" "Ann came with Bob."'
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "model", type=MODEL, metavar="MODEL", help="run, model directory or published name"
+        )
+        parser.add_argument(
+            "text", metavar="TEXT", help="text; for a pair or a question, the first of two"
+        )
+        parser.add_argument(
+            "pair", nargs="?", metavar="PAIR", help="second text or context, if any"
+        )
+        parser.add_argument(
+            "--out", type=OUTPUT_FILE, metavar="FILE", default="look.html", help="page to write"
+        )
+        parser.add_argument("--open", action="store_true", help="open the page in a browser")
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints where the page is."""
+        from keras_bert_impl.reports.look_page import look
+
+        text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)
+        path = look(_load(arguments.model), text, arguments.out)
+        print(f"wrote {path}")
+        if arguments.open:
+            webbrowser.open(path.resolve().as_uri())
+
+
+def _load(name):
+    """Loads a task model, else a masked language model, else an encoder."""
+    from keras_bert_impl.interop import open_model, read_encoder_config
+    from keras_bert_impl.models.weights import MissingTensorError
+    from keras_bert_impl.runs.run import load_tuned
+    from keras_bert_impl.tasks import MaskedLM, TextEmbedder
+    from keras_bert_impl.tasks.registry import NotFineTunedError, model_class_of
+
+    try:
+        model_class_of(name)
+    except NotFineTunedError:
+        pass
+    else:
+        return load_tuned(name)
+    if read_encoder_config(open_model(name)).causal:
+        return TextEmbedder.from_pretrained(name)
+    try:
+        return MaskedLM.from_pretrained(name)
+    except MissingTensorError:  # no masked language modeling head
+        return TextEmbedder.from_pretrained(name)

@@ -55,7 +55,7 @@ GROUPS = {
             "calibrate a text classifier's probabilities and choose its decision threshold",
         ),
         "report": ("scoring.Report", "write a page about a run, or one that compares several"),
-        "look": ("scoring.Look", "visualize attention and attributions for a text (HTML)"),
+        "look": ("embedding.Look", "visualize attention and attributions for a text (HTML)"),
         "drift": (
             "scoring.Drift",
             "detect data drift between served texts and the training set",

@@ -1,8 +1,8 @@
-"""`keras-bert evaluate`, `report`, `look` and `drift`: how good a model is, and why."""
+"""`keras-bert evaluate`, `report` and `drift`: how good a model is, and why."""
 
 import dataclasses
 import functools
-import webbrowser
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -55,7 +55,8 @@ class Evaluate(Command):
         "  keras-bert evaluate --model run\n"
         "  keras-bert evaluate --model run --dev test.csv --out scored\n"
         "  keras-bert evaluate --model run --task mrpc --data glue\n"
-        "  keras-bert evaluate --model run --dev test.conllu --json"
+        "  keras-bert evaluate --model run --dev test.conllu --json\n"
+        "  keras-bert evaluate --model run --against old-run --dev test.csv --max-drop 0.01"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -72,10 +73,24 @@ class Evaluate(Command):
             metavar="DIR",
             help="directory to write predictions and scores.json to",
         )
+        group.add_argument(
+            "--against",
+            type=MODEL,
+            metavar="OLD",
+            help="run or model directory to compare with on the same texts",
+        )
+        group.add_argument(
+            "--max-drop",
+            type=float,
+            metavar="X",
+            help="exit with status 1 if the first score is more than X below the score of --against",
+        )
         group.add_argument("--json", action="store_true", help="print the scores as JSON")
 
     def check(self, arguments: Namespace) -> None:
         check_examples(arguments)
+        if arguments.max_drop is not None and not (arguments.against and arguments.max_drop >= 0):
+            raise InputError("--max-drop is a number of at least 0, and needs --against OLD.")
 
     def check_files(self, arguments: Namespace) -> None:
         """Checks the columns of a table to score a run on."""
@@ -83,7 +98,7 @@ class Evaluate(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Prints the scores, in the format of `scores.json` for a run."""
-        from keras_bert_impl.runs.evaluation import evaluate
+        from keras_bert_impl.runs.evaluation import compare, evaluate
         from keras_bert_impl.runs.run import load_tuned
 
         arguments, is_same = completed(arguments, arguments.model)
@@ -94,10 +109,20 @@ class Evaluate(Command):
             say(f"scores on {examples.source}, as in the run")
         more = {} if arguments.test else read_more(arguments)
         scores = evaluate(model, examples, arguments.out, more)
+        change = None
+        if arguments.against:
+            old = load_tuned(arguments.against, arguments.dtype)
+            change = compare(model, old, examples)
         if arguments.json:
-            print_json(scores)
+            print_json(scores if change is None else scores | {"against": change.as_dict()})
         else:
             print_scores(scores)
+            if change is not None:
+                print(change)
+        if change is not None and arguments.max_drop is not None:
+            if change.gain.value < -arguments.max_drop:
+                say(f"{change.metric} dropped by more than {arguments.max_drop:g}")
+                sys.exit(1)
 
 
 class Report(Command):
@@ -182,63 +207,6 @@ def _model_and_examples(run, arguments):
         say(f"without classes, calibration and errors: {error}")
         return None, None
     return model, examples
-
-
-class Look(Command):
-    """`keras-bert look`: writes a page about what a model does with a text."""
-
-    example = (
-        '  keras-bert look run "a joy from start to end"\n'
-        '  keras-bert look bert-base-uncased "Paris is the capital of France." --open\n'
-        '  keras-bert look run "Who came?" "Ann came with Bob."'
-    )
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "model", type=MODEL, metavar="MODEL", help="run, model directory or published name"
-        )
-        parser.add_argument(
-            "text", metavar="TEXT", help="text; for a pair or a question, the first of two"
-        )
-        parser.add_argument(
-            "pair", nargs="?", metavar="PAIR", help="second text or context, if any"
-        )
-        parser.add_argument(
-            "--out", type=OUTPUT_FILE, metavar="FILE", default="look.html", help="page to write"
-        )
-        parser.add_argument("--open", action="store_true", help="open the page in a browser")
-
-    def run(self, arguments: Namespace) -> None:
-        """Prints where the page is."""
-        from keras_bert_impl.reports.look_page import look
-
-        text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)
-        path = look(_load(arguments.model), text, arguments.out)
-        print(f"wrote {path}")
-        if arguments.open:
-            webbrowser.open(path.resolve().as_uri())
-
-
-def _load(name):
-    """Loads a task model, else a masked language model, else an encoder."""
-    from keras_bert_impl.interop import open_model, read_encoder_config
-    from keras_bert_impl.models.weights import MissingTensorError
-    from keras_bert_impl.runs.run import load_tuned
-    from keras_bert_impl.tasks import MaskedLM, TextEmbedder
-    from keras_bert_impl.tasks.registry import NotFineTunedError, model_class_of
-
-    try:
-        model_class_of(name)
-    except NotFineTunedError:
-        pass
-    else:
-        return load_tuned(name)
-    if read_encoder_config(open_model(name)).causal:
-        return TextEmbedder.from_pretrained(name)
-    try:
-        return MaskedLM.from_pretrained(name)
-    except MissingTensorError:  # no masked language modeling head
-        return TextEmbedder.from_pretrained(name)
 
 
 _MOST_CLASSES = 10  # lines of the table

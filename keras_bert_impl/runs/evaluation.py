@@ -12,7 +12,8 @@ from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
-from keras_bert_impl.tasks.registry import score, score_more
+from keras_bert_impl.tasks.registry import score, score_more, task_of_examples
+from keras_bert_impl.tasks.scores.comparison import Change, change
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -59,6 +60,16 @@ def evaluate(
     if directory is not None:
         write_json(directory / "scores.json", scores)
     return scores
+
+
+def compare(model: TaskModel, old: TaskModel, examples: LabeledExamples) -> Change:
+    """Compares two models on the same labeled texts, by their first metric.
+
+    Raises:
+        InputError: the models do not have the same labels, or are not for labeled texts.
+    """
+    task = task_of_examples(examples)
+    return change(*(task.outcome(one, examples, like=model) for one in (model, old)))
 
 
 def load_model(

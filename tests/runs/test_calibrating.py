@@ -8,6 +8,7 @@ import pytest
 
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks import load_tuned, read_table
+from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from tests.tasks.helpers import examples, save_base
 
 
@@ -32,8 +33,8 @@ def folder(tmp_path_factory):
 
 
 def predictions(run):
-    lines = [line.split("\t") for line in (run / "predictions.tsv").read_text().splitlines()]
-    return [line[1] for line in lines[1:]], np.array([line[2:] for line in lines[1:]], float)
+    _, rows = read_predictions_table(run / "predictions.tsv")
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], float)
 
 
 @pytest.mark.parametrize("name", ["run", "lora"])

@@ -9,7 +9,7 @@ from keras_bert_impl.tasks.base.kept_settings import argument_of
 from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tasks.scores.comparison import Comparison
+from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 
 LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector per text
 
@@ -140,6 +140,11 @@ class Task:
             directory: run directory with the predictions of the model on `dev`.
         """
         return None
+
+    @staticmethod
+    def outcome(model: Any, examples: Any, like: Any) -> Outcome:
+        """Predicts labeled examples, with labels in the order of the model `like`."""
+        raise InputError("only models of labeled texts can be compared with another model.")
 
     @staticmethod
     def calibrate(model: Any, examples: Any, goal: Goal) -> Calibration:

@@ -1,13 +1,18 @@
 """Compares a model's predictions with baselines, in numbers and in sentences."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.scores.metrics import comparable
-from keras_bert_impl.tasks.scores.statistics import SAMPLES, Difference, paired_difference
+from keras_bert_impl.tasks.scores.statistics import (
+    SAMPLES,
+    Difference,
+    Interval,
+    paired_difference,
+)
 
 UNEVEN = 10  # ratio of the largest to the smallest class from which accuracy is misleading
 BASELINES = ("majority", "tfidf", "most_frequent_tag")
@@ -61,9 +66,8 @@ class Comparison(NamedTuple):
             found = {name: function(labels, of) for name, of in self.baselines.items()}
             ranks = {name: comparable(metric, score) for name, score in found.items()}
             best = max(ranks, key=lambda name: -np.inf if np.isnan(ranks[name]) else ranks[name])
-            samples = min(SAMPLES, max(100, _DRAWN // len(labels)))
             difference = paired_difference(
-                function, labels, self.baselines[best], predictions, samples
+                function, labels, self.baselines[best], predictions, _samples(len(labels))
             )
             lines.append(_compared(metric, value, best, found[best], difference, len(labels)))
         return lines
@@ -83,6 +87,51 @@ def _compared(metric, value, name, of_baseline, difference: Difference, count):
         advice = "Train longer, change the learning rate, or use the baseline."
         return f"{both}: the model does not beat the baseline ({interval}). {advice}"
     return f"{both}: the difference may be chance ({interval}). Score on more examples."
+
+
+class Change(NamedTuple):
+    """A score of a new model and of an old one on the same examples.
+
+    Attributes:
+        metric: name of the score.
+        new, old: the scores.
+        gain: how much better the new model is, with a 95% interval; positive is better.
+        num_examples: number of examples.
+    """
+
+    metric: str
+    new: float
+    old: float
+    gain: Interval
+    num_examples: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} {self.new:.4f}, before {self.old:.4f}: change for the better "
+            f"{self.gain.value:+.4f}, 95% interval [{self.gain.low:+.4f}, {self.gain.high:+.4f}], "
+            f"n = {self.num_examples:,}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the numbers for JSON."""
+        return self._asdict() | {"gain": self.gain._asdict()}
+
+
+def change(new: Outcome, old: Outcome) -> Change:
+    """Compares two models on the same examples, by the first metric of the new one."""
+    metric, function = next(iter(new.metrics.items()))
+    labels = new.labels
+    samples = _samples(len(labels))
+    difference = paired_difference(function, labels, old.predictions, new.predictions, samples)
+    value, low, high = (comparable(metric, bound) for bound in difference.interval)
+    after, before = (float(function(labels, one.predictions)) for one in (new, old))
+    gain = Interval(value, min(low, high), max(low, high))
+    return Change(metric, after, before, gain, len(labels))
+
+
+def _samples(count):
+    """Returns the number of resamples of examples."""
+    return min(SAMPLES, max(100, _DRAWN // count))
 
 
 def is_uneven(counts: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.base.prediction_files import (
@@ -160,11 +160,27 @@ class TextClassification(Task):
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind)
         labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
-        metrics = MULTI_LABEL_METRICS
-        if kind != MULTI:
-            metrics = {name: metric_named(name, self._names) for name in _metrics(dev, kind)}
+        metrics = _functions(dev, kind, self._names)
         remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
         return Comparison(Outcome(labels, predictions, metrics), simple, remarks)
+
+    @staticmethod
+    def outcome(model: TextClassifier, examples: Examples, like: TextClassifier) -> Outcome:
+        kind, names = model.problem_type, like.labels
+        if kind != like.problem_type or set(model.labels) != set(names):
+            raise InputError(
+                f"the models have other labels: {kind} with {listed(model.labels)}, and "
+                f"{like.problem_type} with {listed(names)}."
+            )
+        targets = _targets_for(like, examples)
+        scores = model.predict(examples.texts, verbose=0)
+        check_scores(scores)
+        predictions = scores[:, 0] if kind == REGRESSION else model.decide(scores)
+        if kind == SINGLE:
+            predictions = np.array([names.index(name) for name in model.labels])[predictions]
+        elif kind == MULTI:
+            predictions = predictions[:, [model.labels.index(name) for name in names]]
+        return Outcome(targets, predictions, _functions(examples, kind, names))
 
     @staticmethod
     def calibrate(model: TextClassifier, examples: Examples, goal: Goal) -> Calibration:
@@ -237,6 +253,13 @@ def _problem_type(examples):
 def _metrics(examples, problem_type):
     """Returns the names of the metrics; models are compared by the first one."""
     return examples.metrics or _METRICS[problem_type]
+
+
+def _functions(examples, problem_type, names):
+    """Returns the functions of the metrics by name."""
+    if problem_type == MULTI:
+        return MULTI_LABEL_METRICS
+    return {name: metric_named(name, names) for name in _metrics(examples, problem_type)}
 
 
 def _predicted(scores, problem_type):
