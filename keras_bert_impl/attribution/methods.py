@@ -39,13 +39,13 @@ def attribute(
       `output - baseline`, up to the error of the integral, `Attribution.gap`.
     - `"occlusion"`: the output for the text minus the output with this one word masked.
 
-    Only the first row of a text longer than `max_length` is seen.
+    If a text is longer than `max_length`, only its first part is used.
 
     Args:
         model: `TextClassifier`, `TokenClassifier` or `QuestionAnswerer`.
         text: a text, a (first, second) pair, or for taggers also a list of words.
         target: name or index of the class; for taggers the index of a word, or (index, label).
-            Default: the predicted class; the surest word that is not outside; the best answer.
+            Default: the predicted class, the most confident entity word, or the best answer.
         method: see above.
         steps: points of the integral (Gauss-Legendre quadrature). Default 32.
 
@@ -53,7 +53,7 @@ def attribute(
         `Attribution`, with a score for each word.
 
     Raises:
-        InputError: the model or the target is of another kind, or the text has no words.
+        InputError: The model or target is not supported, or the text has no words.
 
     Source: Sundararajan et al. 2017 (arXiv:1703.01365), equation 1; Zeiler and Fergus 2014
     (arXiv:1311.2901), section 4.2.
@@ -93,7 +93,7 @@ def attribute(
 
 
 class _Network:
-    """A model's network around the features of one text, `[1, ..., length]`."""
+    """The network of a model for the features of one text, `[1, ..., length]`."""
 
     def __init__(self, model, features):
         self.model, self.features = model, features
@@ -142,7 +142,8 @@ class _Path:
         alphas: float32 `[points, 1, 1]`; 0 for the baseline, 1 for the text.
 
     Attributes:
-        offsets: `[points, length, hidden]`, added to the points, to differentiate with respect to.
+        offsets: `[points, length, hidden]`, zeros added to the points, for gradients with respect
+            to them.
     """
 
     offsets: Any

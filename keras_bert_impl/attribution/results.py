@@ -24,12 +24,12 @@ class Attribution(NamedTuple):
     """An output of a model, divided among the words of a text.
 
     Attributes:
-        words: the words that the model saw, in order.
+        words: the words in the input of the model, in order.
         target: name of the output: the label, `word/label` of a tagger, or the answer.
         method: `"integrated_gradients"` or `"occlusion"`.
         output: the output for the text, a log-odds or, for regression, a value.
         baseline: the output if every word is masked.
-        is_cut: whether the text is longer than the model's row, so that words are missing.
+        is_cut: whether words are missing because the text is longer than `max_length`.
     """
 
     words: list[AttributedWord]

@@ -1,4 +1,4 @@
-"""One row of a task model, with the word that each of its tokens belongs to."""
+"""One input row of a task model, with the word of each token."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ class TextRow(NamedTuple):
     Attributes:
         features: int32 `[1, length]` each, or `[1, 1, length]` for a network of windows.
         words: words with at least one token in the row, with a score of 0.
-        numbers: index of each of them among all words of its segment.
+        numbers: index of each word among all words of its segment.
         word_of: int64 `[length]`. Index into `words` of each token; -1 for special tokens.
         is_cut: whether words are missing.
     """
@@ -31,7 +31,7 @@ class TextRow(NamedTuple):
 
 
 def text_row(model: Any, text: Any) -> TextRow:
-    """Tokenizes a text or pair to the first row that a model would see."""
+    """Tokenizes a text or pair to the first input row of a model."""
     try:
         texts = model.as_texts([text])
     except InputError as error:
@@ -97,6 +97,7 @@ def _align(tokenizer, words, ids, cursor):
 
     first = max(range(cursor, cursor + _MOST_SPECIAL_TOKENS), key=shared)
     length = shared(first)
-    # A token belongs to the word with its last character; one between words, to the word before.
+    # A token belongs to the word that contains its last character; a token between words belongs to
+    # the preceding word.
     of_tokens = np.searchsorted(words.starts, ends[:length] - 1, side="right") - 1
     return first, np.maximum(of_tokens, 0), length == len(tokens)

@@ -1,1 +1,1 @@
-"""Creates model directories from others: converted, smaller, or with a larger vocabulary."""
+"""Creates converted models, smaller students and models with a larger vocabulary."""

@@ -1,4 +1,4 @@
-"""Converts models between file formats, and makes students, without changing weights."""
+"""Converts models between file formats, and creates students, without changing weights."""
 
 import dataclasses
 import logging
@@ -38,7 +38,7 @@ from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.files import has_tokenizer
 from keras_bert_impl.tokenizers.keras_hub_saving import to_keras_hub, write_notes
 
-# Files of a model that are not written with every model.
+# Files that only some models have.
 _KEPT = ("model.safetensors.index.json", *TUNED_FILES)
 FORMS = ("huggingface", "google", "keras_hub")
 _log = logging.getLogger(__name__)
@@ -92,13 +92,13 @@ def check_target(target: str | Path, model: ModelSource) -> None:
     found = [name for name in kept if (local_path(target) / name).exists()]
     if found:
         raise InputError(
-            f"{target} already has {listed(found)}, which would describe another model than the "
-            "new files; give a new folder."
+            f"{target} already contains {listed(found)}, which do not belong to the new model; "
+            "choose a new folder."
         )
 
 
 def warn_of_generator(model: ModelSource) -> None:
-    """Warns that the generator of an ELECTRA, which has its own directory, is left out."""
+    """Warns that the generator of an ELECTRA model, which has its own directory, is omitted."""
     if (model.path / GENERATOR).is_dir():
         _log.warning("%s: not converted: the generator, see --generator", model.path)
 
@@ -118,7 +118,7 @@ def write_model(
     """Writes a model directory: `config.json`, the tensors and any tokenizer."""
     if (
         "tie_word_embeddings" in described
-    ):  # no output matrix is written in addition to the embeddings
+    ):  # the output matrix is not written because it equals the embeddings
         described = described | {"tie_word_embeddings": True}
     write_model_directory(directory, described, tensors)
     if tokenizer is not None:
@@ -128,7 +128,7 @@ def write_model(
 def read_tensors(
     model: ModelSource, config: EncoderConfig, layers: list[int] | None = None
 ) -> Tensors:
-    """Reads all tensors of a model that have a known meaning, under their names in new files."""
+    """Reads all known tensors of a model, under their names in new files."""
     whole, heads = all_tensors(config)
     arrays = {name.variable: model.read(name.tensor) for name in whole}
     for name in whole:

@@ -26,7 +26,7 @@ _PER_TOKEN = ("embeddings/token_embeddings", "masked_lm/output_bias")
 
 
 class Augmented(NamedTuple):
-    """The new tokens, and the mean numbers of tokens per word of the texts, before and after."""
+    """The new tokens, and the mean number of tokens per word before and after."""
 
     tokens: list[str]
     tokens_per_word: list[float]
@@ -54,9 +54,9 @@ def augment_vocabulary(
     Example:
         augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # such as [1.62, 1.41]
 
-    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes an embedding
-    with the mean of its subwords', but finds the subwords to add by training a vocabulary. For
-    their selection see `learn_tokens`.
+    Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes new embeddings
+        with the mean of the subword embeddings, but selects new subwords by training a vocabulary.
+        See `learn_tokens` for the selection here.
     """
     num_tokens = check("num_tokens", num_tokens, PositiveInt)
     min_frequency = check("min_frequency", min_frequency, PositiveInt)
@@ -108,7 +108,7 @@ def _write(target, model, tokenizer, larger, old_ids):
 
 
 def _with_means(array, first, old_ids, size):
-    """Appends the mean of its old tokens for each new token from id `first` on.
+    """Appends a row for each new token from id `first` on: the mean of the rows of its old tokens.
 
     Returns:
         `[size, ...]`: one row per id.

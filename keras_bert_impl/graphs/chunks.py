@@ -1,4 +1,4 @@
-"""Chunks of the rows of a request, which bound memory and padding, and graphs of encoders."""
+"""Splits requests into chunks of rows, which limits memory and padding; graphs of encoders."""
 
 import contextlib
 import functools
@@ -42,7 +42,7 @@ def encoders_traced_once(buckets: Sequence[Bucket] = ()) -> Iterator[None]:
 
 
 def check_buckets(buckets: Sequence[Bucket], max_length: int) -> None:
-    """Raises an `InputError` for empty buckets or buckets longer than `max_length` tokens."""
+    """Raises `InputError` for empty buckets and buckets longer than `max_length` tokens."""
     for rows, length in buckets:
         if rows < 1 or not 1 <= length <= max_length:
             raise InputError(
@@ -82,7 +82,7 @@ Function: TypeAlias = tf.types.experimental.PolymorphicFunction
 Rows: TypeAlias = dict[str, tf.Tensor]
 
 _TOKENS = 8192  # per chunk, padding included: about 300 MB for BERT-base
-# Tokens that a CPU computes in the time that one more run of the network takes, about; see
+# Approximate number of tokens that a CPU processes in the time of one additional network call; see
 # docs/decisions/mixed-lengths.md.
 _TOKENS_OF_A_RUN = 64
 
@@ -93,7 +93,7 @@ def in_chunks(
     tokens: tf.Tensor | None = None,
     buckets: Sequence[Bucket] = (),
 ) -> Rows:
-    """Applies a function to rows in chunks and concatenates the results; in any graph.
+    """Applies a function to chunks of rows and concatenates the results, in any graph.
 
     Args:
         rows: tensors `[rows, ...]`.
@@ -116,7 +116,7 @@ def in_chunks(
 
 
 def in_chunks_by_length(function: Function, rows: Rows, least_length: int = 1) -> Rows:
-    """Applies a function to chunks of rows with similar lengths, so that little is padding.
+    """Applies a function to chunks of rows with similar lengths, to reduce padding.
 
     Args:
         rows: tensors `[rows, ..., length]` from `sorted_by_length`.
@@ -145,7 +145,7 @@ def sorted_by_length(rows: Rows) -> tuple[Rows, tf.Tensor]:
         rows: tensors `[rows, ...]`, one of them `padding_mask`, `[rows, ..., length]`.
 
     Returns:
-        (the sorted rows, int32 `[rows]`: the index that each of them had).
+        (sorted rows, int32 `[rows]`: original index of each).
     """
     order = tf.argsort(_lengths(rows["padding_mask"]), direction="DESCENDING", stable=True)
     return {name: tf.gather(row, order) for name, row in rows.items()}, order
@@ -164,7 +164,7 @@ def _count(rows):
 
 
 def _in_turn(function: Function, rows: Rows, chunk: Callable) -> Rows:
-    """Applies a function to one chunk after the other; concatenates its results."""
+    """Applies a function to one chunk after the other and concatenates the results."""
     specs = {name: tf.TensorSpec([None, *row.shape[1:]], row.dtype) for name, row in rows.items()}
     with tf.init_scope():  # a separate graph, shared by all signatures
         function = function.get_concrete_function(specs)

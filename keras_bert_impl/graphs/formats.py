@@ -1,9 +1,9 @@
-"""Export to a format by name, on other backends in a process with the TensorFlow backend.
+"""Export to a format by name; other backends use a process with the TensorFlow backend.
 
-Also what all exports check and write: their folder, scores and the tokenizer's files. Formats are
-plug-ins in `serving`, found by name: models do not import them, nor what they need. Imports
-TensorFlow only to export. Run as a program, exports the model that another process has saved:
-`python -m keras_bert_impl.graphs.formats DIRECTORY`.
+Also contains the checks and files that all exports share: the folder, scores and tokenizer files.
+Formats are plug-ins in `serving`, found by name, so models import neither the formats nor their
+dependencies. TensorFlow is imported only to export. Run as a program, exports the model that
+another process has saved: `python -m keras_bert_impl.graphs.formats DIRECTORY`.
 """
 
 import importlib
@@ -38,20 +38,21 @@ def check_target(directory: str | Path, entries: tuple[str, ...]) -> None:
 
     models = {*_MODELS, *TUNED_FILES, *WEIGHTS, *(name + INDEX for name in WEIGHTS)}
     if not os.fspath(directory):
-        raise InputError("the name of the folder to write is empty.")
+        raise InputError("the name of the export folder is empty.")
     path = local_path(directory)
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     taken = sorted(names & set(entries))
     if taken and (names & models or not names & _EXPORTS):
         raise InputError(
-            f"{path} already has {listed(taken)}, which no export has written; give a new folder."
+            f"{path} already contains {listed(taken)}, which no export has written; choose a new "
+            "folder."
         )
     if names & models:
         raise InputError(f"{path} is a model's directory; give a new folder for its exports.")
 
 
 def check_drop(before: float, after: float, max_drop: float | None) -> None:
-    """Compares the scores of a model and of its export."""
+    """Raises `InputError` if the export scores too much lower than the model."""
     if max_drop is not None and not before - after <= max_drop:
         raise InputError(
             f"the score drops from {before:.2f} to {after:.2f}, by more than {max_drop:g} points; "
@@ -60,7 +61,7 @@ def check_drop(before: float, after: float, max_drop: float | None) -> None:
 
 
 def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
-    """Writes a tokenizer's files for clients, which other libraries truncate as the model does."""
+    """Writes a tokenizer's files for clients, with the model's truncation for other libraries."""
     tokenizer.save_pretrained(directory)
     max_length = getattr(model, "max_length", None) or model.config.max_length
     _set(directory / "tokenizer_config.json", "model_max_length", max_length)
@@ -71,7 +72,7 @@ def save_tokenizer(tokenizer: "Tokenizer", model: Any, directory: Path) -> None:
 
 
 def _set(path, key, value):
-    """Sets an entry of a JSON file; a tokenizer of a kind without this file has none."""
+    """Sets an entry of a JSON file if the tokenizer has this file."""
     if path.exists():
         content = json.loads(path.read_text(encoding="utf-8")) | {key: value}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"

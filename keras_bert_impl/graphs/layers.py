@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_impl.config import EncoderConfig
 
 Graph = Any  # onnx.Graph or litert.Graph
-Tensor = Any  # the graph's: a name or a TensorFlow tensor
+Tensor = Any  # tensor of the graph: a name or a TensorFlow tensor
 Tensors = dict[str, Tensor]
 
 # Same as `layers.attention`: 0 after the softmax in float32, and finite in float16.
@@ -31,7 +31,7 @@ def dense(graph: Graph, inputs: Tensor, name: str, activation: str | None = None
 
 
 def _gelu(graph, inputs):
-    # Runtimes recognize a GELU in this order of operators; LiteRT recognizes no other.
+    # Runtimes recognize GELU in this order of operators; LiteRT recognizes only this order.
     erf = graph.add("Erf", graph.add("Div", inputs, 2**0.5))
     return graph.add("Mul", graph.add("Mul", inputs, 0.5), graph.add("Add", erf, 1.0))
 

@@ -1,4 +1,4 @@
-"""Base class of export signatures: their inputs and input checks."""
+"""Base class of export signatures, with their inputs and input checks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -32,12 +32,12 @@ HUB_NAMES = {  # input names of the encoders that Google published as SavedModel
 
 
 class Signatures:
-    """Graphs of a served model; a subclass for each family of outputs.
+    """Graphs of a served model, with a subclass for each kind of output.
 
-    A subclass implements `answers`, from features, and if needed `answers_of_strings`, from
-    strings, or `more`, further signatures. Every output has the batch as its first dimension, and
-    outputs of varying number are padded and counted, so that a server can merge requests into one
-    batch and split the responses.
+    A subclass implements `answers` (from features) and, if needed, `answers_of_strings` (from
+    strings) or `more` (additional signatures). Every output has the batch as its first dimension,
+    and outputs of varying number are padded and counted, so that a server can merge requests into
+    one batch and split the responses.
 
     Args:
         model: the model whose variables the graphs use.
@@ -46,15 +46,15 @@ class Signatures:
     Attributes:
         buckets: shapes for which encoders are compiled by XLA; see `graphs.chunks`. Set before
             tracing. Default: none.
-        whole_batches: whether the rows of a request are computed together, as suits a GPU, and not
-            in chunks of similar length. Set before tracing. Default: False.
+        whole_batches: whether to compute the rows of a request together, which suits a GPU, instead
+            of in chunks of similar length. Set before tracing. Default: False.
         custom_ops: whether tokenizers may use operations of TensorFlow Text. Set before tracing.
             Default: True.
     """
 
     strings = {"text": 1}  # inputs of `serving_default`: name to rank
     features_rank = 2  # of token_ids
-    # Whether outputs of `answers` have no dimension for the tokens; then rows are sorted by length.
+    # Whether outputs of `answers` have no token dimension, so that rows can be sorted by length.
     answers_whole_rows = False
 
     def __init__(
@@ -101,17 +101,17 @@ class Signatures:
         return self.in_chunks(self.network, features)
 
     def more(self) -> dict[str, tuple[Callable, dict[str, int]]]:
-        """Returns further signatures on strings: name to (function, dict of name to rank)."""
+        """Returns additional signatures on strings: name to (function, dict of name to rank)."""
         return {}
 
     def reference(self, **inputs: list) -> list[dict[str, Any]]:
-        """Returns the model's own outputs for strings, to check exports against.
+        """Returns the outputs of the Keras model for strings, to check exports.
 
         Args:
             **inputs: lists of strings, see `strings`.
 
         Returns:
-            The outputs of each example by name, without padding; outputs may be left out.
+            The outputs of each example by name, without padding; outputs may be omitted.
         """
         raise NotImplementedError
 
@@ -133,10 +133,10 @@ class Signatures:
         """Returns the signatures.
 
         Args:
-            ids_only: whether to leave out those that take strings.
+            ids_only: whether to omit signatures that take strings.
 
         Raises:
-            InputError: a bucket that does not fit the encoder.
+            InputError: A bucket does not fit the encoder.
         """
         check_buckets(self.buckets, self.config.max_length)
         names = ["serving_default", *self.more(), "embed", "tokenize", "ids", "hub_ids"]
@@ -183,7 +183,7 @@ class Signatures:
         """Same as `in_chunks`, for chunks of similar length.
 
         Args:
-            function: its results have one row for each of `rows`, and no dimension that follows
+            function: its results have one row for each of `rows` and no dimension that depends on
                 their length.
             least_length: see `chunks.in_chunks_by_length`.
         """
@@ -197,9 +197,8 @@ class Signatures:
         """Same as `by_length` for any function.
 
         Returns:
-            (results in the order of the rows that the function got, int32 `[rows]`: the index in
-            `rows` of each). With buckets, which ask for separate chunks, and with
-            `whole_batches`, rows stay in order.
+            (results in the order of processing, int32 `[rows]`: index of each result in `rows`).
+            With buckets or `whole_batches`, rows keep their order.
         """
         if self.buckets or self.whole_batches:
             return self.in_chunks(function, rows), tf.range(tf.shape(rows["padding_mask"])[0])
@@ -260,7 +259,7 @@ class Signatures:
 
 
 def _of_strings(function, ranks):
-    """Returns the signature on strings, which must be equal in number."""
+    """Returns the signature on strings; all inputs must have equally many texts."""
     names = list(ranks)
 
     def answer(*texts):

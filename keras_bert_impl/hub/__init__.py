@@ -22,16 +22,16 @@ _HANDLE = re.compile(f"({_PART}(?:/{_PART}){{3}})(?:/([1-9][0-9]{{0,8}}))?")
 def local_directory(name_or_path: str | os.PathLike, revision: str | None = None) -> Path:
     """Returns the directory with a model's files, downloading them if needed.
 
-    Files go to the caches of the hubs' own libraries, which also read their environment variables
-    and resume interrupted downloads. With `HF_HUB_OFFLINE=1` the network is not used.
+    The hubs' libraries download to their own caches, read their environment variables and resume
+    interrupted downloads. With `HF_HUB_OFFLINE=1` the network is not used.
 
     Args:
-        name_or_path: A directory, or a run directory, which has its model in `model`; `owner/name` or `hf://owner/name[@revision]` on the Hugging Face
-            hub, `owner/name` only if there is no such directory;
+        name_or_path: A model directory; a run directory; `hf://owner/name[@revision]` on the
+            Hugging Face hub, or `owner/name` if there is no such directory;
             `kaggle://owner/model/framework/variation[/version]`; or the name of a published model
             (`bert-base-uncased`) or KerasHub preset (`bert_tiny_en_uncased`).
-        revision: Branch, tag or commit on the Hugging Face hub. Default: the one in the name, else
-            `main`.
+        revision: Branch, tag or commit on the Hugging Face hub. Default: the revision in the name,
+            otherwise `main`.
 
     Returns:
         `Path` of a directory with `config.json` and weights. A downloaded directory belongs to the
@@ -49,7 +49,7 @@ def local_directory(name_or_path: str | os.PathLike, revision: str | None = None
 
 
 def check_name(name_or_path: str | os.PathLike) -> None:
-    """Checks a name or directory without downloading, and without reading files of the directory.
+    """Checks a name or directory without downloading or reading files.
 
     Args:
         name_or_path: See `local_directory`.
@@ -66,7 +66,7 @@ def check_name(name_or_path: str | os.PathLike) -> None:
 
 
 def _place(name_or_path, revision) -> Callable[[], Path]:
-    """Returns a function that returns the directory of a model, after downloading it if needed."""
+    """Returns a function that downloads a model if needed and returns its directory."""
     if not isinstance(name_or_path, (str, os.PathLike)) or not os.fspath(name_or_path):
         raise InputError(f"A model's name or directory must be a str. Received: {name_or_path!r}")
     name = os.fspath(name_or_path)
@@ -97,14 +97,14 @@ def _place(name_or_path, revision) -> Callable[[], Path]:
 
 
 def _model_of(directory):
-    """Returns the model directory of a run; any other directory unchanged."""
+    """Returns the model directory of a run, or any other directory unchanged."""
     model = directory / "model"
     is_run = (model / "config.json").is_file() and not (directory / "config.json").exists()
     return model if is_run else directory
 
 
 def _no_directory_but(name, download):
-    """Downloads `owner/name`, which may also be the path of a directory with a typing error."""
+    """Downloads `owner/name`, which may also be a misspelled directory."""
     try:
         return download()
     except InputError as error:

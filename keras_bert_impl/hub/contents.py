@@ -12,9 +12,10 @@ _TOKENIZER = """
     tokenizer_config.json special_tokens_map.json added_tokens.json tokenizer.json vocab.txt
     vocab.json merges.txt bpe.codes spiece.model sentencepiece.bpe.model
 """.split()
-# Sentence embedding settings; the folders named in `modules.json` hold more.
+# Sentence embedding settings; the folders named in `modules.json` contain more files.
 SENTENCE_SETTINGS = "config_sentence_transformers.json"
-# Past and present names of the encoder's settings; `sentence-transformers` reads the first found.
+# Past and present names of the encoder's settings; `sentence-transformers` reads the first that
+# exists.
 SENTENCE_ENCODER = tuple(
     f"sentence_{kind}_config.json"
     for kind in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()

@@ -1,7 +1,7 @@
 """Downloads models into the caches of the hubs' own libraries.
 
-Files are asked for one by one under known names, so that no list of names and no archive from the
-network determines what is written, and no code is downloaded.
+Files are requested one by one under known names, so that neither a list of names nor an archive
+from the network determines which files are written, and no code is downloaded.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def from_hugging_face(repository: str, revision: str) -> Path:
 
 
 def _check_answer(repository, name, commit):
-    """Checks the hub's metadata of a file: the library names files of the cache after it."""
+    """Checks the hub's metadata of a file, after which the library names files in the cache."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     about = _retried(get_hf_file_metadata, hf_hub_url(repository, name, revision=commit))
@@ -79,7 +79,7 @@ def _check_answer(repository, name, commit):
 
 
 def _retried(ask, repository, revision=None):
-    """Asks a hub; waits and repeats if it is busy."""
+    """Sends a request to a hub; waits and retries if the hub is busy."""
     from huggingface_hub.errors import HfHubHTTPError
 
     for wait in (1, 2, 4, None):
@@ -150,7 +150,7 @@ def _newest_complete(models, version, source):
     for number in sorted(numbers, key=int, reverse=True):
 
         def fetch(name, number=number):
-            # Markers of the library: for all files, or for one.
+            # The library's markers for all files or for one file.
             markers = f"{number}.complete", f".complete/{number}/{name}.complete"
             is_complete = any((models / marker).exists() for marker in markers)
             return _existing(models / number, name) if is_complete else None
@@ -192,7 +192,7 @@ def _one_error(source: str, cache: str | Path, variable: str) -> Iterator[None]:
 
 
 def _explanation(error, source):
-    """Returns what a user can do about an error of a hub's library."""
+    """Returns a message with a remedy for an error of a hub's library."""
     from huggingface_hub import constants, errors
 
     repository = source.removeprefix("hf://").partition("@")[0]

@@ -1,1 +1,1 @@
-"""Reading external files and addresses, writing our own files, and input errors."""
+"""Reads external files and addresses, writes files atomically, and defines input errors."""

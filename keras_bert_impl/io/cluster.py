@@ -37,12 +37,12 @@ class Cluster:
 
     @property
     def everyone(self) -> list[str]:
-        """The addresses of all workers, the chief's first."""
+        """The addresses of all workers, the chief first."""
         return [*self.addresses.get("chief", []), *self.addresses.get("worker", [])]
 
     @property
     def others(self) -> dict[str, str]:
-        """The other tasks' addresses, with their names, such as `"worker 1"`."""
+        """The addresses of the other tasks, with their names, such as `"worker 1"`."""
         return {
             address: f"{kind} {index}"
             for kind, addresses in self.addresses.items()

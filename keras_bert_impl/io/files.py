@@ -1,10 +1,9 @@
-"""Local files, and outputs that appear complete or not at all.
+"""Local files, and atomic output.
 
-An output is first written to a hidden scratch folder `.NAME.RANDOM.aside` in the folder in which it
-will appear, under a lock inside the scratch folder. A file then appears by a rename. A directory
-takes the place of an existing one by exchanging both names, after the entries that are not written
-were linked into it. The next writer in the same folder removes the scratch folders of processes
-that have ended. A reader writes nothing.
+An output is first written to a hidden, locked scratch folder `.NAME.RANDOM.aside` next to its final
+path. A file is then renamed to its final name. A directory exchanges its name with an existing
+directory, after entries that are to be kept were linked into it. The next writer in the same folder
+removes the scratch folders of processes that have ended.
 """
 
 import contextlib
@@ -46,7 +45,7 @@ _CANNOT_WRITE = {
 _FULL = {os.strerror(code).lower(): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 _OURS = re.compile(r"\.(.*)\.[0-9a-f]{8}\.aside", re.DOTALL)
 _LOCK = "lock"  # in a scratch folder
-_PATIENCE = 60  # maximum seconds for another process's few renames
+_PATIENCE = 60  # maximum seconds to wait for the renames of another process
 # Path -> lock held by this process.
 _CLAIMS: weakref.WeakValueDictionary[str, filelock.BaseFileLock] = weakref.WeakValueDictionary()
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
@@ -57,7 +56,7 @@ _NO_FALLBACK = (
     else {}
 )
 
-_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` reduces gs://bucket to one slash
+_BUCKET = re.compile(r"[a-z0-9]{2,}:/")  # `Path` changes gs://bucket to gs:/bucket
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -111,9 +110,9 @@ def write_json(path: str | os.PathLike, value: Any) -> None:
 def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty directory to write to, which becomes `path` if the block succeeds.
 
-    If `path` already exists, the new entries together replace entries of the same names, and all
-    other entries are kept: naming the wrong directory by mistake loses nothing else. A link is
-    followed: the directory that it names is replaced.
+    If `path` already exists, the new entries replace entries of the same names, and all other
+    entries are kept, so naming a wrong directory by mistake loses little. If `path` is a link, the
+    directory behind it is replaced.
 
     Raises:
         InputError: the disk is full, `path` is a file, or its parent is not writable.
@@ -138,8 +137,9 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
 def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
     """Yields a path to write to for each of `paths`, which are then replaced one after another.
 
-    They are in one folder, which is created if needed. Meanwhile the last of them is missing: a
-    reader that opens all of them never combines old and new files. Raises as `replace_file` does.
+    They must be in one folder, which is created if needed. The last file is missing during the
+    replacement, so a reader that opens all files never combines old and new files. See
+    `replace_file` for errors.
     """
     files = [_absolute_file(path) for path in paths]
     with clear_errors(files[0]), _scratch(files[0].parent, files[0].name) as scratch:
@@ -153,9 +153,9 @@ def replace_files(*paths: str | os.PathLike) -> Iterator[list[Path]]:
 def claim(path: str | os.PathLike) -> filelock.BaseFileLock | None:
     """Locks a file without waiting, for as long as the returned object is referenced.
 
-    The lock belongs to the whole process: after interrupting a run in a notebook, where the
-    traceback keeps the lock alive, the user can start the run again. On a file system without
-    locks, every claim succeeds.
+    The lock belongs to the process, so a user can restart an interrupted run in a notebook,
+    although the traceback keeps the lock alive. On a file system without locks, every claim
+    succeeds.
 
     Args:
         path: Its folder is created if needed.
@@ -232,7 +232,7 @@ def _scratch(folder, name):
                         shutil.rmtree(scratch, ignore_errors=True)
                     return
     finally:
-        with contextlib.suppress(OSError):  # not empty: they hold the output
+        with contextlib.suppress(OSError):  # not empty, because they contain the output
             for parent in missing:
                 parent.rmdir()
 
@@ -280,8 +280,8 @@ def _remove_dead(folder):
 
 
 def _remove(scratch, name):
-    """Removes a dead process's scratch folder, whose lock is held."""
-    # Renamed first, so that a process which is just creating it notices.
+    """Removes the scratch folder of a dead process; the caller holds its lock."""
+    # Renamed first, so that a process that is just creating it fails.
     scratch = scratch.rename(_name_aside(scratch.parent, name))
     with contextlib.suppress(OSError):  # killed between the two renames of `put_directory`
         if not os.path.lexists(scratch.parent / name):
@@ -296,7 +296,7 @@ def clear_errors(
 ) -> Iterator[None]:
     """Converts disk errors inside the block to an `InputError` that names `path`.
 
-    Non-Python libraries report a full disk only in the text of their errors.
+    Libraries in other languages report a full disk only in the text of their errors.
     """
     try:
         yield

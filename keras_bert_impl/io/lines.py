@@ -28,7 +28,7 @@ _DECOMPRESSORS: dict[bytes, Any] = {
     b"\xfd7zXZ\x00": lzma.open,
     b"BZh": bz2.open,
 }
-_OTHER_FORMATS = {  # beginning -> what it is, and how to get what it contains
+_OTHER_FORMATS = {  # first bytes -> file type and how to get its content
     b"\x28\xb5\x2f\xfd": "compressed with zstd: decompress it with `zstd -d`",
     b"\x04\x22\x4d\x18": "compressed with lz4: decompress it with `lz4 -d`",
     b"PK\x03\x04": "a zip archive: unpack it with `unzip`; save a sheet of Excel as .csv",
@@ -42,7 +42,7 @@ _OTHER_FORMATS = {  # beginning -> what it is, and how to get what it contains
 }
 _HTML = re.compile(rb"\s*<(!doctype html|html)\b", re.IGNORECASE)
 _MAY_BE_HTML = ("", ".txt", ".text", ".html", ".htm")
-_WIDE = {  # longer marks first: the UTF-32 mark begins with the UTF-16 one
+_WIDE = {  # longer marks first, because the UTF-32 mark starts with the UTF-16 mark
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -59,7 +59,7 @@ def suffix_of(path: str | Path) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, text without line ending) as `raw_lines` does; rejects NUL bytes."""
+    """Yields (line number from 1, text without line ending); see `raw_lines`. Rejects NUL bytes."""
     for number, line in raw_lines(path):
         yield number, decoded(line, path, number)
 
@@ -76,7 +76,7 @@ def raw_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, 1)
 
 
-_CUT = LONGEST_LINE + 2  # bytes that are read of a line: enough to show that it is too long
+_CUT = LONGEST_LINE + 2  # bytes read per line, enough to detect that it is too long
 
 
 def _is_cut(line):
@@ -84,7 +84,7 @@ def _is_cut(line):
 
 
 def _cut_lines(line, file):
-    """Yields `line` and those that follow in the file."""
+    """Yields `line` and the following lines of the file."""
     while line:
         yield line
         while _is_cut(line):
@@ -93,7 +93,7 @@ def _cut_lines(line, file):
 
 
 def _between_returns(text, file):
-    """Yields the lines of a file with classic Mac line endings, which begins with `text`."""
+    """Yields the lines of a file with classic Mac line endings; `text` is its start."""
     while True:
         *lines, text = re.split(rb"\r\n|\r|\n", text)
         for line in lines:
@@ -129,12 +129,12 @@ def _opened(path, stack):
         return buffer or io.BytesIO(sys.stdin.read().encode("utf-8"))
     file = stack.enter_context(decompressed(stack.enter_context(open(expanded(path), "rb")), path))
     if suffix_of(path) not in _MAY_BE_HTML and _HTML.match(file.peek(200)[:200]):
-        raise InputError(f"{path} is an HTML page, not the file itself: download the raw file.")
+        raise InputError(f"{path} is an HTML page instead of the file: download the raw file.")
     return file
 
 
 def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader:
-    """Returns a file that reads what a gzip, xz or bzip2 file contains; any other file as it is."""
+    """Returns a file that decompresses a gzip, xz or bzip2 file; any other file unchanged."""
     beginning = file.peek(50)[:50]
     for mark, decompress in _DECOMPRESSORS.items():
         if beginning.startswith(mark):
@@ -146,7 +146,7 @@ def decompressed(file: io.BufferedReader, name: str | Path) -> io.BufferedReader
 
 
 class _Decompressed(io.RawIOBase):
-    """Raw stream of what a compressed file contains."""
+    """Raw stream of the content of a compressed file."""
 
     def __init__(self, content: Any, file: io.BufferedReader, name: str | Path) -> None:
         self._content, self._file, self._name, self._count = content, file, name, 0
@@ -207,7 +207,7 @@ def encoded_as(encoding: str | None) -> Iterator[None]:
                 f"there is no encoding {encoding!r}. Windows and Excel write cp1252."
             ) from error
         if codecs.lookup(encoding).name == "iso8859-1":
-            encoding = "cp1252"  # as in browsers: what differs are control characters
+            encoding = "cp1252"  # as in browsers; the differences are control characters
     before = _ENCODING.set(encoding)
     try:
         yield

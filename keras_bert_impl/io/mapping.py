@@ -1,4 +1,4 @@
-"""Arrays in files, mapped into memory: nothing is read before it is used, and nothing is copied."""
+"""Memory-mapped arrays, which are read on first use and not copied."""
 
 import math
 from pathlib import Path
@@ -12,7 +12,7 @@ DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
 
 
 def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> np.ndarray:
-    """Returns a read-only array whose numbers are in a file."""
+    """Returns a read-only memory-mapped array."""
     if math.prod(shape) == 0:  # nothing to map
         return np.zeros(shape, dtype)
     try:

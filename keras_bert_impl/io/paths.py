@@ -1,4 +1,4 @@
-"""Paths as users write them, with `~`; and putting a directory in the place of another one."""
+"""Expands `~` in paths, and replaces one directory by another."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def expanded(path: Any) -> Any:
-    """Returns a path that begins with `~` in full, as str or `Path`; any other value unchanged.
+    """Expands a leading `~` in a str or `Path`; returns any other value unchanged.
 
     Example:
         >>> from keras_bert_impl.io.paths import expanded
@@ -31,7 +31,7 @@ def local_path(path: str | os.PathLike) -> Path:
 
 
 def without_folders(text: str) -> str:
-    """Returns the last name of an absolute path, which a text may continue; other texts unchanged.
+    """Removes the folders of an absolute path at the start of a text.
 
     Example:
         >>> from keras_bert_impl.io.paths import without_folders
@@ -48,8 +48,8 @@ _MOST_ENTRIES = (
 
 
 def is_replaceable(path: Path) -> bool:
-    """Returns whether another directory can take the place of an absolute one, by renaming."""
-    # This process, and the shell that started it, would stay in a directory without a name.
+    """Returns whether a directory (absolute path) can be replaced by renaming another."""
+    # This process and its shell would remain in a directory without a name.
     is_current = Path(os.path.realpath(os.curdir)).is_relative_to(path)
     has_mount = any(mount.is_relative_to(path) for mount in _mounts(path))
     if is_current or has_mount or not is_own(path.stat()):
@@ -60,7 +60,7 @@ def is_replaceable(path: Path) -> bool:
 
 def is_own(status: os.stat_result) -> bool:
     """Returns whether a file or folder belongs to the user of this process."""
-    return status.st_uid == getattr(os, "geteuid", int)()  # Windows has no numbers of users
+    return status.st_uid == getattr(os, "geteuid", int)()  # Windows has no user ids
 
 
 def _mounts(path):
@@ -81,14 +81,14 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
             os.rename(new, path)
             return True
         except OSError:
-            if not path.is_dir():  # else another process has created it
+            if not path.is_dir():  # otherwise another process has created it
                 raise
     try:
         _carry_over(path, new)
         _copy_owner(path, new)
         if _exchange(new, path):
             with contextlib.suppress(OSError):
-                _carry_over(new, path)  # what another process has created since then
+                _carry_over(new, path)  # entries that another process has created since then
             return True
         old.mkdir()
         os.rename(path, old / path.name)
@@ -103,7 +103,7 @@ def put_directory(new: Path, path: Path, old: Path) -> bool:
 
 
 def _carry_over(source, target):
-    """Links or copies those entries of a directory into another one that it does not have."""
+    """Links or copies the entries of a directory that another directory lacks into the latter."""
     for entry in os.scandir(source):
         place = target / entry.name
         if os.path.lexists(place):
@@ -120,7 +120,7 @@ def _carry_over(source, target):
 
 
 def _copy_owner(source, target):
-    """Gives a directory the owner, group and permissions of another one."""
+    """Copies owner, group and permissions from one directory to another."""
     status = os.stat(source)
     if hasattr(os, "chown"):
         os.chown(target, status.st_uid, status.st_gid)
@@ -131,7 +131,7 @@ def _exchange(one, other):
     """Atomically exchanges the names of two directories; returns False if the system cannot."""
     if sys.platform != "linux":
         return False
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not in each C library
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not available in every C library
     names = os.fsencode(one), os.fsencode(other)
     return rename is not None and not rename(
         _AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE
@@ -145,7 +145,7 @@ def put_entries(names: list[str], new: Path, path: Path, old: Path) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path / name, old / name)
-    except OSError:  # one cannot be moved: restore the others
+    except OSError:  # one entry cannot be moved: restore the others
         for entry in old.iterdir():
             os.replace(entry, path / entry.name)
         raise

@@ -1,4 +1,4 @@
-"""`Progress`: how far a long job is, its rate and the time left."""
+"""`Progress` shows the progress of a long job, its rate and the time left."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     import rich.progress
 
-_SHORT = 2.0  # seconds; a job that is over before is not reported, but for a bar from the start
-_SECONDS_BETWEEN = 10.0  # between two lines in a pipe
+_SHORT = 2.0  # seconds; shorter jobs are not reported, except if a bar is shown from the start
+_SECONDS_BETWEEN = 10.0  # seconds between two lines in a pipe
 
 
 class Progress:
@@ -29,7 +29,7 @@ class Progress:
         self._total, self._unit = total, unit
         self._stream = stream or sys.stderr
         self._begun_at = self._done = done
-        self._printed: int | None = None  # what the last line reported as done
+        self._printed: int | None = None  # number of finished units in the last line
         self._start = self._last = time.monotonic()
         self._note = ""
         self._at_once = at_once
@@ -51,7 +51,7 @@ class Progress:
                 self._print_line()
 
     def update(self, done: int, note: str = "") -> None:
-        """Reports that `done` units are finished; `note` is added to what is shown."""
+        """Reports that `done` units are finished; `note` is added to the display."""
         self._done, self._note = done, note
         now = time.monotonic()
         if self._bar is None and now - self._start >= _SHORT and self._stream.isatty():

@@ -1,7 +1,7 @@
 """Reads external files: text, JSON, YAML and the files of a model directory.
 
-Whatever the file contains, reading it either returns a value of the right type or raises an
-`InputError` that names the file and the key.
+Reading either returns a value of the right type or raises an `InputError` that names the file and
+the key.
 """
 
 import contextlib
@@ -137,7 +137,7 @@ def file_within(directory: str | os.PathLike, name: str) -> Path:
 
 
 def _check_content(path):
-    """Raises an `InputError` if a Git LFS pointer or a web page stands in place of the content."""
+    """Raises `InputError` if the file is a Git LFS pointer or a web page."""
     with contextlib.suppress(OSError):  # reported when the file is read
         with path.open("rb") as file:
             beginning = file.read(1000)
@@ -218,7 +218,7 @@ def parse_json_line(text: str | bytes, source: str | None = None, finite: bool =
 
 
 def read_yaml(path: Path) -> Document:
-    """Reads the mapping in a small YAML file; empty if the file is."""
+    """Reads the mapping in a small YAML file; an empty file gives an empty mapping."""
     value = parse_yaml(read_text(path), path)
     return _document({} if value is None else value, path, "a YAML mapping of keys to values")
 
@@ -254,7 +254,7 @@ def _document(value, path, what):
 
 
 class _NotRead(ValueError):
-    """The reason a text cannot be parsed; follows the name of the text in a message."""
+    """The reason why a text cannot be parsed; follows the name of the text in a message."""
 
 
 def _unique(pairs):

@@ -1,4 +1,4 @@
-"""Files on a bucket, such as `gs://bucket/records`, in any file system TensorFlow supports."""
+"""Files on a bucket, such as `gs://bucket/records`, or any file system of TensorFlow."""
 
 import contextlib
 import errno

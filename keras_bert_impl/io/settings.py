@@ -236,7 +236,7 @@ def _items(values, kind):
 
 
 def _is_selection(kind):
-    """Returns whether a list of such items selects among choices: at least one, each once."""
+    """Returns whether a list of such items is a selection: at least one choice, none twice."""
     return isinstance(_parts(kind)[1], OneOf)
 
 

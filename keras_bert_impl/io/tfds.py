@@ -1,4 +1,4 @@
-"""Opens datasets of TensorFlow Datasets without importing code that their files name."""
+"""Opens datasets of TensorFlow Datasets without importing classes named in their files."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ def open_dataset(name: str | Path, split: str, data_dir: str | Path | None = Non
 
 @contextlib.contextmanager
 def _only_classes_of_library(tfds, name):
-    """Rejects classes outside the library, whose modules it would import, whatever names them."""
+    """Rejects classes outside the library, because the library would import their modules."""
     connector = tfds.features.FeatureConnector
 
     def checked(cls: type, class_name: Any) -> Any:
@@ -60,7 +60,7 @@ def _only_classes_of_library(tfds, name):
 
 @contextlib.contextmanager
 def _as_input_error(name: str | Path) -> Iterator[None]:
-    """Converts any error inside the block, which foreign files may cause, to an `InputError`."""
+    """Converts any error inside the block to an `InputError`."""
     try:
         yield
     except InputError:

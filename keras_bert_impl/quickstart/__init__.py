@@ -1,1 +1,1 @@
-"""`keras-bert quickstart`: the whole path, end to end, on text available on every machine."""
+"""`keras-bert quickstart`: an end-to-end example with text that is on every machine."""

@@ -1,4 +1,4 @@
-"""An English corpus on every machine: the documentation of the installed Python packages."""
+"""An English corpus from the documentation of the installed Python packages."""
 
 import ast
 import collections
@@ -59,9 +59,9 @@ def file_documents(module: str, path: str | Path) -> list[tuple[str, list[str]]]
         if b'"""' not in source and b"'''" not in source and module != "pydoc_data.topics":
             return []
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
+            warnings.simplefilter("ignore")  # invalid escapes in strings of other packages
             tree = ast.parse(source)
-    # Newer Python syntax, another encoding, null bytes, or nesting too deep for the parser.
+    # Newer Python syntax, a different encoding, null bytes, or nesting too deep for the parser.
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     if module == "pydoc_data.topics":
@@ -153,7 +153,7 @@ def read_passages(
 def split_by_module(
     passages: Sequence[Passage], held_out_fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Passage], list[Passage]]:
-    """Splits passages by module, without near copies on both sides.
+    """Splits passages by module, without near duplicates across the split.
 
     Returns:
         (training, held_out): passages in their original order; `held_out_fraction`,

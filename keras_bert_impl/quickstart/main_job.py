@@ -113,8 +113,8 @@ class MainJob:
             f"         logistic regression on words is right for {score:.1%} of {len(dev):,} passages"
         )
         self._say(
-            "         expect BERT below that: it starts from random weights, and this text is less than "
-            "a thousandth of what published models have read"
+            "         expect BERT to score lower: it starts from random weights, and published "
+            "models were trained on more than 1,000 times as much text"
         )
 
     def learn_vocabulary(self) -> None:
@@ -157,8 +157,9 @@ class MainJob:
                 num_heads=settings.num_heads,
                 intermediate_dim=4 * settings.hidden_dim,
                 max_length=settings.length,
-                # 1 / sqrt(hidden_dim), large enough for attention to start learning. BERT's 0.02 is
-                # meant for 768 and keeps a network this small at word frequencies for longer.
+                # 1 / sqrt(hidden_dim), large enough for attention to start learning. BERT's 0.02
+                # suits a width of 768; with it, a network this small predicts only word frequencies
+                # for longer.
                 initializer_range=round(settings.hidden_dim**-0.5, 2),
             )
         )
@@ -180,7 +181,7 @@ class MainJob:
             learning_rate=settings.learning_rate,
             bias_correction=True,
             mask_rate=settings.mask_rate,
-            dropout=0.0,  # a few passes over the corpus: nothing to regularize
+            dropout=0.0,  # no regularization for a few passes over the corpus
             jit_compile=True,
             report_every=_REPORT_EVERY,
             evaluate_every=_REPORT_EVERY
@@ -241,7 +242,7 @@ class MainJob:
 
     @functools.cached_property
     def _baseline(self):
-        """The baseline's predictions of the texts of `dev`."""
+        """Returns the baseline's predictions for the texts of `dev`."""
         train = self.labeled("train")
         return tfidf_predictions(train.texts, train.labels, self.labeled("dev").texts)
 
@@ -302,7 +303,7 @@ class _Report(keras.callbacks.Callback):
 def unigram(
     train: tf.data.Dataset, held_out: tf.data.Dataset, vocabulary_size: int, train_batches: int
 ) -> dict[str, float]:
-    """Predicts masked tokens from the word frequency in `train_batches` batches of `train` alone."""
+    """Predicts masked tokens only from word frequencies in `train_batches` batches of `train`."""
     counts = np.ones(vocabulary_size)
     for _, labels, weights in train.take(train_batches):
         np.add.at(counts, labels["masked_lm"].numpy(), weights["masked_lm"].numpy())

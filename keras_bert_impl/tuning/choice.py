@@ -1,4 +1,4 @@
-"""Which weights are trained, at what rate, and a directory of the trained ones alone."""
+"""Selects the trained weights and their learning rates, and saves only the trained weights."""
 
 import math
 import os
@@ -51,7 +51,7 @@ def choose_weights(model: keras.Model, settings: TuningSettings) -> None:
 
 
 def layers_of(encoder: Encoder) -> list[list[keras.layers.Layer]]:
-    """Lists the layers of an encoder from bottom to top, without the pooler."""
+    """Returns the layers of an encoder from bottom to top, without the pooler."""
     blocks = [[block] for block in dict.fromkeys(encoder.blocks)]
     if encoder.final_layer_norm is not None:
         blocks[-1].append(encoder.final_layer_norm)
@@ -76,7 +76,7 @@ def freeze(encoder: Encoder, num_layers: int) -> None:
 def train_biases(encoder: Encoder) -> None:
     """Makes only the encoder's biases trainable, including the biases of normalizations.
 
-    Raises `InputError` if it has none. Source: Ben Zaken et al. 2022, section 3.
+    Raises `InputError` if the encoder has no biases. Source: Ben Zaken et al. 2022, section 3.
     """
     for weight in encoder.weights:
         weight.trainable = re.search("/(bias|beta)$", weight.path) is not None
@@ -106,8 +106,8 @@ def learning_rates(
     """Returns learning-rate factors for `AdamW(rates=...)`.
 
     Args:
-        layer_decay: Factor of the last block; the block below has its square, and so on down to the
-            embeddings.
+        layer_decay: Factor of the last block; the block below has the squared factor, and so on
+            down to the embeddings.
         head_factor: Factor of everything above the blocks, including the pooler, except a CRF.
         crf_factor: Factor of the CRF weights.
 
@@ -211,7 +211,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
     base, directory = expanded(base), local_path(directory)
     source = open_model(base)
     if directory.is_dir() and directory.samefile(source.path):
-        raise InputError(f"{directory} holds the base model; give another directory.")
+        raise InputError(f"{directory} contains the base model; choose another directory.")
     read_encoder_config(source)
     encoder = model.encoder
     trainable = {weight.path for weight in encoder.trainable_weights}
@@ -239,7 +239,7 @@ def save_tuned(model: keras.Model, directory: str | Path, base: str | Path) -> N
 
 
 def _check_kept(encoder, source, names, base):
-    """Raises if the encoder's frozen weights differ from the base's."""
+    """Raises `InputError` if the encoder's frozen weights differ from the base model."""
     for tensor, array in tensors_of(encoder, names).items():
         original = source.read(tensor).astype(encoder.variable_dtype).astype("float32")
         if not np.array_equal(original, array):

@@ -29,10 +29,11 @@ class TuningSettings:
     as in ALBERT, a shared block counts as one layer.
 
     Args:
-        tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all weights. `"head"` freezes the embeddings and blocks. `"bias"`
-            trains only the biases of the encoder. A kind of `Adapter` trains small added weights
-            instead of the encoder's. With every option but `"full"`, a run saves only the trained
-            weights, to be loaded onto the model it started from.
+        tuning: Weights to train, such as `"full"`, `"head"` or `"lora"`. `"full"` trains all
+            weights. `"head"` freezes the embeddings and blocks. `"bias"` trains only the biases of
+            the encoder. A kind of `Adapter` trains small added weights instead of the encoder's.
+            Except with `"full"`, a run saves only the trained weights, which are loaded together
+            with the base model.
         learning_rate: Peak learning rate. Default: 3e-5, or more where few weights are trained. That is
             5e-4 for adapters, 1e-3 for LoRA, head and bias, 5e-3 for prefix, 3e-2 for prompt.
         head_rate: Peak learning rate above the blocks: the pooler and the head. Default:

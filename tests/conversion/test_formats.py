@@ -202,7 +202,7 @@ def test_keeps_the_pooling_of_an_embedder(tmp_path, caplog):
 
 def test_refuses_a_folder_with_files_of_another_model(theirs, tmp_path):
     (tmp_path / "modules.json").write_text("[]")
-    with pytest.raises(InputError, match="already has 'modules.json', which would describe"):
+    with pytest.raises(InputError, match="already contains 'modules.json', which do not belong"):
         convert(theirs, tmp_path)
 
 

@@ -32,7 +32,7 @@ LONG = "good bad film " * 30
 def test_refuses_what_no_export_has_written(there, entries, named, tmp_path):
     for name in there:
         (tmp_path / name).write_text("mine")
-    with pytest.raises(InputError, match=f"already has {named}, which no export has written"):
+    with pytest.raises(InputError, match=f"already contains {named}, which no export has written"):
         check_target(tmp_path, entries)
 
 
@@ -43,7 +43,7 @@ def test_replaces_an_export_and_fills_other_folders(tmp_path):
     for name in ("model.onnx", "config.json"):
         (tmp_path / name).write_text("of an export")
     check_target(tmp_path, NETWORK_ENTRIES)
-    with pytest.raises(InputError, match="the name of the folder to write is empty"):
+    with pytest.raises(InputError, match="the name of the export folder is empty"):
         check_target("", NETWORK_ENTRIES)
 
 
@@ -52,7 +52,7 @@ def test_an_export_keeps_a_model_and_a_user_s_files(tmp_path):
     model.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "variables").mkdir()
     for format in ("onnx", "tf_saved_model"):
-        with pytest.raises(InputError, match="no export has written; give a new folder"):
+        with pytest.raises(InputError, match="no export has written; choose a new folder"):
             model.export(tmp_path / "model", format=format)
     assert (tmp_path / "model" / "model.safetensors").exists()
 

@@ -237,7 +237,7 @@ def test_a_whole_model_is_not_written_beside_tuned_weights(base, lora, tmp_path)
 def test_the_base_is_not_replaced(base, lora, tmp_path, capsys):
     model, _ = lora
     shutil.copytree(base, tmp_path / "base")
-    with pytest.raises(InputError, match="holds the base model"):
+    with pytest.raises(InputError, match="contains the base model"):
         save_tuned(model, tmp_path / "base", tmp_path / "base")
     save_tuned(model, tmp_path / "tuned", tmp_path / "base")
     command = ["merge", "--model", str(tmp_path / "tuned"), "--out", str(tmp_path / "base")]
