@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.version import install_command
+
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
     raise ImportError(
-        "keras_bert_impl.scikit_learn needs scikit-learn: pip install 'keras-bert-impl[metrics]'"
+        f"keras_bert_impl.scikit_learn needs scikit-learn: {install_command('metrics')}"
     ) from error
 
 from keras_bert_impl.io.errors import InputError
