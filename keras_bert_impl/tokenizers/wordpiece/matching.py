@@ -26,6 +26,7 @@ _PREFIX = "##"
 _BASE, _OTHER, _CONTINUED = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _MODULUS, _BLOCK = 1 << 64, 1024
 _HASH_SHIFT = 36  # the upper bits of a product depend on all bits of its factors
+_ROUNDS = 500  # a table of 250,000 tokens needs less than 100
 _LENGTH_SHIFT = 24  # a match is its length and its token in one int32
 
 
@@ -258,12 +259,21 @@ def _hashes(strings, continue_word):
 
 def _slots(keys, tokens):
     """Returns a table of a power of two slots, int32, with each token in one of its two slots."""
-    size = 1 << (3 * len(keys)).bit_length()
+    smallest = (2 * len(keys)).bit_length()
+    for bits in range(smallest, smallest + 4):  # the first one is nearly always large enough
+        slots = _placed(keys, tokens, 1 << bits)
+        if slots is not None:
+            return slots
+    raise AssertionError("three tokens have the same slots in every table")
+
+
+def _placed(keys, tokens, size):
+    """Returns the table of this size, or None if it has no place for every token."""
     both = np.stack([keys, keys * np.uint64(_OTHER)]) >> np.uint64(_HASH_SHIFT)
     both = (both & np.uint64(size - 1)).astype(np.int64)
     choice = np.zeros(len(keys), np.int64)
     moved = tokens[:0]
-    for _ in range(1000):
+    for _ in range(_ROUNDS):
         slots = np.full(size, tokens[0], np.int32)
         slots[both[choice[tokens], tokens]] = tokens
         slots[both[choice[moved], moved]] = moved  # these push others out
@@ -271,4 +281,4 @@ def _slots(keys, tokens):
         if not len(moved):
             return slots
         choice[moved] ^= 1
-    raise AssertionError("two tokens have the same hashes")
+    return None
