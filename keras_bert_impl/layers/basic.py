@@ -178,8 +178,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     the mean and the variance one operation at a time. On a GPU with JAX, automatic differentiation
     is faster and therefore used (docs/decisions/layer-normalization.md).
 
-    Args: see `keras.layers.LayerNormalization`. With a different axis, or without `scale`, Keras's
-        layer is used.
+    It takes the arguments of `keras.layers.LayerNormalization`. With a different axis, or without
+    `scale`, Keras's layer is used.
 
     Call arguments:
         inputs: `[..., width]`.
