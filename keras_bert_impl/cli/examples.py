@@ -32,6 +32,8 @@ def add_examples(
     _add_task(group, is_training)
     group = parser.add_argument_group(Rare("columns, labels and data sets"), _tasks())
     _add_data_sets(group)
+    if is_training and is_scored:
+        _add_split(group)
     _add_rare_columns(group)
 
 
@@ -44,25 +46,18 @@ def _add_sources(group, is_training, is_scored):
     if is_training:
         group.add_argument("--train", type=EXAMPLES, metavar="FILE", help=f"training set: {tables}")
     if is_scored:
-        what = "validation set" if is_training else f"labeled examples: {tables}"
-        what += "; a run directory for the rows that it held out"
+        what = (
+            "validation set, or a run with its own"
+            if is_training
+            else f"labeled examples: {tables}"
+        )
         group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
     if is_scored and is_training:
         group.add_argument(
             "--dev-split",
             type=_share,
             metavar="SHARE",
-            help="fraction of --train to hold out for validation; equal texts stay together",
-        )
-        group.add_argument(
-            "--groups",
-            metavar="COLUMN",
-            help="column, such as the customer, of which --dev-split splits no value",
-        )
-        group.add_argument(
-            "--dates",
-            metavar="COLUMN",
-            help="column of ISO dates or numbers; --dev-split then holds out the latest examples",
+            help="fraction of --train to hold out for validation",
         )
 
 
@@ -75,6 +70,19 @@ def _add_columns(group):
         "--label",
         metavar="COLUMN",
         help="column of the label, or A,B of 0 and 1",
+    )
+
+
+def _add_split(group):
+    group.add_argument(
+        "--groups",
+        metavar="COLUMN",
+        help="column, such as the customer, of which --dev-split splits no value",
+    )
+    group.add_argument(
+        "--dates",
+        metavar="COLUMN",
+        help="column of ISO dates or numbers; --dev-split then holds out the latest examples",
     )
 
 
@@ -221,11 +229,21 @@ def check_tables(arguments: argparse.Namespace) -> None:
         _source(_with_dev(arguments)).check_table(*needed)
 
 
+def read_tables(arguments: argparse.Namespace) -> None:
+    """Reads tables of texts before TensorFlow is imported, for `read_examples`."""
+    if arguments.task is None and not arguments.tfds:
+        splits = ("train",) if arguments.dev_split else ("train", "dev")
+        whole = _with_dev(arguments)
+        arguments.tables = {split: read_table(whole, split, "label") for split in splits}
+
+
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     """Reads the labeled examples of a split, as given by the arguments."""
     from keras_bert_impl.tasks.data.published import TASKS
 
     _check_combination(arguments)
+    if split in vars(arguments).get("tables", ()):
+        return arguments.tables.pop(split)
     source = _source(arguments)
     if arguments.task in (*TASKS, *MULTILINGUAL):
         return source.published(arguments.task, split)
@@ -233,6 +251,13 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
 
     with encoded_as(source.encoding):
         return task_named(arguments.task).read(source, split)
+
+
+def read_table(arguments: argparse.Namespace, split: str, *needed: str) -> Any:
+    """Reads the examples of a table of texts, without TensorFlow."""
+    source = dataclasses.replace(_source(arguments), splits=(split,))
+    with encoded_as(source.encoding):
+        return source.table(split, source.regression, ("text", *needed))
 
 
 def _source(arguments):

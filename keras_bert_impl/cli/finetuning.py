@@ -26,6 +26,7 @@ from keras_bert_impl.cli.examples import (
     check_tables,
     read_examples,
     read_more,
+    read_tables,
     read_train_and_dev,
 )
 from keras_bert_impl.cli.parser import Command, Rare
@@ -118,6 +119,7 @@ class Finetune(Command):
 
     def check_files(self, arguments: Namespace) -> None:
         check_tables(arguments)
+        read_tables(arguments)
 
     def run(self, arguments: Namespace) -> None:
         """Fine-tunes a model, and prints its scores and where it is."""

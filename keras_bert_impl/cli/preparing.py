@@ -1,8 +1,9 @@
-"""`keras-bert vocab` and `prepare`: from text to a tokenizer and records."""
+"""`keras-bert check`, `vocab` and `prepare`: labeled texts, a tokenizer and records."""
 
 from argparse import ArgumentParser, Namespace
 
 from keras_bert_impl.cli.common import (
+    FILE,
     MODEL,
     OUTPUT_DIRECTORY,
     add_documents,
@@ -10,9 +11,11 @@ from keras_bert_impl.cli.common import (
     print_json,
     say,
 )
+from keras_bert_impl.cli.examples import add_examples, check_examples, read_table
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.io.lines import is_utf8
 from keras_bert_impl.io.progress import Progress
 
 _SIZE, _ADDED = 30522, 1000  # tokens
@@ -234,3 +237,45 @@ def _share_of_true_pairs(split, objective):
         return ""
     share = 1 - split["pairs_labelled_1"] / split["examples"]
     return f", {share:.0%} of the pairs {'true' if objective == 'mlm_nsp' else 'in order'}"
+
+
+class Check(Command):
+    """`keras-bert check`: shows what a run would read from a table, without TensorFlow."""
+
+    example = (
+        "  keras-bert check reviews.csv --text review --label stars\n"
+        "  keras-bert check train.csv --dev dev.csv --text body --label tag --json"
+    )
+    uses_tensorflow = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=FILE, metavar="FILE", help="table of labeled texts")
+        group = parser.add_argument_group("output")
+        group.add_argument("--json", action="store_true", help="print the numbers as JSON")
+        add_examples(parser, is_training=False, title="columns and validation set")
+
+    def check(self, arguments: Namespace) -> None:
+        """Checks the combination of arguments."""
+        if arguments.task or arguments.data or arguments.tfds:
+            raise InputError(
+                "`keras-bert check` reads tables: leave out --task, --data and --tfds."
+            )
+        check_examples(arguments)
+
+    def run(self, arguments: Namespace) -> None:
+        """Prints about ten lines."""
+        from keras_bert_impl.tasks.data import checks
+        from keras_bert_impl.tasks.data.tables import table_columns
+
+        given = vars(arguments) | {"train": arguments.file, "skip_bad_rows": True}
+        if not given["encoding"] and not is_utf8(arguments.file):
+            given["encoding"] = "cp1252"
+            say(f"{arguments.file} is not UTF-8; it is read as with --encoding cp1252.")
+        train = read_table(Namespace(**given), "train")
+        dev = read_table(Namespace(**given), "dev") if arguments.dev else None
+        columns = table_columns(arguments.file, arguments.delimiter, not arguments.no_header)
+        found = checks.check_table(columns, train, dev, given["encoding"])
+        if arguments.json:
+            print_json(found)
+        else:
+            print("\n".join(checks.lines_of(found)))

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_impl.io.errors import listed
 from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.comparison import is_uneven
 
@@ -90,7 +91,10 @@ def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) ->
         sum(_is_empty(text) for examples in (train, dev) for text in examples.inputs),
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
-    return dataclasses.replace(summary, warnings=_warnings(summary, model, has_one_each))
+    warnings = _warnings(summary, model, has_one_each)
+    if has_one_each and labels == "classes":
+        warnings += checks.advice(train)
+    return dataclasses.replace(summary, warnings=warnings)
 
 
 # === Texts ===

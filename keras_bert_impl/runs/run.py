@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_yaml
 from keras_bert_impl.runs.data_summary import summarize
@@ -124,6 +125,10 @@ def tune(
         options = None if read_with is None else given_options(read_with)
         run.note({"summary": dataclasses.asdict(summary), "read_with": options})
         write_held_out(dev, run.path)
+        skipped = dict.fromkeys((*train.skipped, *dev.skipped))
+        if skipped:
+            with replace_file(run.path / "skipped.txt") as temporary:
+                temporary.write_text("".join(f"{one}\n" for one in skipped), encoding="utf-8")
         plan = _plan(tuned, config, phases[-1].end, data[0])
         _show(verbose, *summary.lines(), *plan, *summary.advice())
     callbacks = list(callbacks)

@@ -43,9 +43,10 @@ def test_scores_and_predictions_match_the_saved_model(run):
     assert json.loads((run / "scores.json").read_text())["accuracy"] == accuracy
     assert evaluate(run, DEV) == without_baselines(json.loads((run / "scores.json").read_text()))
     rows = [line.split("\t") for line in (run / "predictions.tsv").read_text().splitlines()]
-    assert rows[0] == ["index", "label", "negative", "positive"]
+    assert rows[0] == ["index", "label", "negative", "positive", "true_label", "text"]
     assert [row[1] for row in rows[1:]] == model.classify(DEV.texts)
-    np.testing.assert_array_equal(np.array([row[2:] for row in rows[1:]], "float32"), scores)
+    np.testing.assert_array_equal(np.array([row[2:4] for row in rows[1:]], "float32"), scores)
+    assert [row[5] for row in rows[1:]] == list(DEV.texts)
 
 
 @pytest.mark.slow  # tests/training compares steps across replicas and workers

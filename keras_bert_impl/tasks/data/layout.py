@@ -8,6 +8,7 @@ import datetime
 import functools
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from keras_bert_impl.io.reading import parse_json_line
 from keras_bert_impl.tasks.data.examples import Examples
 
 _LOG = logging.getLogger(__name__)
-_MOST_SKIPPED, _SHOWN_SKIPPED = 100_000, 10  # rows
+_MOST_SKIPPED, _SHOWN_SKIPPED, _SHOWN_REASONS = 100_000, 3, 10
+_PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # of a row
 SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # end of an error message about a row
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
@@ -244,12 +246,20 @@ def usable(function: Callable, items: Iterable, skipped: list[str] | None) -> li
 
 
 def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "rows") -> None:
-    """Logs a warning with the number of skipped rows and the first messages."""
+    """Logs a warning with the number of skipped rows, by reason if there are many."""
     if skipped:
-        shown = " ".join(skipped[:_SHOWN_SKIPPED])
-        more = len(skipped) - _SHOWN_SKIPPED
-        shown += f" And {more:,} more." if more > 0 else ""
+        shown = " ".join(skipped)
+        if len(skipped) > _SHOWN_SKIPPED:
+            reasons = list(count_reasons(skipped).items())
+            parts = [f"{reason.rstrip('.')} ({count:,})" for reason, count in reasons]
+            parts = [*parts[:_SHOWN_REASONS], *["others"] * (len(parts) > _SHOWN_REASONS)]
+            shown = f"{'; '.join(parts)}. The first: {skipped[0]}"
         _LOG.warning("%s: %s skipped: %d. %s", source, unit, len(skipped), shown)
+
+
+def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
+    """Counts the messages of skipped rows without their places; the most common come first."""
+    return dict(Counter(_PLACE.sub("", one, count=1) for one in skipped).most_common())
 
 
 def _check_id(value, number, seen, unit):
