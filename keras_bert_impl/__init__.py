@@ -38,6 +38,7 @@ _HOMES = {
     "read_conllu": "tasks.tagging.columns",
     "read_tags": "tasks.tagging.reading.read_tags",
     "read_squad": "tasks.question_answering.data",
+    "cross_validate": "cross_validation",
     "evaluate": "runs.evaluation",
     "finetune": "finetuning",
     "finetune_set": "finetuning",

@@ -255,7 +255,7 @@ def _summary(chosen, scores):
         first, *others = group["runs"].values()
         # Entities have scores by type, and not every run predicts every type.
         names = [name for name in first if all(name in run for run in others)]
-        group["scores"] = {name: _spread(_values(group, name)) for name in names}
+        group["scores"] = {name: spread_of(_values(group, name)) for name in names}
 
     def rank(score):
         """Sort key of scores from the best to the worst, NaN last."""
@@ -273,7 +273,7 @@ def _values(group, metric):
     return [scores[metric] for scores in group["runs"].values()]
 
 
-def _spread(values):
+def spread_of(values: list[float]) -> dict[str, float | None]:
     """Computes mean, standard deviation and range as a dict; NaN if any value is NaN."""
     if any(map(math.isnan, values)):  # `stdev` rejects NaN, and `min` ignores it
         return dict.fromkeys(("mean", "std", "min", "max"), math.nan)

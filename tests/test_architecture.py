@@ -14,6 +14,7 @@ ABOVE_TASKS = (
     "attribution",
     "reports",
     "runs",
+    "cross_validation",
     "finetuning",
     "scikit_learn",
     "cli",

@@ -24,7 +24,7 @@ Graph = dict[str, set[str]]  # name -> names that it imports
 # all groups.
 ROWS = [
     {"Commands": "cli quickstart"},
-    {"Runs and reports": "runs finetuning scikit_learn reports attribution plots"},
+    {"Runs and reports": "runs finetuning cross_validation scikit_learn reports attribution plots"},
     {
         "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
         "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "

@@ -275,6 +275,11 @@ def _with_dev(arguments):
     return argparse.Namespace(**vars(arguments) | changed)
 
 
+def read_whole(arguments: argparse.Namespace) -> Any:
+    """Reads the labeled examples of `--train` that `--dev-split` or `--folds` splits."""
+    return read_examples(_with_dev(arguments), "train")
+
+
 def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any]:
     """Reads the labeled examples for training and for scoring."""
     share = arguments.dev_split

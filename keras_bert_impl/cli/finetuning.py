@@ -28,6 +28,7 @@ from keras_bert_impl.cli.examples import (
     read_more,
     read_tables,
     read_train_and_dev,
+    read_whole,
 )
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import options_of
@@ -88,6 +89,13 @@ class Finetune(Command):
             help="train with each of these seeds; --out contains the scores of all and the best "
             "model",
         )
+        group.add_argument(
+            "--folds",
+            type=positive_int,
+            metavar="N",
+            help="cross-validate: train N models, each scored on another part of --train; --out "
+            "contains the scores of all and the predictions of every example",
+        )
         grid = ", ".join(f"{key} {values}" for key, values in PAPER_GRID.items())
         group.add_argument(
             "--sweep",
@@ -112,6 +120,7 @@ class Finetune(Command):
     def check(self, arguments: Namespace) -> None:
         """Checks the combination of arguments, and the settings."""
         check_run(arguments)
+        _check_folds(arguments)
         check_examples(arguments)
         _, settings, _ = _resolve(arguments)
         for name in ("model", "teacher"):
@@ -123,6 +132,9 @@ class Finetune(Command):
 
     def run(self, arguments: Namespace) -> None:
         """Fine-tunes a model, and prints its scores and where it is."""
+        if arguments.folds:
+            _cross_validate(arguments)
+            return
         grid, settings, of_adaptation = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
         more_dev = read_more(arguments)
@@ -164,6 +176,44 @@ class Finetune(Command):
         else:
             print_scores(scores)
         say(f"wrote the model to {out / 'model'}")
+
+
+def _check_folds(arguments):
+    """Checks what `--folds` excludes; the examples are read as those that `--dev-split` splits."""
+    if not arguments.folds:
+        return
+    if arguments.folds < 2:
+        raise InputError("--folds N needs at least 2 folds.")
+    for name in ("dev", "data", "dev_split", "seeds", "sweep", "adapt"):
+        if getattr(arguments, name):
+            raise InputError(
+                f"--folds splits --train and trains one model per fold: leave out "
+                f"--{name.replace('_', '-')}."
+            )
+    arguments.dev_split = 1 / arguments.folds
+
+
+def _cross_validate(arguments):
+    """Trains a model per fold, and prints the spread of the scores."""
+    _, settings, _ = _resolve(arguments)
+    examples = read_whole(arguments)
+    from keras_bert_impl.cross_validation import cross_validate
+
+    scores = cross_validate(
+        examples=examples,
+        output_directory=arguments.out,
+        folds=arguments.folds,
+        strategy=prepared_strategy(arguments),
+        resume=arguments.resume,
+        keep_checkpoints=arguments.keep_checkpoints,
+        say=say,
+        **settings,
+    )
+    if arguments.json:
+        print_json(scores)
+    else:
+        _print_spreads("metric", scores["scores"])
+    say(f"wrote the runs to {arguments.out}; train on all examples for a model to use")
 
 
 def _seeds(text):
@@ -235,6 +285,12 @@ def _print_groups(summary):
     else:
         of_what = metric
         rows = {name_of(group["settings"]): group["scores"][metric] for group in groups}
+    _print_spreads(of_what, rows)
+    print(f"best by {metric} on the development set: {summary['best']}")
+
+
+def _print_spreads(of_what, rows):
+    """Prints a table of mean, standard deviation, minimum and maximum by name."""
     columns = ("mean", "std", "min", "max")
     print_table(
         [
@@ -243,7 +299,6 @@ def _print_groups(summary):
         ],
         {"name": of_what} | {column: column for column in columns},
     )
-    print(f"best by {metric} on the development set: {summary['best']}")
 
 
 class Augment(Command):

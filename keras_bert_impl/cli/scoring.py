@@ -56,7 +56,7 @@ class Evaluate(Command):
         "  keras-bert evaluate --model run --dev test.csv --out scored\n"
         "  keras-bert evaluate --model run --task mrpc --data glue\n"
         "  keras-bert evaluate --model run --dev test.conllu --json\n"
-        "  keras-bert evaluate --model run --against old-run --dev test.csv --max-drop 0.01"
+        "  keras-bert evaluate --model run --against old --dev test.csv --max-drop 0.01"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -52,6 +52,49 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
     return train, dataclasses.replace(dev, source=source, read_with=read_with)
 
 
+def folds(
+    examples: AnyExamples, count: int, seed: int = 1
+) -> list[tuple[AnyExamples, AnyExamples, np.ndarray]]:
+    """Splits labeled examples for cross-validation: each one is held out once.
+
+    The folds are stratified and keep groups and equal texts together, as in `hold_out`.
+
+    Args:
+        examples: return value of a reader such as `read_table`.
+        count: number of folds.
+        seed: determines the folds.
+
+    Returns:
+        (train, dev, indices of dev in `examples`) of each fold.
+    """
+    if not 2 <= check("folds", count, int) <= len(examples):
+        raise InputError(
+            f"folds must be from 2 to {len(examples)}, the number of examples. Received: {count}"
+        )
+    draw, numbers = np.random.default_rng(seed), np.zeros(len(examples), int)
+    sizes = np.zeros(count, int)
+    for units in _strata(examples):
+        of_stratum = np.zeros(count, int)
+        for place in sorted(draw.permutation(len(units)), key=lambda place: -len(units[place])):
+            fold = np.lexsort((sizes, of_stratum))[0]  # fewest of the stratum, then of all
+            numbers[units[place]] = fold
+            of_stratum[fold] += len(units[place])
+            sizes[fold] += len(units[place])
+    if not sizes.all():
+        raise InputError(
+            f"{examples.source} has fewer groups of examples than {count} folds. Equal texts and "
+            "groups are not split."
+        )
+    parts = []
+    for fold in range(count):
+        is_held = numbers == fold
+        train, dev = (_part(examples, chosen) for chosen in (~is_held, is_held))
+        train, dev = (dataclasses.replace(part, read_with=None) for part in (train, dev))
+        source = f"{examples.source} (fold {fold + 1} of {count})"
+        parts.append((train, dataclasses.replace(dev, source=source), np.flatnonzero(is_held)))
+    return parts
+
+
 def _last_of_training(dates, share):
     """Returns the date after which examples are held out, so that their share is nearest."""
     ordered = np.sort(dates)

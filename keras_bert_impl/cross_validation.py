@@ -1,0 +1,86 @@
+"""Cross-validation: a fine-tuning run for each fold, and predictions of all examples."""
+
+import dataclasses
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_bert_impl.finetuning import finetune, spread_of
+from keras_bert_impl.io.files import write_json
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.runs.inputs import as_examples, with_named_classes
+from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.tasks.base.prediction_files import (
+    read_predictions_table,
+    write_predictions_table,
+)
+from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.splits import folds as folds_of
+
+PREDICTIONS = "predictions.tsv"
+
+
+def cross_validate(
+    model: str | Path,
+    examples: LabeledExamples | tuple,
+    output_directory: str | Path,
+    folds: int = 5,
+    say: Callable[[str], Any] = lambda text: None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Fine-tunes a model for each fold and scores it on the examples that it was not trained on.
+
+    The directory contains `folds/1`, `folds/2`, ..., a run directory each; `scores.json`, the
+    return value of this function; and `predictions.tsv`, for each example the prediction of the
+    model that was not trained on it. An interrupted cross-validation resumes.
+
+    Args:
+        model: see `finetune`.
+        examples: labeled examples, or a tuple (texts, labels); see `finetune`. Folds are stratified
+            and keep equal texts and groups together; see `hold_out`.
+        output_directory: directory to write.
+        folds: number of folds.
+        say: called with the name of each run.
+        **options: other arguments of `finetune`, and fields of `FinetuneSettings`. The folds also
+            depend on `seed`.
+
+    Returns:
+        `folds`, a dict of path -> scores, and `scores`, a dict of metric -> `mean`, `std` (sample
+        standard deviation), `min`, `max`.
+
+    Raises:
+        InputError: see `finetune`.
+
+    Example:
+        from keras_bert_impl import cross_validate
+        cross_validate("path/to/model", (texts, labels), "folds", epochs=4)["scores"]
+    """
+    directory = local_path(output_directory)
+    data: Any = with_named_classes(as_examples(examples, "train"))[0]
+    labels = getattr(data, "labels", None)
+    if labels and isinstance(labels[0], str) and not data.label_names:
+        # A fold may lack a rare class.
+        data = dataclasses.replace(data, label_names=sorted(set(labels)))
+    scores, tables = {}, []
+    parts = folds_of(data, folds, options.get("seed", FinetuneSettings.seed))
+    for number, (train, dev, rows) in enumerate(parts, 1):
+        run = directory / "folds" / str(number)
+        say(f"fold {number} of {folds}: {run}")
+        finetune(model, train, dev, run, **options)
+        gc.collect()
+        scores[f"folds/{number}"] = read_json(run / "scores.json")
+        if (run / PREDICTIONS).exists():
+            tables.append((rows, *read_predictions_table(run / PREDICTIONS)))
+    if len(tables) == folds:
+        _, headings, _ = tables[0]
+        by_index = {int(row): cells for rows, _, found in tables for row, cells in zip(rows, found)}
+        ordered = (by_index[index] for index in range(len(data)))
+        write_predictions_table(directory / PREDICTIONS, headings, ordered, data)
+    first, *others = scores.values()
+    names = [name for name in first if all(name in one for one in others)]
+    spreads = {name: spread_of([one[name] for one in scores.values()]) for name in names}
+    summary = {"folds": scores, "scores": spreads}
+    write_json(directory / "scores.json", summary)
+    return summary
