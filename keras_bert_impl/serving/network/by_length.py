@@ -1,0 +1,40 @@
+"""Requests of mixed lengths in runtimes whose graphs compute one padded batch; needs only NumPy."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+_TOKENS = 8192  # per chunk, padding included; the same limits as in `graphs/chunks.py`
+_TOKENS_OF_A_RUN = 64
+
+
+def run_by_length(
+    run: Callable[[dict[str, np.ndarray]], np.ndarray], features: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Runs a network on chunks of rows with similar lengths, so that little is padding.
+
+    Args:
+        run: function from features to an output `[rows, ...]`, such as the logits of texts. An
+            output per token has another length in each chunk and does not fit.
+        features: int arrays `[rows, length]`, one of them `attention_mask`, padded at the end.
+
+    Returns:
+        The output of all rows `[rows, ...]`, in the order of `features`.
+
+    Example:
+        run_by_length(lambda part: session.run(None, part)[0], features)
+    """
+    lengths = np.maximum(features["attention_mask"].sum(axis=1), 1)
+    order = np.argsort(-lengths, kind="stable")
+    lengths, start = lengths[order], 0
+    outputs: list[np.ndarray] = []
+    while start < len(order) or not outputs:
+        longest = lengths[start] if len(order) else 1
+        padding = np.cumsum(longest - lengths[start:])
+        size = int(np.searchsorted(padding, _TOKENS_OF_A_RUN, side="right"))
+        rows = order[start : start + min(size, max(_TOKENS // longest, 1))]
+        outputs.append(run({name: array[rows, :longest] for name, array in features.items()}))
+        start += max(len(rows), 1)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return np.concatenate(outputs)[back]
