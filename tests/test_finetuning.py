@@ -196,14 +196,14 @@ def test_sweep_without_a_file_is_the_paper_grid(runs, command):
         (["--seeds", "1,1"], "two runs are named runs/seed=1"),
         (
             ["--seeds", "1,2", "--seed=3"],
-            "--seed 3: --sweep or --seeds already gives the values of seed",
+            "--seed 3: --sweep or --seeds already contains values of seed",
         ),
-        (["--learning-rate=1e-4", "--sweep"], "already gives the values of learning_rate"),
-        (["--sweep", "grid"], "--sweep grid: give a YAML file."),
+        (["--learning-rate=1e-4", "--sweep"], "already contains values of learning_rate"),
+        (["--sweep", "grid"], "--sweep grid: pass a YAML file."),
         (["--sweep", "gone.yaml"], "cannot read gone.yaml"),
         (["--sweep", "{0}/bad.yaml"], "bad.yaml: epochs must be a positive integer, got 'many'"),
-        (["--sweep", "{0}/flat.yaml"], "flat.yaml must have a line `key: [value, ...]`"),
-        (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both give seeds"),
+        (["--sweep", "{0}/flat.yaml"], "flat.yaml must contain a line `key: [value, ...]`"),
+        (["--sweep", "{0}/seeds.yaml", "--seeds", "1,2"], "both contain seeds"),
     ],
 )
 def test_command_rejects_invalid_options(runs, command, tmp_path, capsys, arguments, message):

@@ -1,4 +1,4 @@
-"""Shared parts of commands: output and arguments."""
+"""Output and arguments that commands share."""
 
 import argparse
 import dataclasses
@@ -25,16 +25,16 @@ class Kind:
     """argparse type of a path or name.
 
     Args:
-        completes: what a shell offers: `"file"`, `"directory"`, `"model"` or `"recipe"`.
-        check: raises an `InputError` for a value that cannot be used. Takes the value and all
-            arguments. None for what the command itself checks, without TensorFlow.
+        completes: what shell completion suggests: `"file"`, `"directory"`, `"model"` or `"recipe"`.
+        check: function of the value and all arguments that raises an `InputError` for an invalid
+            value. None if the command checks the value.
     """
 
     completes: str
     check: Callable[[str, Namespace], None] | None = None
 
     def __call__(self, text: str) -> str:
-        """Returns the path or name; argparse calls it before all arguments are known."""
+        """Returns the value unchanged; it is checked when all arguments are known."""
         return expanded(text)
 
 
@@ -57,7 +57,7 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
 
 
 def _given(parser, arguments):
-    """Yields (name of the argument, its kind, value) for each value that has a `Kind`."""
+    """Yields (argument name, kind, value) for each value that has a `Kind`."""
     for action in parser._actions:
         if isinstance(action.type, Kind):
             name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
@@ -68,17 +68,19 @@ def _given(parser, arguments):
 
 
 def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
-    """Checks that a file to write is not an input, and not in a folder that is one."""
+    """Raises if the output file is an input or in an input folder."""
     place = Path(output).resolve()
     for one in inputs:
         if Path(one).resolve() == place:
-            raise InputError(f"{output} is the input; give another name to the file to write.")
+            raise InputError(f"{output} is the input; choose a different output file.")
         if Path(one).resolve() in place.parents:
-            raise InputError(f"{output} is in {one}, which is read; write it elsewhere.")
+            raise InputError(
+                f"{output} is in {one}, an input folder; choose a different output folder."
+            )
 
 
 def check_model(name: str, value: object) -> None:
-    """Checks a setting that names a model, unless it is None or a configuration."""
+    """Checks the path or name of a model in a setting, unless it is None or a configuration."""
     if isinstance(value, str) and not value.endswith(".json"):
         try:
             _check_model(value, Namespace())
@@ -98,38 +100,38 @@ def _check_path(value: str, arguments: Namespace) -> None:
 def _check_file(value, arguments):
     _check_path(value, arguments)
     if os.path.isdir(value):
-        raise InputError(f"{value} is a directory; give a file.")
+        raise InputError(f"{value} is a directory; pass a file.")
     if os.path.exists(value) and not os.access(value, os.R_OK):
-        raise InputError(f"{value} cannot be read; its permissions forbid it.")
+        raise InputError(f"{value} cannot be read: no permission.")
 
 
 def _check_folder(value, arguments):
     _check_path(value, arguments)
     if os.path.isfile(value):
-        raise InputError(f"{value} is a file; give the folder it is in.")
+        raise InputError(f"{value} is a file; pass its folder.")
 
 
 def _check_examples(value, arguments):
-    if not getattr(arguments, "tfds", None):  # else the name of a split
+    if not getattr(arguments, "tfds", None):  # otherwise a split name
         _check_path(value, arguments)
 
 
 def _check_model(value, arguments):
     from keras_bert_impl.hub import check_name
 
-    if not os.path.exists(f"{value}.index"):  # else the prefix of a Google checkpoint
+    if not os.path.exists(f"{value}.index"):  # otherwise the prefix of a Google checkpoint
         check_name(value)
 
 
 def _check_output_directory(value, arguments):
     if os.path.isfile(value):
-        raise InputError(f"{value} is a file; give a directory to write.")
+        raise InputError(f"{value} is a file; pass a directory to write.")
     _check_writable(Path(value))
 
 
 def _check_output_file(value, arguments):
     if os.path.isdir(value):
-        raise InputError(f"{value} is a directory; give the name of a file to write.")
+        raise InputError(f"{value} is a directory; pass a file to write.")
     _check_writable(Path(value).parent)
 
 
@@ -145,18 +147,18 @@ def _check_writable(path):
         raise InputError(f"{path} cannot be written: no permission to write in {existing}.")
 
 
-PATH = Kind("file", _check_path)  # a file, a folder or standard input
+PATH = Kind("file", _check_path)  # file, folder or standard input
 FILE = Kind("file", _check_file)
 FOLDER = Kind("directory", _check_folder)
-EXAMPLES = Kind("file", _check_examples)  # a file, or with --tfds the name of a split
-MODEL = Kind("model", _check_model)  # a directory, or a name that `hub.local_directory` resolves
+EXAMPLES = Kind("file", _check_examples)  # file, or split name with --tfds
+MODEL = Kind("model", _check_model)  # directory, or name for `hub.local_directory`
 RECIPE = Kind("recipe")
 SAVED_MODEL = Kind("directory")
 OUTPUT_DIRECTORY = Kind("directory", _check_output_directory)
 OUTPUT_FILE = Kind("file", _check_output_file)
-GRID = Kind("file")  # of settings to try
-DATA_SET = Kind("directory")  # or the name of one
-# Settings that name a model or a folder; the commands check them together with the others.
+GRID = Kind("file")  # YAML file of settings to try
+DATA_SET = Kind("directory")  # recipe file or name
+# Settings that are models or folders; the commands check them with the other settings.
 OF_SETTINGS = {
     "model": Kind("model"),
     "teacher": Kind("model"),
@@ -165,7 +167,7 @@ OF_SETTINGS = {
 }
 
 
-# Names of strategies, as in `training.strategy`, which imports TensorFlow.
+# Strategy names, repeated here since `training.strategy` imports TensorFlow.
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 DTYPES = get_args(DType)[1].choices
 ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of arguments
@@ -174,7 +176,7 @@ ArgumentsContainer = argparse._ActionsContainer  # a parser or a group of argume
 
 
 def import_tensorflow_quietly(alone: bool) -> None:
-    """Imports TensorFlow with stderr redirected: its GPU warnings ignore the log level."""
+    """Imports TensorFlow with stderr redirected, since its GPU warnings ignore the log level."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as noise:
@@ -191,7 +193,7 @@ def import_tensorflow_quietly(alone: bool) -> None:
 
 
 def say(line: object) -> None:
-    """Prints a line on stderr, so that the results on stdout can be piped."""
+    """Prints a line to stderr, so that results on stdout can be piped."""
     print(line, file=sys.stderr)
 
 
@@ -209,12 +211,12 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
 
 
 def print_json(value: Any) -> None:
-    """Prints a result as JSON on stdout, for use by programs."""
+    """Prints a result as JSON to stdout, for other programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_scores(scores: Mapping[str, float]) -> None:
-    """Prints metrics and their values on one line."""
+    """Prints metrics on one line."""
     print(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
@@ -226,7 +228,7 @@ def _cell(value):
 
 
 def positive_int(text: str) -> int:
-    """argparse type of counts and sizes."""
+    """argparse type: a positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)
@@ -240,7 +242,7 @@ def _delimiter(text):
 
 
 def add_table_form(parser: ArgumentsContainer) -> None:
-    """Adds the encoding and the delimiter of a table, and whether it has a header."""
+    """Adds the arguments for the encoding, delimiter and header of a table."""
     parser.add_argument(
         "--encoding",
         metavar="NAME",
@@ -260,7 +262,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
 
 
 def add_documents(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of text to read as documents."""
+    """Adds the arguments for input documents."""
     from keras_bert_impl.pretraining.settings import TEXT_FORMATS
 
     group = parser.add_argument_group("text")
@@ -271,12 +273,12 @@ def add_documents(parser: argparse.ArgumentParser) -> None:
         "--format", choices=TEXT_FORMATS, default="auto", metavar="NAME", help="format of the text"
     )
     group.add_argument(
-        "--text-field", default="text", metavar="KEY", help="field of JSON lines to read"
+        "--text-field", default="text", metavar="KEY", help="text field of JSON lines"
     )
 
 
 def add_tuned_model(parser: argparse.ArgumentParser) -> ArgumentsContainer:
-    """Adds and returns the group of a fine-tuned model: its directory, base model and dtype."""
+    """Adds and returns the argument group for a fine-tuned model."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model", required=True, type=MODEL, metavar="DIR", help="run or model directory"
@@ -287,7 +289,7 @@ def add_tuned_model(parser: argparse.ArgumentParser) -> ArgumentsContainer:
 
 
 def add_base(parser: ArgumentsContainer) -> None:
-    """Adds the model that a model was fine-tuned from."""
+    """Adds the argument for the base model of a fine-tuned model."""
     parser.add_argument(
         "--base",
         type=MODEL,
@@ -297,7 +299,7 @@ def add_base(parser: ArgumentsContainer) -> None:
 
 
 def add_dtype(parser: ArgumentsContainer) -> None:
-    """Adds the dtype policy of a model."""
+    """Adds the argument for the model's dtype policy."""
     parser.add_argument(
         "--dtype",
         choices=DTYPES,
@@ -307,7 +309,7 @@ def add_dtype(parser: ArgumentsContainer) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser, title: str = "output") -> ArgumentsContainer:
-    """Adds the run arguments shared by training commands: output, devices, and whether to resume."""
+    """Adds the arguments that training commands share: output, devices and resuming."""
     output = parser.add_argument_group(title)
     output.add_argument(
         "--out",
@@ -328,20 +330,21 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
         "--cpu-devices",
         type=positive_int,
         metavar="N",
-        help="try --strategy mirrored on N logical devices of this CPU, without GPUs",
+        help="split this CPU into N logical devices, to test --strategy mirrored without GPUs",
     )
     group.add_argument(
         "--model-devices",
         type=positive_int,
         default=1,
         metavar="N",
-        help="model parallelism over N devices, for models that do not fit on one; needs JAX",
+        help="model parallelism over N devices, for models that do not fit on one device; requires "
+        "JAX",
     )
     group.add_argument(
         "--worker-timeout",
         type=positive_int,
         metavar="SECONDS",
-        help="how long to wait for the other workers of TF_CONFIG to start; default: 600",
+        help="seconds to wait until the other workers in TF_CONFIG start; default: 600",
     )
     group.add_argument(
         "--no-resume",
@@ -355,11 +358,11 @@ def add_run(parser: argparse.ArgumentParser, title: str = "output") -> Arguments
 def check_run(arguments: argparse.Namespace) -> None:
     """Checks the arguments of `add_run`."""
     if arguments.cpu_devices is not None and arguments.strategy not in ("auto", "mirrored"):
-        raise InputError(f"--cpu-devices needs --strategy mirrored, not {arguments.strategy}.")
+        raise InputError(f"--cpu-devices requires --strategy mirrored, not {arguments.strategy}.")
 
 
 def prepared_strategy(arguments: argparse.Namespace) -> Any:
-    """Applies the arguments of devices, and returns the strategy or its name."""
+    """Applies the device arguments; returns the strategy or its name."""
     from keras_bert_impl.training.strategy import get_strategy, use_cpu_devices
     from keras_bert_impl.training.workers import TIMEOUT
 

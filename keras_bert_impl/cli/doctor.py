@@ -22,7 +22,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.version import DISTRIBUTION, __version__, companions_of, install_command
 
 _COMMAND, _ENTRY_POINT = "keras-bert", "keras_bert_impl.cli.main:main"
-_OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that no command needs
+_OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that commands do not use
 _SHOWN = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "numpy")
 _TIMEOUT = 300  # seconds
 _MODULES = ("tensorflow", "tensorflow_text", "keras", "keras_hub")
@@ -33,7 +33,7 @@ _NO_TEXT = (
 _NO_HUB = "; models cannot be converted to KerasHub"
 _DISPENSABLE = {"tensorflow-text": _NO_TEXT, "tensorflow_text": _NO_TEXT}
 _DISPENSABLE |= {"keras-nlp": _NO_HUB, "keras_hub": _NO_HUB}
-# Imports the modules in argv; prints a JSON object of the errors and the devices.
+# Imports the modules in argv; prints errors and devices as JSON.
 _PROBE = """
 import importlib, json, sys
 found = {"errors": {}, "devices": [], "jax devices": []}
@@ -50,22 +50,22 @@ if "jax" in sys.argv and "jax" not in found["errors"]:
     found["jax devices"] = [f"{one.platform}:{one.id} {one.device_kind}" for one in jax.devices()]
 print("\\n" + json.dumps(found))
 """
-# Instructions that TensorFlow has kernels for, as /proc/cpuinfo names them.
+# CPU features that TensorFlow has kernels for, with their names in /proc/cpuinfo.
 _INSTRUCTIONS = ("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
-_LITTLE = 5 << 30  # bytes free: a large model and its run
+_LITTLE = 5 << 30  # free bytes, for a large model and its run
 _VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
     "KAGGLEHUB_CACHE", "KERAS_BACKEND", "KERAS_HOME", "TF_CONFIG",
     "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_USE_LEGACY_KERAS", "TF_XLA_FLAGS",
     "TMPDIR", "TPU_NAME", "XLA_FLAGS",
 )  # fmt: skip
-_OURS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # what commands set themselves
+_OURS = {"TF_ENABLE_ONEDNN_OPTS": "1"}  # variables that commands set
 _SECRETS = ("HF_TOKEN", "KAGGLE_KEY", "KAGGLE_API_TOKEN")
 _HUBS = {"Hugging Face": "https://huggingface.co", "Kaggle": "https://www.kaggle.com"}
 
 
 class Problem(NamedTuple):
-    """Something wrong: a sentence, the line to type, and whether it stops work."""
+    """A problem: description, command that fixes it, and whether something does not work."""
 
     what: str
     do: str
@@ -73,7 +73,7 @@ class Problem(NamedTuple):
 
 
 class Section:
-    """A part of the report: facts (name -> value, as they are printed) and problems."""
+    """A section of the report: facts (name -> printed value) and problems."""
 
     def __init__(self, title: str, facts: dict[str, str] | None = None) -> None:
         self.title, self.facts = title, facts or {}
@@ -88,13 +88,13 @@ class Doctor(Command):
     """`keras-bert doctor`: checks this installation, and prints fixes for its problems."""
 
     example = "  keras-bert doctor\n  keras-bert doctor --online --json"
-    uses_tensorflow = False  # it is imported in a separate process, where it may fail
+    uses_tensorflow = False  # imported in a separate process, where it may fail
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--online",
             action="store_true",
-            help="also check that the hubs of models can be reached",
+            help="also check that the model hubs can be reached",
         )
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
@@ -114,7 +114,7 @@ class Doctor(Command):
 
 
 def _sections_of(check):
-    """Returns the sections of a check; if it fails, one with the error."""
+    """Returns the sections of a check; if it fails, a section with the error."""
     try:
         found = check()
     except Exception as error:
@@ -140,12 +140,12 @@ def _print(sections, problems):
 
 
 def check_packages() -> list[Section]:
-    """Returns the sections of the required and of the optional packages."""
+    """Returns the sections of required and optional packages."""
     required = Section("packages", {"python": platform.python_version()})
     optional = Section("optional packages")
     required.facts[DISTRIBUTION] = __version__
     required.facts |= {name: version_of(name) or "not installed" for name in _SHOWN}
-    names = set()  # of what is always required: extras only narrow its range
+    names = set()  # the base requirement; extras only narrow the range
     for extra, requirement in _requirements():
         if extra is None:
             names.add(requirement.name)
@@ -165,7 +165,7 @@ def version_of(name: str) -> str | None:
 
 
 def _requirements():
-    """Yields (extra or None, requirement) of this platform, those without an extra first."""
+    """Yields (extra or None, requirement) for this platform, starting without extras."""
     try:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from a checkout
@@ -207,31 +207,31 @@ def _unfit_companions():
 
 
 def _clashes():
-    """Yields a problem for each other distribution that has our command or our package."""
+    """Yields a problem for each other distribution that installs our command or package."""
     for point in metadata.entry_points(group="console_scripts", name=_COMMAND):
         if point.value != _ENTRY_POINT:
             other = getattr(point.dist, "name", point.value)
             yield Problem(
-                f"{other} also installs a command {_COMMAND}; the last one installed is run.",
+                f"{other} also installs a command {_COMMAND}; the last installed one runs.",
                 f"pip uninstall {other}, or type python -m keras_bert_impl.cli.main",
             )
     names = set(metadata.packages_distributions().get("keras_bert_impl", ()))
     for other in sorted(names - {DISTRIBUTION}):
         yield Problem(
-            f"{other} also installs a package keras_bert_impl, over ours.",
+            f"{other} also installs a package keras_bert_impl, which overwrites ours.",
             f"pip uninstall {other}; {install_command(options='--force-reinstall --no-deps')}",
         )
     if version_of("keras-bert") is not None:
         yield Problem(
-            "keras-bert is installed, another project, with the package keras_bert. It has "
-            "the name of our command, but does not disturb it.",
-            "pip uninstall keras-bert, if it is not meant",
+            "keras-bert is installed, a different project with the package keras_bert. It has the "
+            "same name as our command, but does not affect it.",
+            "pip uninstall keras-bert, if you do not use it",
             is_failure=False,
         )
 
 
 def check_devices() -> Section:
-    """Returns the section of devices, memory and processor, with a problem for each failed import."""
+    """Returns the section about devices, memory and processor, with failed imports."""
     section = Section("devices", {"processor": _processor(), "memory": _memory()})
     reinstall = install_command(options="--force-reinstall")
     found, failure = _probe()
@@ -253,7 +253,7 @@ def check_devices() -> Section:
     if gpus:
         section.facts["gpus of the driver"] = ", ".join(gpus)
     if gpus and not any("gpu" in device.lower() for device in devices):
-        what = f"{name} does not find the GPU of this machine."
+        what = f"{name} does not find this machine's GPU."
         section.add(what, do, is_failure=False)
     return section
 
@@ -263,7 +263,7 @@ def _uses_jax():
 
 
 def _probe():
-    """Returns (what the probe found, None), or (None, how its process failed)."""
+    """Returns (results of the probe, None), or (None, error message)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
@@ -300,7 +300,7 @@ def _memory():
 
 
 def _gpus():
-    """Returns the names and memory of the GPUs that NVIDIA's driver lists."""
+    """Returns the names and memory of GPUs listed by NVIDIA's driver."""
     command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     if not shutil.which(command[0]):
         return []
@@ -312,7 +312,7 @@ def _gpus():
 
 
 def check_caches() -> Section:
-    """Returns the section of the folders of downloaded models, their sizes and the free space."""
+    """Returns the section about the folders of downloaded models: sizes and free space."""
     from huggingface_hub import constants
     from kagglehub.config import get_cache_folder
 
@@ -325,18 +325,20 @@ def check_caches() -> Section:
         section.facts[name] = f"{path}, {_gib(_size_of(path))}, {_gib(free)} free"
         variable = "HF_HOME" if name == "Hugging Face" else "KAGGLEHUB_CACHE"
         if free < _LITTLE:
-            what = f"{place} has {_gib(free)} free, less than a large model and its run need."
+            what = (
+                f"{place} has {_gib(free)} free, which is too little for a large model and its run."
+            )
             do = f"export {variable}=/path/on/another/disk"
             section.add(what, do, is_failure=False)
         if not os.access(place, os.W_OK):
-            what = f"{place} cannot be written, so that no model can be downloaded."
+            what = f"{place} cannot be written, so models cannot be downloaded."
             do = f"export {variable}=/path/that/can/be/written"
             section.add(what, do)
     return section
 
 
 def check_variables() -> Section:
-    """Returns the section of the environment variables that change what commands do."""
+    """Returns the section about environment variables that affect commands."""
     section = Section("environment variables")
     names = [*_VARIABLES, *(name for name in os.environ if name.startswith("KERAS_BERT_"))]
     found = {name: os.environ[name] for name in names if name in os.environ}
@@ -344,20 +346,20 @@ def check_variables() -> Section:
     section.facts |= {name: "set" for name in _SECRETS if name in os.environ}
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if backend not in ("tensorflow", "jax"):
-        what = f"KERAS_BACKEND is {backend}; this package needs tensorflow or jax."
+        what = f"KERAS_BACKEND is {backend}; this package requires tensorflow or jax."
         section.add(what, "unset KERAS_BACKEND")
     try:
         read_cluster()
     except InputError as error:
         section.add(str(error), "unset TF_CONFIG")
     if os.environ.get("TF_USE_LEGACY_KERAS", "0").lower() in ("1", "true"):
-        what = "TF_USE_LEGACY_KERAS makes TensorFlow use Keras 2; this package needs Keras 3."
+        what = "TF_USE_LEGACY_KERAS makes TensorFlow use Keras 2; this package requires Keras 3."
         section.add(what, "unset TF_USE_LEGACY_KERAS")
     return section
 
 
 def check_hubs() -> Section:
-    """Returns the section of the hubs that models are downloaded from; asks each for a page."""
+    """Returns the section about the model hubs; requests a page from each of them."""
     import requests
 
     section = Section("hubs")
@@ -369,13 +371,13 @@ def check_hubs() -> Section:
         except requests.RequestException as error:
             section.facts[name] = f"{address} cannot be reached"
             what = f"{address} cannot be reached: {type(error).__name__}."
-            do = "set HTTPS_PROXY to your proxy, or HF_HUB_OFFLINE=1 to use what is in the cache"
+            do = "set HTTPS_PROXY to your proxy, or HF_HUB_OFFLINE=1 to use only the cache"
             section.add(what, do)
     return section
 
 
 def _size_of(folder):
-    """Returns the bytes of the files of a folder, links not followed."""
+    """Returns the size of a folder in bytes, without following links."""
     found = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
     return sum(path.lstat().st_size for path in found)
 

@@ -25,7 +25,7 @@ from keras_bert_impl.tasks.base.options import LONG_TEXTS
 
 
 class Embed(Command):
-    """`keras-bert embed`: computes embeddings of the texts in files and folders."""
+    """`keras-bert embed`: computes the embeddings of texts in files and folders."""
 
     example = (
         "  keras-bert embed --model DIR folder --out vectors.npy\n"
@@ -46,15 +46,15 @@ class Embed(Command):
             required=True,
             type=OUTPUT_FILE,
             metavar="FILE",
-            help=".npy file of the vectors, with a .jsonl file next to it of the path, line and "
-            "beginning of each text; or a .parquet file with both",
+            help=".npy file for the vectors, with a .jsonl file next to it for the path, line and "
+            "beginning of each text; or a .parquet file for both",
         )
         add("--text", default="text", metavar="COLUMN", help="text column of tables")
         add(
             "--per",
             choices=["line", "file"],
             default="line",
-            help="compute a vector for each line of a .txt file, or for the whole file",
+            help="compute a vector for each line of a .txt file, or for each file",
         )
         add_table_form(parser.add_argument_group("form of tables"))
         group = parser.add_argument_group("model")
@@ -70,15 +70,15 @@ class Embed(Command):
             "--long-texts",
             choices=LONG_TEXTS,
             metavar="NAME",
-            help="how to embed texts longer than the sequence length: their beginning (truncate), "
-            "beginning and end (head_tail), or windows pooled by mean, max or attention; default: "
-            "the model's setting, or truncate",
+            help="how to embed texts longer than the sequence length: use the beginning "
+            "(truncate), the beginning and end (head_tail), or windows pooled by mean, max or "
+            "attention; default: the model's setting, or truncate",
         )
         add(
             "--max-windows",
             type=positive_int,
             metavar="N",
-            help="largest number of windows of a text; default: 8",
+            help="maximum number of windows per text; default: 8",
         )
         add(
             "--batch-size",
@@ -90,7 +90,7 @@ class Embed(Command):
         add_dtype(group)
 
     def check_files(self, arguments: Namespace) -> None:
-        """Checks the output, before TensorFlow is imported."""
+        """Checks the output before TensorFlow is imported."""
         if not arguments.out.endswith((".npy", ".parquet")):
             raise InputError(f"{arguments.out}: the name must end in .npy or .parquet.")
         if arguments.out.endswith(".npy"):
@@ -100,7 +100,7 @@ class Embed(Command):
                 raise InputError(f"--out also writes a .jsonl file: {error}") from error
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the file and prints what it contains."""
+        """Writes the vectors and prints a summary."""
         from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.vectors import read_texts, write_vectors
 
@@ -121,7 +121,7 @@ class Embed(Command):
 
 
 class Search(Command):
-    """`keras-bert search`: finds the texts nearest in meaning to a query."""
+    """`keras-bert search`: finds the texts that are most similar to a query."""
 
     example = '  keras-bert search --model DIR --vectors vectors.npy "repair a bicycle" --top 5'
 
@@ -147,7 +147,7 @@ class Search(Command):
         parser.add_argument("--json", action="store_true", help="print the texts as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the cosine, location and beginning of each text, best first."""
+        """Prints the cosine similarity, location and beginning of each text, best first."""
         from keras_bert_impl.runs.run import load_embedder
         from keras_bert_impl.tasks.embedding.search import (
             check_vectors,
@@ -192,7 +192,7 @@ class FillMask(Command):
         parser.add_argument(
             "text",
             nargs="+",
-            help="model directory or name, unless --model is given, and texts with [MASK] in them",
+            help="model directory or name, unless --model is given, and texts with [MASK]",
         )
         parser.add_argument("--model", type=MODEL, metavar="MODEL", help="model directory or name")
         parser.add_argument(
@@ -202,15 +202,15 @@ class FillMask(Command):
             "--candidate",
             action="append",
             metavar="WORD",
-            help="word to choose from, instead of the whole vocabulary; may be repeated",
+            help="candidate word, instead of the whole vocabulary; may be repeated",
         )
         parser.add_argument("--json", action="store_true", help="print the words as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the model, which may be the first positional argument, and that there is a text."""
+        """Checks that there are a model, possibly the first positional argument, and a text."""
         path, texts = _model_and_texts(arguments)
         if not texts:
-            raise InputError('there is no text: write keras-bert fill-mask DIR "a [MASK] text".')
+            raise InputError('the text is missing: write keras-bert fill-mask DIR "a [MASK] text".')
         check_model("model", path)
 
     def run(self, arguments: Namespace) -> None:

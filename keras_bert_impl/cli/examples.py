@@ -1,4 +1,4 @@
-"""Command-line arguments of labeled examples: task, files and columns."""
+"""Command-line arguments for labeled examples: task, files and columns."""
 
 import argparse
 import csv
@@ -16,7 +16,7 @@ from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import reader_help, reader_options, task_names
 
 _OF_TFDS = {"text", "pair", "label"}
-_OF_DATA = "With --data, it is a task of GLUE, xnli or paws_x."
+_OF_DATA = "With --data, a task of GLUE, xnli or paws_x."
 
 
 def add_examples(
@@ -25,7 +25,7 @@ def add_examples(
     is_scored: bool = True,
     title: str = "labeled examples",
 ) -> None:
-    """Adds the arguments of labeled examples to a command."""
+    """Adds the arguments for labeled examples to a command."""
     group = parser.add_argument_group(title)
     _add_sources(group, is_training, is_scored)
     _add_columns(group)
@@ -69,7 +69,7 @@ def _add_columns(group):
     group.add_argument(
         "--label",
         metavar="COLUMN",
-        help="column of the label, or A,B of 0 and 1",
+        help="column of the label, or A,B for columns of 0 and 1",
     )
 
 
@@ -91,17 +91,17 @@ def _add_rare_columns(group):
         "--labels",
         type=_names,
         metavar="A,B",
-        help="labels that may occur, in a table or for tagging; default: the labels of --train",
+        help="allowed labels, in a table or for tagging; default: the labels of --train",
     )
     group.add_argument(
         "--label-separator",
         metavar="TEXT",
-        help="separator of the labels of a text, for multi-label classification",
+        help="for multi-label classification, separator of labels in a cell",
     )
     group.add_argument(
         "--single-label",
         action="store_true",
-        help="every list of labels has one label, which becomes the class",
+        help="each list of labels contains one label, which is used as the class",
     )
     group.add_argument(
         "--regression", action="store_true", help="predict numbers instead of classes"
@@ -120,7 +120,7 @@ def _add_rare_columns(group):
     group.add_argument(
         "--sentence",
         metavar="COLUMN",
-        help="for tagging, column that changes with the sentence, if each row is a word",
+        help="for tagging, column whose value changes with each sentence, if each row is a word",
     )
     group.add_argument(
         "--outside",
@@ -132,7 +132,7 @@ def _add_rare_columns(group):
     group.add_argument(
         "--skip-bad-rows",
         action="store_true",
-        help="skip, count and list the rows that cannot be used",
+        help="skip invalid rows, and list them in a warning",
     )
 
 
@@ -158,13 +158,13 @@ def _add_data_sets(group):
         "--tfds",
         type=DATA_SET,
         metavar="NAME",
-        help="name or directory of a data set of TensorFlow Datasets; --train and --dev then name "
-        "its splits",
+        help="name or directory of a dataset of TensorFlow Datasets; --train and --dev are then "
+        "split names",
     )
 
 
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
-    """Checks the arguments of `add_examples` as they were given."""
+    """Checks the combination of arguments of `add_examples`."""
     _check_combination(arguments)
     if vars(arguments).get("dev") and not arguments.tfds:
         arguments.dev = held_out_file(arguments.dev)
@@ -177,12 +177,14 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     of_words = "text" in options.get(arguments.task, ()) and not _reads_tables(arguments.task)
     if arguments.tfds and of_words:
         task = arguments.task
-        raise InputError(f"--tfds has no {task}; write the data set as JSON lines or Parquet.")
+        raise InputError(
+            f"--tfds does not support {task}; write the dataset to JSON lines or Parquet."
+        )
     given = {name: getattr(arguments, name) for name in ("text", "pair", "negative", "label")}
     columns = [column for column in given.values() if column is not None]
     if len(set(columns)) < len(columns):
         names = ", ".join(f"--{name} {column}" for name, column in given.items() if column)
-        raise InputError(f"a column can be named once. Received: {names}")
+        raise InputError(f"each column can only be used once. Received: {names}")
     task, is_training = arguments.task, "train" in vars(arguments)
     if task in MULTILINGUAL and arguments.data:
         known, source = {"language"}, f"--task {task}"
@@ -191,13 +193,13 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     elif task in options and (task or is_training):
         known, source = options[task], f"--task {task}" if task else "tables"
     else:
-        return  # the model's task, or a task of another package
+        return  # the model's task, or a task registered outside this package
     if arguments.tfds:
         known, source = known & _OF_TFDS, "--tfds"
     for name in sorted(set().union(*options.values(), {"language"}) - known):
         default = getattr(ExampleSource, name)
         if vars(arguments).get(name, default) != default:
-            raise InputError(f"--{name.replace('_', '-')} has no meaning with {source}.")
+            raise InputError(f"--{name.replace('_', '-')} is not supported with {source}.")
 
 
 def _check_combination(arguments):
@@ -206,7 +208,9 @@ def _check_combination(arguments):
     with_labels = _tasks_with("labels")
     if arguments.labels and (arguments.tfds or arguments.task not in (None, *with_labels)):
         names = " or ".join(with_labels)
-        raise InputError(f"--labels needs a table, or --task {names}; other sources name labels.")
+        raise InputError(
+            f"--labels requires a table or --task {names}; other sources contain label names."
+        )
     if getattr(arguments, "dev_split", None) and (arguments.dev or arguments.data):
         raise InputError(
             "--dev-split splits --train: leave out --dev and --data, or leave out --dev-split."
@@ -218,12 +222,12 @@ def _tasks_with(option):
 
 
 def _reads_tables(task):
-    """Returns whether a task reads texts and pairs of a table."""
+    """Returns whether a task reads texts and pairs from tables."""
     return "pair" in reader_options().get(task, ())
 
 
 def check_tables(arguments: argparse.Namespace) -> None:
-    """Checks that tables have the columns that the arguments name."""
+    """Raises if a table does not have the columns in the arguments."""
     if arguments.task is None or (_reads_tables(arguments.task) and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
         _source(_with_dev(arguments)).check_table(*needed)
@@ -238,7 +242,7 @@ def read_tables(arguments: argparse.Namespace) -> None:
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the labeled examples of a split, as given by the arguments."""
+    """Reads the labeled examples of a split."""
     from keras_bert_impl.tasks.data.published import TASKS
 
     _check_combination(arguments)
@@ -268,7 +272,7 @@ def _source(arguments):
 
 
 def _with_dev(arguments):
-    """Returns the arguments with the file that `--dev-split` splits as `dev`, too."""
+    """Returns the arguments with `dev` set to the file that `--dev-split` splits."""
     if not vars(arguments).get("dev_split"):
         return arguments
     changed = {"dev": arguments.train, "dev_split": None}
@@ -281,7 +285,7 @@ def read_whole(arguments: argparse.Namespace) -> Any:
 
 
 def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any]:
-    """Reads the labeled examples for training and for scoring."""
+    """Reads the training and validation set."""
     share = arguments.dev_split
     if share is None:
         return [read_examples(arguments, split) for split in ("train", "dev")]
@@ -295,7 +299,7 @@ def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any
 
 
 def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads examples to score a fine-tuned model on; the default task is the model's own."""
+    """Reads examples to score a fine-tuned model on; the default task is the model's."""
     from keras_bert_impl.tasks.registry import task_of_model
 
     task = arguments.task or task_of_model(model).name
@@ -303,7 +307,7 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 
 
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the additional MNLI sets to score on, if present, by name."""
+    """Returns {name: examples} of the additional MNLI sets to score on, if present."""
     if arguments.task != "mnli":
         return {}
     from keras_bert_impl.tasks.data.published import has_glue, read_glue
@@ -331,5 +335,5 @@ def _names(text):
     """argparse type: a list of names; a name that contains a comma is quoted."""
     names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write A,B")
+        raise argparse.ArgumentTypeError(f"{text!r} contains an empty name; write A,B")
     return names

@@ -49,8 +49,7 @@ class Export(Command):
             "--out",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="directory to write; for a SavedModel, the folder of the model's versions, which has "
-            "the model's name and gets the next version number",
+            help="directory to write; for a SavedModel, the folder of the model's versions",
         )
         group.add_argument(
             "--format",
@@ -66,31 +65,33 @@ class Export(Command):
             const=True,
             type=FOLDER,
             metavar="DIR",
-            help="compare the export, or the one in DIR, with the model, in a process with TensorFlow "
-            "and TF-Text only; exit with status 1 if outputs differ by more than rounding",
+            help="compare the export, or the one in DIR, with the model, in a process with "
+            "TensorFlow and TF-Text only; exit with status 1 if outputs differ",
         )
         group.add_argument(
             "--ids-only",
             action="store_true",
-            help="take token ids but no strings, for a server without TF-Text",
+            help="take only token ids and no strings, for a server without TF-Text",
         )
         group.add_argument(
             "--no-custom-ops",
             action="store_true",
-            help="tokenize with TensorFlow's own operations, for any runtime of SavedModels; default: "
+            help="tokenize with TensorFlow's own operations, for any runtime of SavedModels; "
+            "default: "
             "with TF-Text's, if it is installed",
         )
         group.add_argument(
             "--xla",
             metavar="ROWSxLENGTH,...",
-            help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; batches are "
+            help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; batches "
+            "are "
             "padded to a shape if they fill at least half of it, and run without XLA otherwise",
         )
         group.add_argument(
             "--whole-batches",
             action="store_true",
-            help="compute each request as one batch, for GPUs; default: in chunks of similar length, "
-            "for CPUs",
+            help="compute each request in one batch, for GPUs; default: in chunks of similar "
+            "length, for CPUs",
         )
         _add_network_arguments(parser)
         group = parser.add_argument_group(Rare("comparison of scores"))
@@ -98,8 +99,8 @@ class Export(Command):
             "--max-drop",
             type=float,
             metavar="POINTS",
-            help="write nothing if the exported model scores more than this many points below the "
-            "model in float32 on the examples",
+            help="write nothing if the exported model's score on the examples is lower than the "
+            "float32 model's by more than this number of points",
         )
         title = Rare("labeled examples to score the exported model on")
         add_examples(parser, is_training=False, title=title)
@@ -110,34 +111,34 @@ class Export(Command):
         _check_network(arguments)
         if arguments.max_drop is not None and not has_examples(arguments):
             raise InputError(
-                "--max-drop needs labeled examples: --dev FILE, or --task with --data."
+                "--max-drop requires labeled examples: --dev FILE, or --task with --data."
             )
         _buckets(arguments.xla)
         if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
-            raise InputError(f"{arguments.out} is a run; name another folder for its exports.")
+            raise InputError(f"{arguments.out} is a run; choose a different folder for the export.")
         if arguments.format != "saved_model":
             for name in ("ids_only", "no_custom_ops", "check", "dtype", "xla", "whole_batches"):
                 if getattr(arguments, name):
-                    raise InputError(f"--{name.replace('_', '-')} needs --format saved_model.")
+                    raise InputError(f"--{name.replace('_', '-')} requires --format saved_model.")
             if not arguments.out:
                 raise InputError("--out, the directory to write, is missing.")
             return
         if bool(arguments.out) == isinstance(arguments.check, str):
-            raise InputError("give --out to export, or --check DIR to check what was exported.")
+            raise InputError("pass --out to export, or --check DIR to check an export.")
         if arguments.ids_only and arguments.check:
-            raise InputError("--check sends strings, which --ids-only does not export.")
+            raise InputError("--check requires strings, which --ids-only does not export.")
         for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
             if getattr(arguments, name) and not arguments.out:
                 option = name.replace("_", "-")
-                raise InputError(f"--{option} needs --out, the SavedModel to write.")
+                raise InputError(f"--{option} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
-        """Exports a model and prints where, or checks an export and prints the largest difference."""
+        """Exports a model and prints its path, or prints how an export differs from the model."""
         from keras_bert_impl.runs.evaluation import load_model, load_signatures
 
         if arguments.format != "saved_model":
             with Progress("loading the model"):
-                # The exported file is compared with a float32 model.
+                # The exported file is compared with the float32 model.
                 model = load_model(arguments.model, arguments.use, "float32", arguments.base)
             _export_network(arguments, model)
             return
@@ -173,7 +174,7 @@ def _buckets(text):
 
 
 def _score(arguments, model):
-    """Scores the model in float32 and as it is exported; returns a sentence."""
+    """Scores the float32 model and the exported model; returns a sentence."""
     from keras_bert_impl.graphs.formats import check_drop
     from keras_bert_impl.runs.evaluation import load_model
 
@@ -186,7 +187,7 @@ def _score(arguments, model):
 
 
 def _say_neighbors(arguments, model):
-    """Prints how many nearest neighbors change if an embedder computes in 16 bits."""
+    """Prints how many nearest neighbors change if an embedder uses a 16-bit type."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
     from keras_bert_impl.runs.evaluation import load_model
@@ -213,31 +214,32 @@ def _check(signatures, path):
 
 
 def _add_network_arguments(parser: ArgumentParser) -> None:
-    """Adds the arguments of formats other than SavedModel."""
+    """Adds the arguments for formats other than SavedModel."""
     group = parser.add_argument_group(Rare(f"with --format {', '.join(FORMATS)}"))
     group.add_argument(
         "--precision",
         choices=("fp32", "bf16", "fp16", "int8"),
-        help="precision of weights; bf16, OpenVINO only: of the computation; default: fp32",
+        help="precision of weights; bf16 is the precision of computation (OpenVINO only); default: "
+        "fp32",
     )
     group.add_argument(
         "--standard",
         action="store_true",
-        help="ONNX only: use only operators of the standard, for runtimes other than ONNX Runtime",
+        help="ONNX only: use only standard operators, for runtimes other than ONNX Runtime",
     )
     group.add_argument(
         "--texts",
         type=FILE,
         metavar="FILE",
-        help="file with a text on each line, to compare the outputs on, and the nearest neighbors "
-        "of an embedder; default: built-in texts",
+        help="file with a text on each line, to compare outputs and an embedder's nearest "
+        "neighbors; default: built-in texts",
     )
     group.add_argument(
         "--calibrate",
         type=FILE,
         metavar="FILE",
-        help="ONNX and OpenVINO in int8: file with a text on each line, to compute the scales of "
-        "activations from; default: they are computed at run time",
+        help="for static quantization (int8 in ONNX and OpenVINO): file with a text on each line, "
+        "which determines the scales of activations; default: dynamic quantization",
     )
 
 
@@ -246,18 +248,20 @@ def _check_network(arguments: Namespace) -> None:
     for name, formats in _ARGUMENTS.items():
         value = getattr(arguments, name)
         if value is not None and value is not False and arguments.format not in formats:
-            raise InputError(f"--{name.replace('_', '-')} needs --format {' or '.join(formats)}.")
+            raise InputError(
+                f"--{name.replace('_', '-')} requires --format {' or '.join(formats)}."
+            )
     if arguments.precision == "bf16" and arguments.format != "openvino":
-        raise InputError("--precision bf16 needs --format openvino.")
+        raise InputError("--precision bf16 requires --format openvino.")
 
 
 def has_examples(arguments: Namespace) -> bool:
-    """Returns whether the arguments name labeled examples."""
+    """Returns whether the arguments contain labeled examples."""
     return bool(arguments.dev or arguments.task)
 
 
 def _export_network(arguments: Namespace, model: Any) -> None:
-    """Exports a model, and prints a report."""
+    """Exports a model and prints a report."""
     export, name = exporter(arguments.format), NAMES[arguments.format]
     from keras_bert_impl.tasks.data.tables import text_lines
 
@@ -296,7 +300,7 @@ def _export_network(arguments: Namespace, model: Any) -> None:
 
 
 def points(model: Any, examples: Any) -> float:
-    """Returns the first metric of a model's task on examples, on a scale of 0 to 100."""
+    """Returns the model's score on examples, on a scale of 0 to 100."""
     from keras_bert_impl.tasks.registry import score, task_of_model
     from keras_bert_impl.tasks.scores.metrics import comparable
 

@@ -1,4 +1,4 @@
-"""`keras-bert finetune` and `augment`: training on labeled examples, and more of them."""
+"""`keras-bert finetune` and `keras-bert augment`."""
 
 import argparse
 import dataclasses
@@ -47,7 +47,7 @@ _PAPER = "paper"
 
 @dataclasses.dataclass(frozen=True)
 class _Settings(FinetuneSettings, AdaptationSettings):
-    """All settings of the command, for its help and the types of its values."""
+    """All settings of the command, for its help and value types."""
 
 
 def _settings_class(kind: type = _Settings) -> type:
@@ -55,7 +55,7 @@ def _settings_class(kind: type = _Settings) -> type:
 
 
 class Finetune(Command):
-    """`keras-bert finetune`: fine-tunes one model, or several to choose from, on labeled examples."""
+    """`keras-bert finetune`: fine-tunes one model, or selects the best of several."""
 
     kept = "Finished epochs are in {out}."
 
@@ -67,7 +67,7 @@ class Finetune(Command):
 
     @property
     def settings_class(self) -> type:
-        """Settings of fine-tuning and of every registered task."""
+        """Settings of fine-tuning and all registered tasks."""
         return _settings_class()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -86,8 +86,7 @@ class Finetune(Command):
             "--seeds",
             type=_seeds,
             metavar="1,2,3",
-            help="train with each of these seeds; --out contains the scores of all and the best "
-            "model",
+            help="train with each of these seeds; --out contains all scores and the best model",
         )
         group.add_argument(
             "--folds",
@@ -103,15 +102,15 @@ class Finetune(Command):
             const=_PAPER,
             type=GRID,
             metavar="FILE.yaml",
-            help="train with each combination of settings, and compare them on --dev; the file has "
-            f"lines `setting: [value, ...]`; default: the grid of the BERT paper, {grid}",
+            help="train with each combination of settings, and compare them on --dev; the file "
+            f"contains lines `setting: [value, ...]`; default: the grid of the BERT paper, {grid}",
         )
         group.add_argument(
             "--adapt",
             type=PATH,
             metavar="TEXT",
             help="file or directory of unlabeled text for continued pre-training before "
-            "fine-tuning; its settings are adapt_...",
+            "fine-tuning; its settings start with adapt_",
         )
         group.add_argument(
             "--keep-checkpoints", action="store_true", help="keep the checkpoints of a finished run"
@@ -167,7 +166,7 @@ class Finetune(Command):
                 train=train, dev=dev, output_directory=out, more_dev=more_dev, **how, **settings
             )
         if not is_chief():
-            return  # the chief writes and reports the result
+            return  # only the chief writes and reports the result
         scores = read_json(out / "scores.json")
         if arguments.json:
             print_json(scores)
@@ -224,25 +223,25 @@ def _seeds(text):
 
 
 def _resolve(arguments):
-    """Returns (dict of setting to values to try, settings of all runs, adaptation settings)."""
+    """Returns ({setting: values to try}, settings of all runs, adaptation settings)."""
     given = given_settings(arguments, _settings_class())
     grid = {} if arguments.sweep is None else _grid(arguments.sweep)
     if arguments.seeds is not None:
         if "seed" in grid:
-            raise InputError(f"--seeds and {arguments.sweep} both give seeds; leave one out.")
+            raise InputError(f"--seeds and {arguments.sweep} both contain seeds; leave one out.")
         grid["seed"] = arguments.seeds
     for key, text in arguments.options.items():
         if key in grid:
             raise InputError(
-                f"--{key.replace('_', '-')} {text}: --sweep or --seeds already gives the values of "
-                f"{key} to try."
+                f"--{key.replace('_', '-')} {text}: --sweep or --seeds already contains values of "
+                f"{key}."
             )
     given["model"] = arguments.model or given.get("model")
     if not given["model"]:
         raise InputError("--model DIR, the model to start from, is missing.")
     of_adaptation = {key: value for key, value in given.items() if key.startswith("adapt_")}
     if of_adaptation and not arguments.adapt:
-        raise InputError(f"{next(iter(of_adaptation))} needs --adapt TEXT.")
+        raise InputError(f"{next(iter(of_adaptation))} requires --adapt TEXT.")
     AdaptationSettings(**of_adaptation)
     settings = {k: v for k, v in given.items() if k not in of_adaptation and k not in grid}
     if not grid:
@@ -254,12 +253,12 @@ def _grid(name):
     if name == _PAPER:
         return dict(PAPER_GRID)
     if not name.endswith((".yaml", ".yml")):
-        raise InputError(f"--sweep {name}: give a YAML file.")
+        raise InputError(f"--sweep {name}: pass a YAML file.")
     return read_grid(name, _settings_class(FinetuneSettings))
 
 
 def _adapt(text, directory, settings, of_adaptation, how):
-    """Adapts the model to text; returns its path."""
+    """Continues pre-training of the model on text; returns the new model's path."""
     from keras_bert_impl.pretraining.adaptation import adapt
 
     common = {name: settings[name] for name in ("dtype", "seed") if name in settings}
@@ -276,7 +275,7 @@ def _adapt(text, directory, settings, of_adaptation, how):
 
 
 def _print_groups(summary):
-    """Prints the groups of a set of runs, best first; for a single group, every metric."""
+    """Prints the groups of a set of runs, best first; for a single group, all metrics."""
     from keras_bert_impl.finetuning import name_of
 
     groups, metric = summary["groups"], summary["metric"]
@@ -302,7 +301,7 @@ def _print_spreads(of_what, rows):
 
 
 class Augment(Command):
-    """`keras-bert augment`: adds copies of labeled texts in which some words are replaced."""
+    """`keras-bert augment`: adds copies of labeled texts with some words replaced."""
 
     example = (
         "  keras-bert augment --model DIR --train train.csv \\\n"
@@ -317,7 +316,7 @@ class Augment(Command):
             required=True,
             type=MODEL,
             metavar="MODEL",
-            help="masked language model to draw words from",
+            help="masked language model that predicts replacements",
         )
         group.add_argument(
             "--out", required=True, type=OUTPUT_FILE, metavar="FILE.jsonl", help="file to write"
@@ -339,7 +338,7 @@ class Augment(Command):
             type=positive_int,
             default=15,
             metavar="N",
-            help="number of words to choose a replacement from",
+            help="number of candidates for each replacement",
         )
         group.add_argument(
             "--seed", type=int, default=0, metavar="N", help="seed of random choices"
@@ -355,7 +354,7 @@ class Augment(Command):
         check_tables(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the texts with their copies, and prints how many."""
+        """Writes the texts with their copies and prints their number."""
         examples = read_examples(arguments, "train")
         from keras_bert_impl.tasks.language_modeling.augmentation import augment, write_examples
         from keras_bert_impl.tasks.language_modeling.model import MaskedLM
@@ -372,4 +371,4 @@ class Augment(Command):
         if not isinstance(more.texts[0], tuple):
             names["pair"] = None
         write_examples(arguments.out, more, **names)
-        say(f"wrote {len(more):,} texts, of {len(examples):,}, to {arguments.out}")
+        say(f"wrote {len(more):,} texts, made from {len(examples):,}, to {arguments.out}")

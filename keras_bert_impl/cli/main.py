@@ -1,4 +1,4 @@
-"""The `keras-bert` command: table of commands, error handling, and `keras-bert completion`."""
+"""The `keras-bert` command: table of commands, error handling and shell completion."""
 
 import argparse
 import codecs
@@ -12,8 +12,8 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.version import __version__
 
-# Group of commands -> command -> its class in `keras_bert_impl.cli`, and a description. Only the
-# module of the selected one is imported, and none imports TensorFlow before `run`.
+# Group -> command -> its class in `keras_bert_impl.cli`, and a description. Only the selected
+# command's module is imported, and TensorFlow is not imported before `run`.
 GROUPS = {
     "start": {
         "quickstart": (
@@ -61,9 +61,9 @@ GROUPS = {
             "scoring.Drift",
             "detect data drift between served texts and the training set",
         ),
-        "fill-mask": ("embedding.FillMask", "predict the words that [MASK] stands for"),
+        "fill-mask": ("embedding.FillMask", "predict the words at [MASK]"),
         "embed": ("embedding.Embed", "write the embeddings of texts"),
-        "search": ("embedding.Search", "find the texts that are closest in meaning to a query"),
+        "search": ("embedding.Search", "find the texts that are most similar to a query"),
     },
     "share and serve": {
         "export": (
@@ -89,7 +89,7 @@ _ESCAPED = "keras_bert_impl.escaped"
 
 
 def _escaped(error):
-    """Encoding error handler: writes characters as JSON does, which is also valid in JSON."""
+    """Encoding error handler that escapes characters as in JSON."""
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
@@ -104,21 +104,21 @@ def main(arguments: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the caller: nothing is printed
+        if stream is None:  # closed by the parent process, so nothing is printed
             setattr(sys, name, open(os.devnull, "w"))
-        elif getattr(stream, "errors", None) == "strict":  # of characters it cannot encode
+        elif getattr(stream, "errors", None) == "strict":  # for characters that cannot be encoded
             stream.reconfigure(errors=_ESCAPED)
     if not debug:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are also raised
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised anyway
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         _run(arguments)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse after --help
+    except SystemExit as stop:  # raised by argparse after --help
         return stop.code or 0  # type: ignore[return-value]  # argparse's codes are int
     except KeyboardInterrupt as stop:
-        kept = f". {stop} Run the same command again to go on." if str(stop) else ""
+        kept = f". {stop} Run the same command again to continue." if str(stop) else ""
         print(f"keras-bert: interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
@@ -142,7 +142,7 @@ def _run(arguments):
     chosen, parser = load(command)
     from keras_bert_impl.cli.common import (
         check_values,
-        import_tensorflow_quietly,  # not needed for --help
+        import_tensorflow_quietly,  # not required for --help
     )
 
     parsed = parse(parser, rest)
@@ -185,11 +185,11 @@ def load(command: str) -> tuple[Command, CommandParser]:
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
-    """Parses the arguments of a command; settings may appear before, between and after options."""
+    """Parses the arguments of a command; settings may be anywhere among the options."""
     parsed = parser.parse_intermixed_args(list(map(_dashed, words)))
     for name, value in vars(parsed).items():
-        if value == "" and value != parser.get_default(name):  # as a path, "" is this folder
-            parser.error(f"the value of {name} is empty; is a variable of the shell not set?")
+        if value == "" and value != parser.get_default(name):  # "" would be the current folder
+            parser.error(f"the value of {name} is empty; is a shell variable not set?")
     return parsed
 
 
@@ -212,7 +212,8 @@ def _overview():
         usage="keras-bert COMMAND [arguments]",
         description="BERT for Keras 3: pre-train on your own text, fine-tune, serve raw strings.\n"
         + "\n".join(lines),
-        epilog="`keras-bert COMMAND --help` explains one; `keras-bert doctor` checks the installation.",
+        epilog="`keras-bert COMMAND --help` explains a command; `keras-bert doctor` checks the "
+        "installation.",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
@@ -233,11 +234,11 @@ def _dashed(argument):
 
 
 def _report(error):
-    """Prints an error on one line of stderr; returns the exit status."""
+    """Prints an error as one line to stderr; returns the exit status."""
     if isinstance(error, InputError):
         message, status = str(error), INPUT_ERROR
     elif isinstance(error, MemoryError):
-        message, status = "out of memory; try a smaller batch or a smaller model", INPUT_ERROR
+        message, status = "out of memory; try a smaller batch size or a smaller model", INPUT_ERROR
     elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" to write {error.filename}" if error.filename else ""
         message, status = f"the disk is full: there is no space left{where}", INPUT_ERROR
@@ -300,8 +301,8 @@ class Completion(Command):
 
 
 def script(shell: str) -> str:
-    """Returns the script of a shell, made from the parsers of all commands."""
-    # What is offered, as (words, options of `compgen`) -> where: patterns of a `case`.
+    """Returns the completion script of a shell, generated from the commands' parsers."""
+    # (suggested words, options of `compgen`) -> patterns of a `case`.
     values: dict[tuple[str, str], list[str]] = {}
     options = {(" ".join(COMMANDS), ""): ["help"]}
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""`keras-bert models`, `convert`, `merge`, `student` and `calibrate`: models of the hub, and files of models."""
+"""`keras-bert models`, `convert`, `merge`, `student` and `calibrate`."""
 
 import argparse
 import difflib
@@ -50,10 +50,11 @@ class Models(Command):
             "filter",
             nargs="*",
             metavar="WORD",
-            help="list the models with all of these words in their row, such as uncased or electra",
+            help="list only models whose row contains all of these words, such as uncased or "
+            "electra",
         )
         parser.add_argument("--wide", action="store_true", help="show every column")
-        parser.add_argument("--json", action="store_true", help="print a JSON list of every column")
+        parser.add_argument("--json", action="store_true", help="print all columns as JSON")
 
     def run(self, arguments: Namespace) -> None:
         """Prints the table; exits with status 1 if no model matches."""
@@ -92,7 +93,7 @@ def _rows():
 
 
 def _matches(row, words):
-    """Whether each word begins a word of the name, architecture or tokenizer."""
+    """Whether each word is the start of a word in the name, architecture or tokenizer."""
     text = " ".join(row[key] for key in ("name", "architecture", "hub", "tokenizer")).lower()
     text += " uncased" if row["lowercase"] else " cased"
 
@@ -131,15 +132,16 @@ class Convert(Command):
             default="huggingface",
             metavar="NAME",
             help="format to write: huggingface, config.json and model.safetensors; google, "
-            "bert_model.ckpt; keras_hub, a preset, with the head if KerasHub computes it in the same "
+            "bert_model.ckpt; keras_hub, a preset, with the head if KerasHub computes it in the "
+            "same "
             "way",
         )
         group = parser.add_argument_group("exceptions")
         group.add_argument(
             "--activation",
             metavar="NAME",
-            help="activation to write instead of the model's own, if the format has no name for "
-            "that, such as gelu_tanh for BERT in --form keras_hub; outputs then differ a little",
+            help="activation to write if the format does not support the model's, such as "
+            "gelu_tanh for BERT in --form keras_hub; outputs then differ slightly",
         )
         group.add_argument(
             "--generator",
@@ -148,7 +150,7 @@ class Convert(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Converts a model, and prints what was written."""
+        """Converts a model and prints a summary."""
         from keras_bert_impl.conversion.formats import convert
 
         shapes = convert(
@@ -163,7 +165,7 @@ class Convert(Command):
 
 
 class Merge(Command):
-    """`keras-bert merge`: writes a model fine-tuned with LoRA as an ordinary model directory."""
+    """`keras-bert merge`: merges LoRA weights into a model and writes a model directory."""
 
     example = "  keras-bert merge --model run --out merged"
 
@@ -173,7 +175,7 @@ class Merge(Command):
             required=True,
             type=MODEL,
             metavar="DIR",
-            help="run directory, or one written by save_tuned or peft",
+            help="run directory, or a directory written by save_tuned or peft",
         )
         parser.add_argument(
             "--out", required=True, type=OUTPUT_DIRECTORY, metavar="DIR", help="directory to write"
@@ -181,7 +183,7 @@ class Merge(Command):
         add_base(parser)
 
     def run(self, arguments: Namespace) -> None:
-        """Merges the weights, and prints where the model is."""
+        """Merges the weights and prints the model's path."""
         from keras_bert_impl.hub import local_directory
         from keras_bert_impl.interop.opening import base_of, is_tuned
         from keras_bert_impl.runs.run import load_tuned
@@ -190,7 +192,9 @@ class Merge(Command):
         if is_tuned(tuned):
             base, out = Path(arguments.base or base_of(tuned)), Path(arguments.out)
             if base.is_dir() and out.is_dir() and out.samefile(base):
-                raise InputError(f"{out} holds the base model of {tuned}; give another directory.")
+                raise InputError(
+                    f"{out} contains the base model of {tuned}; choose a different directory."
+                )
         model = load_tuned(arguments.model, "float32", arguments.base)
         model.save_pretrained(arguments.out)
         say(f"wrote the model to {arguments.out}")
@@ -210,15 +214,15 @@ class Student(Command):
             required=True,
             type=MODEL,
             metavar="MODEL",
-            help="model to take layers from, in any form that `keras-bert convert --from` takes",
+            help="teacher model, in any form that `keras-bert convert --from` accepts",
         )
         parser.add_argument(
             "--layers",
             required=True,
             type=_layers,
             metavar="N|A,B",
-            help="number of layers, spread evenly from the first to the last; or their indices, from "
-            "0, such as 0,2,4",
+            help="number of layers, evenly spaced from the first to the last; or layer indices "
+            "from 0, such as 0,2,4",
         )
         parser.add_argument(
             "--out",
@@ -229,7 +233,7 @@ class Student(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Writes the model, and prints which layers it has."""
+        """Writes the model and prints its layers."""
         from keras_bert_impl.conversion.formats import student_of
 
         layers = student_of(arguments.teacher, arguments.out, arguments.layers)
@@ -259,7 +263,8 @@ class Calibrate(Command):
         group.add_argument(
             "--threshold",
             metavar="RULE",
-            help="rule for the decision threshold: f1, f2, recall=0.9, precision=0.9 or cost=FP,FN, "
+            help="rule for the decision threshold: f1, f2, recall=0.9, precision=0.9 or "
+            "cost=FP,FN, "
             "the costs of a false positive and a false negative; default: no threshold",
         )
         group.add_argument(

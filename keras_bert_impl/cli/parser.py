@@ -1,4 +1,4 @@
-"""The argument parser of commands: help in two lengths, defaults, and suggestions."""
+"""The argument parser of commands, with short and full help, defaults and suggestions."""
 
 import argparse
 import difflib
@@ -9,15 +9,15 @@ from typing import Any, NoReturn
 from keras_bert_impl.first_guesses import nearest
 from keras_bert_impl.io.errors import InputError
 
-_WIDTH = 100  # columns of help, or fewer on a narrow terminal
+_WIDTH = 100  # maximum width of help
 
 
 class Rare(str):
-    """Title of a group of arguments that `--help-all` shows and `--help` does not."""
+    """Title of an argument group that only `--help-all` shows."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats help in at most 100 columns, and adds the default to each argument that has one."""
+    """Formats help in at most 100 columns, and adds the defaults."""
 
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 24)).columns
@@ -31,7 +31,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return text
 
     def _format_action_invocation(self, action):
-        """Leaves out the `--no-KEY` of a switch, which the title of its group explains."""
+        """Omits the `--no-KEY` of switches, which the group title explains."""
         names = action.option_strings
         if len(names) == 2 and names[1] == names[0].replace("--", "--no-", 1):
             return names[0]
@@ -41,10 +41,10 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 class CommandParser(argparse.ArgumentParser):
     """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""
 
-    shows_all = False  # whether help includes groups with a `Rare` title
+    shows_all = False  # whether help includes groups with `Rare` titles
 
     def format_help(self) -> str:
-        """Returns the help: usage, description, groups of arguments and examples."""
+        """Returns the help: usage, description, argument groups and examples."""
         formatter = self._begun_with_usage()
         formatter.add_text(self.description)
         for group in self._action_groups:
@@ -57,7 +57,7 @@ class CommandParser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def format_usage(self) -> str:
-        """Returns the usage: the required arguments."""
+        """Returns the usage with the required arguments."""
         return self._begun_with_usage().format_help()
 
     def _begun_with_usage(self):
@@ -78,7 +78,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raises an `InputError`, with the nearest name of an unknown option."""
+        """Raises an `InputError`; suggests the nearest name for an unknown option."""
         pair = re.match(r"unrecognized arguments: (\w+)=(.+)", message)
         option = f"--{pair[1].replace('_', '-')}" if pair else ""
         unknown = re.match(r"unrecognized arguments: .*?(--[^\s=]+)", message)
@@ -101,11 +101,12 @@ class Command:
     """A command of `keras-bert`.
 
     Attributes:
-        example: lines of its use.
+        example: lines that show the use of the command.
         uses_tensorflow: whether TensorFlow is imported before `run`.
-        tensorflow_alone: whether it is imported without Keras.
+        tensorflow_alone: whether TensorFlow is imported without Keras.
         needs_tensorflow_backend: whether Keras must use TensorFlow.
-        kept: what an interrupted command has kept, with `{out}` for its output; empty for nothing.
+        kept: message about what an interrupted command has saved, with `{out}` for its output; may
+            be empty.
     """
 
     example = ""
@@ -123,17 +124,17 @@ class Command:
         """Adds the arguments of the command."""
 
     def check(self, arguments: argparse.Namespace) -> None:
-        """Finds bad combinations of arguments, without TensorFlow."""
+        """Raises for invalid combinations of arguments, without importing TensorFlow."""
 
     def check_files(self, arguments: argparse.Namespace) -> None:
-        """Looks into files, which are known to exist."""
+        """Checks the contents of files, which are known to exist."""
 
     def run(self, arguments: argparse.Namespace) -> None:
-        """Does the work."""
+        """Runs the command."""
 
 
 class _HelpAll(argparse.Action):
-    """Prints the help with every argument."""
+    """Prints the help with all arguments."""
 
     def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
@@ -146,7 +147,7 @@ class _HelpAll(argparse.Action):
 
 
 def suggestion(name: object, known: Any) -> str:
-    """Returns `did you mean X?` for the nearest of some names, or an empty string."""
+    """Returns `did you mean X?` for the nearest name, or an empty string."""
     for near in difflib.get_close_matches(str(name), list(map(str, known)), n=1):
         return f"did you mean {near if near.startswith('-') else repr(near)}?"
     return ""

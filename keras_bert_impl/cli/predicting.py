@@ -1,4 +1,4 @@
-"""`keras-bert predict`, and the reader of texts as they are served."""
+"""`keras-bert predict`, and the reader of unlabeled texts."""
 
 import collections
 import contextlib
@@ -24,7 +24,7 @@ from keras_bert_impl.io.progress import Progress
 
 
 def add_inputs(parser: ArgumentsContainer) -> None:
-    """Adds the columns and the form of a table of texts."""
+    """Adds the arguments for the columns and format of a table of texts."""
     parser.add_argument(
         "--text",
         metavar="COLUMN",
@@ -32,7 +32,7 @@ def add_inputs(parser: ArgumentsContainer) -> None:
         "table",
     )
     parser.add_argument(
-        "--pair", metavar="COLUMN", help="column of the second text or the context, if any"
+        "--pair", metavar="COLUMN", help="column of the second text or context, if any"
     )
     add_table_form(parser)
 
@@ -40,7 +40,7 @@ def add_inputs(parser: ArgumentsContainer) -> None:
 def read_inputs(
     path: str, arguments: Namespace, model: Any
 ) -> tuple[Iterator[tuple[Any, dict[str, Any]]], int | None]:
-    """Reads what a model predicts: lines of text, a table, or a file of multiple choice.
+    """Reads texts to predict: lines of text, a table, or a multiple-choice file.
 
     Returns:
         (iterator of (text, its row as a dict), number of texts or None if unknown).
@@ -61,7 +61,7 @@ def read_inputs(
         return ((text, {}) for text in inputs), len(inputs)
     if arguments.text or is_table:
         if path == STANDARD_INPUT:
-            raise InputError("standard input cannot be a table; write the table to a file.")
+            raise InputError("standard input cannot be a table; save the table to a file.")
         text, pair = _columns(path, arguments, model)
         header = not arguments.no_header
         layout = Layout(text, pair, id=arguments.id, allow_empty=True, header=header)
@@ -69,7 +69,7 @@ def read_inputs(
         return rows, count_rows(path, layout, delimiter)
     for name in ("pair", "id"):
         if getattr(arguments, name):
-            raise InputError(f"--{name} needs a table, and --text, the column of the text.")
+            raise InputError(f"--{name} requires a table, and --text, the column of the text.")
     columns = (*model.text_columns, *_columns_of_run(arguments))
     lines = text_lines(path, columns)
     return ((text, {"text": text}) for _, text in lines), count_rows(path, None)
@@ -81,7 +81,7 @@ def _columns_of_run(arguments):
 
 
 def _columns(path, arguments, model):
-    """Returns (text column, second-segment column or None) of a table."""
+    """Returns (column of texts, column of second segments or None)."""
     from keras_bert_impl.tasks.data.tables import table_columns
 
     if arguments.text:
@@ -96,13 +96,13 @@ def _columns(path, arguments, model):
     if len(columns) == 1 and not arguments.pair:
         return columns[0], None
     raise InputError(
-        f"{path} is a table with the columns {listed(columns)}: name the column of "
-        "the texts with --text COLUMN, and the column of their pairs with --pair COLUMN."
+        f"{path} is a table with the columns {listed(columns)}: pass the column of texts as --text "
+        f"COLUMN and, for pairs, the column of second texts as --pair COLUMN."
     )
 
 
 class Predict(Command):
-    """`keras-bert predict`: predicts labels, entities, answers, choices or similarities of texts."""
+    """`keras-bert predict`: predicts labels, entities, answers, choices or similarities."""
 
     example = (
         "  keras-bert predict --model run --input new.csv --out predicted.csv\n"
@@ -120,8 +120,8 @@ class Predict(Command):
             required=True,
             type=PATH,
             metavar="FILE",
-            help="file with a text on each line, or - for standard input; a table: .csv, .tsv, .jsonl, "
-            ".json, .parquet, .arrow or .feather; for multiple choice, a file as for finetune",
+            help="file with a text on each line, - for standard input, or a table: .csv, .tsv, "
+            ".jsonl, .json, .parquet, .arrow, .feather",
         )
         add_inputs(parser.add_argument_group("columns of a table"))
         group = parser.add_argument_group("output")
@@ -129,17 +129,16 @@ class Predict(Command):
             "--out",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help="a .csv, .tsv, .jsonl or .parquet file to write, with the columns of the input and the "
-            "predictions. If a name is taken, the prediction is named predicted_NAME. Default: - prints "
-            "the predictions only",
+            help=".csv, .tsv, .jsonl or .parquet file for the input columns and the predictions "
+            "(predicted_NAME if the input has NAME); default: - prints only the predictions",
         )
         group.add_argument(
-            "--id", metavar="COLUMN", help="only column of the input to copy to the output"
+            "--id", metavar="COLUMN", help="the only input column to copy to the output"
         )
         group.add_argument("--json", action="store_true", help="print a JSON object for each text")
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the output, before TensorFlow is imported."""
+        """Checks the output before TensorFlow is imported."""
         from keras_bert_impl.runs.prediction_table import check_output
 
         if arguments.out == STANDARD_INPUT:
@@ -147,7 +146,7 @@ class Predict(Command):
         if arguments.out:
             if arguments.json:
                 raise InputError(
-                    "--json prints; --out writes JSON to a file whose name ends in .jsonl."
+                    "--json prints JSON; to write JSON, pass a name that ends in .jsonl as --out."
                 )
             check_output(arguments.out)
 
@@ -162,7 +161,7 @@ class Predict(Command):
             check_columns(arguments.input, layout, arguments.delimiter)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints one line per text, or writes a table, predicting several texts at a time."""
+        """Predicts texts in blocks; prints a line for each text, or writes a table."""
         from keras_bert_impl.runs.prediction_table import table_writer
         from keras_bert_impl.runs.run import load_tuned
         from keras_bert_impl.tasks.registry import task_of_model
@@ -177,7 +176,8 @@ class Predict(Command):
             rows, total = read_inputs(source, arguments, model)
             rows = _passed_on(rows, arguments)
             progress = None
-            if out or not sys.stdout.isatty():  # a bar would be drawn between the answers
+            # A progress bar would be printed between the predictions.
+            if out or not sys.stdout.isatty():
                 progress = stack.enter_context(Progress("predicting", total, "texts"))
             if out:
                 write = stack.enter_context(table_writer(out, source, arguments.delimiter))
@@ -207,7 +207,7 @@ def _print(block, as_objects):
 
 
 def _answered(rows, model, task):
-    """Yields blocks of (row of the input, answer, cells of a line)."""
+    """Yields blocks of (input row, prediction, cells of a line)."""
     from keras_bert_impl.tasks.inputs.blocks import blocks
 
     waiting = collections.deque()
@@ -222,7 +222,7 @@ def _answered(rows, model, task):
 
 
 def _passed_on(rows, arguments):
-    """Selects the columns of the input that are copied to the output."""
+    """Selects the input columns to copy to the output."""
     from keras_bert_impl.tasks.data.table_rows import value_of
 
     for text, row in rows:

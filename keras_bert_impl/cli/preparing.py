@@ -47,21 +47,22 @@ class Vocab(Command):
             "--min-frequency",
             type=positive_int,
             metavar="N",
-            help="how often a pair of tokens must occur to be merged (default: 2), or with --extend a "
-            "word or pair to be added (default: 5)",
+            help="minimum number of occurrences of a pair of tokens to be merged (default: 2); "
+            "with --extend, of a word or pair to be added (default: 5)",
         )
         group = parser.add_argument_group("instead of a new vocabulary")
         group.add_argument(
             "--extend",
             type=MODEL,
             metavar="MODEL",
-            help="write this model with added tokens for words of the text, for continued pre-training",
+            help="write this model with additional tokens for words of the text, for continued "
+            "pre-training",
         )
         group.add_argument(
             "--add",
             type=positive_int,
             metavar="N",
-            help=f"largest number of tokens that --extend adds; default: {_ADDED}",
+            help=f"maximum number of tokens that --extend adds; default: {_ADDED}",
         )
 
     def check(self, arguments: Namespace) -> None:
@@ -69,10 +70,10 @@ class Vocab(Command):
         others, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
         for name in others:
             if getattr(arguments, name):
-                raise InputError(f"--{name} has no meaning {way} --extend.")
+                raise InputError(f"--{name} is not supported {way} --extend.")
 
     def run(self, arguments: Namespace) -> None:
-        """Reads the text, learns the vocabulary and writes it with its settings."""
+        """Learns a vocabulary from the text and writes it with its settings."""
         from keras_bert_impl.pretraining import read_documents
         from keras_bert_impl.tokenizers import WordPieceTokenizer, learn_wordpiece_vocabulary
 
@@ -80,9 +81,7 @@ class Vocab(Command):
         if arguments.extend:
             _extend(arguments, documents)
             return
-        with replace_directory(
-            arguments.out
-        ) as temporary:  # rejects an unusable path before the work
+        with replace_directory(arguments.out) as temporary:  # checks the path before the work
             vocabulary = learn_wordpiece_vocabulary(
                 _texts(documents),
                 vocabulary_size=arguments.size or _SIZE,
@@ -149,7 +148,8 @@ class Prepare(Command):
             "--objective",
             choices=RECORDS_OBJECTIVES,
             default="mlm_nsp",
-            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no pairs "
+            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no "
+            "pairs "
             "(mlm)",
         )
         add(
@@ -157,14 +157,14 @@ class Prepare(Command):
             type=float,
             default=0.0,
             metavar="SHARE",
-            help="fraction of the documents to hold out for evaluation",
+            help="fraction of the documents for evaluation",
         )
         add(
             "--passes",
             type=positive_int,
             default=1,
             metavar="N",
-            help="passes over the text, each with new pairs",
+            help="passes over the text, with new pairs in each pass",
         )
         add("--no-packing", action="store_true", help="one example per record, without packing")
         add("--seed", type=int, default=0, metavar="N", help="seed of random choices")
@@ -215,7 +215,7 @@ def _add_processes(parser):
         "--workers",
         type=positive_int,
         metavar="N",
-        help="number of processes; default: one per core",
+        help="number of processes; default: the number of cores",
     )
     group.add_argument(
         "--runner",

@@ -65,7 +65,7 @@ class Pretrain(Command):
             check_model(name, getattr(settings, name))
 
     def run(self, arguments: Namespace) -> None:
-        """Pre-trains a model, and prints where it is."""
+        """Pre-trains a model and prints its path."""
         from keras_bert_impl.pretraining.run import pretrain
         from keras_bert_impl.reports.run_report import describe_run
         from keras_bert_impl.training.strategy import is_chief
@@ -79,7 +79,7 @@ class Pretrain(Command):
             **dataclasses.asdict(settings),
         )
         if not is_chief():
-            return  # the chief writes and reports the result
+            return  # only the chief writes and reports the result
         describe_run(arguments.out)
         say(f"wrote the model to {Path(arguments.out) / 'model'}")
         scores = Path(arguments.out) / "scores.json"
@@ -88,13 +88,13 @@ class Pretrain(Command):
 
 
 class Recipes(Command):
-    """`keras-bert recipes`: lists the pre-training recipes, or prints one of them."""
+    """`keras-bert recipes`: lists the pre-training recipes, or prints one as YAML."""
 
     example = "  keras-bert recipes\n  keras-bert recipes electra_small > mine.yaml"
     uses_tensorflow = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", type=RECIPE, help="recipe to print the file of")
+        parser.add_argument("name", nargs="?", type=RECIPE, help="recipe to print as YAML")
         parser.add_argument("--json", action="store_true", help="print all settings as JSON")
 
     def run(self, arguments: Namespace) -> None:
@@ -140,7 +140,7 @@ class _Settings(AdaptationSettings):
 
 
 class Adapt(Command):
-    """`keras-bert adapt`: continues masked LM pre-training on text of a domain."""
+    """`keras-bert adapt`: continues masked language modeling on text of your domain."""
 
     kept = "The last checkpoint is in {out}."
 
@@ -174,7 +174,7 @@ class Adapt(Command):
         resolve_settings(arguments, _Settings)
 
     def run(self, arguments: Namespace) -> None:
-        """Adapts the model, and prints where it is."""
+        """Adapts the model and prints its path."""
         settings = resolve_settings(arguments, _Settings)
         from keras_bert_impl.pretraining.adaptation import adapt
         from keras_bert_impl.reports.run_report import describe_run
@@ -194,7 +194,7 @@ class Adapt(Command):
 
 
 class InputWorker(Command):
-    """`keras-bert input-worker`: makes batches for pre-training on other machines."""
+    """`keras-bert input-worker`: prepares pre-training batches for other machines."""
 
     example = "  keras-bert input-worker --port 5050"
 
@@ -202,7 +202,7 @@ class InputWorker(Command):
         parser.add_argument(
             "--host",
             metavar="NAME",
-            help="this machine's name, as other machines reach it; default: its host name",
+            help="name or address of this machine for other machines; default: its host name",
         )
         parser.add_argument(
             "--port",
@@ -213,7 +213,7 @@ class InputWorker(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        """Serves until stopped."""
+        """Runs the service until it is stopped."""
         host = arguments.host or socket.gethostname()
         server = start(host, arguments.port)
         say(f"--input-workers [grpc://{host}:{arguments.port}]")
@@ -233,7 +233,7 @@ def start(host: str, port: int) -> Any:
             port=port + 1,
         )
     )
-    worker.dispatcher = dispatcher  # keeps it from being garbage-collected
+    worker.dispatcher = dispatcher  # prevents garbage collection
     return worker
 
 
@@ -244,7 +244,7 @@ _QUICKSTART_MAIN = (
 
 
 class Quickstart(Command):
-    """`keras-bert quickstart`: the whole path, on text that is already on this machine."""
+    """`keras-bert quickstart`: all steps from pre-training to serving, on local text."""
 
     example = "  keras-bert quickstart --out quickstart-run"
     settings_class = QuickstartSettings
@@ -262,7 +262,7 @@ class Quickstart(Command):
         add_settings(parser, QuickstartSettings, main=_QUICKSTART_MAIN)
 
     def check(self, arguments: Namespace) -> None:
-        """Checks the settings, the packages, and the folder to write."""
+        """Checks the settings, the installed packages and the output folder."""
         resolve_settings(arguments, QuickstartSettings)
         check_ready(arguments.out)
 
@@ -272,8 +272,7 @@ class Quickstart(Command):
         from keras_bert_impl.quickstart import show
         from keras_bert_impl.quickstart.main_job import MainJob
 
-        # Warnings about missing heads matter to users who load their weights; here they are
-        # expected at every step.
+        # Warnings about missing heads are expected here.
         logging.getLogger("keras_bert_impl.models").setLevel(logging.ERROR)
         job = MainJob(arguments.out, settings, say=say)
         scores = job.run()
@@ -285,7 +284,7 @@ class Quickstart(Command):
             ("", show.score_lines(scores)),
             ("masked words in held-out sentences", show.fill_mask_lines(job)),
             (
-                "answers in a new process that has only tensorflow and tensorflow_text",
+                "predictions in a new process that only imports tensorflow and tensorflow_text",
                 show.answer_lines(job),
             ),
             ("pictures", [f"  {path}" for path in pictures]),

@@ -1,4 +1,4 @@
-"""How a run read its examples, remembered for `predict` and `evaluate`."""
+"""Saves how a run read its examples, as defaults for `predict` and `evaluate`."""
 
 import argparse
 import dataclasses
@@ -13,16 +13,16 @@ from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.data.splits import hold_out
 
 _PLACES = ("train", "dev", "data", "tfds")
-# Columns and the like, which also hold for other files.
+# Options such as columns, which also apply to other files.
 _COLUMNS = (
     *("text", "pair", "negative", "label", "label_separator", "single_label"),
     *("word_prefix", "outside", "regression"),
 )
-OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # of a kind of file
+OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of one file format
 
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the options with which a command reads examples, for `data.json`."""
+    """Returns the options that determine how examples are read, for `data.json`."""
     given = vars(arguments) | {"seed": seed}
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
@@ -33,29 +33,29 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def run_of(model: str | Path) -> str | Path | None:
-    """Returns the run directory that a `--model` names; None for a model of another origin."""
+    """Returns the run directory for `--model`; None if the model is not from a run."""
     return model if (Path(model) / "model").is_dir() else None
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
-    """Returns the options with which a run was made; empty for a model of another origin."""
+    """Returns the read options of the model's run; empty if it is not from a run."""
     path = Path(run) / "data.json"
     return dict(read_json(path).mapping("read_with")) if path.is_file() else {}
 
 
 def has_data(arguments: argparse.Namespace) -> bool:
-    """Returns whether the arguments of `keras-bert evaluate` name any data."""
+    """Returns whether the arguments of `keras-bert evaluate` contain data."""
     return any(vars(arguments).get(name) for name in _PLACES)
 
 
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
-    """Returns the arguments of a command with the columns of a run that they do not name."""
+    """Returns the arguments with missing columns filled in from a run."""
     names = list(_COLUMNS)
     form = form_of_run(options, arguments.dev) if arguments.dev else None
     if form is None and options.get("task") == "tagging":
         names = ["outside", "word_prefix"]
     if options.get("task") == "tagging":
-        names.append("labels")  # of which a file may have only the numbers
+        names.append("labels")  # since a file may contain only label numbers
     columns = {name: options[name] for name in names if name in options}
     return _completed(arguments, columns | (form or {}))
 
@@ -83,7 +83,7 @@ def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Names
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
-    """Returns the arguments of a command with the data that a run was scored on."""
+    """Returns the arguments with the data that a run was scored on."""
     found = {"language": ExampleSource.language} | options
     train = found.pop("train", None)
     if found.get("dev_split"):
@@ -92,7 +92,8 @@ def with_data(
         path = found.get(name)
         if path and Path(path).is_absolute() and not Path(path).exists():
             raise InputError(
-                f"{path}, which {run} was scored on, does not exist. Pass the data to score on with "
+                f"{path}, which {run} was scored on, does not exist. Pass the data to score on "
+                f"with "
                 "--dev FILE."
             )
     if arguments.language == ExampleSource.language:
@@ -108,10 +109,10 @@ def _completed(arguments, options):
 
 
 def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:
-    """Completes the arguments of a command with the recorded arguments of the run.
+    """Fills in missing arguments from the model's run.
 
     Returns:
-        (arguments, whether they now name the data that the run was scored on).
+        (arguments, whether they contain the data that the run was scored on).
     """
     options = read_options(run)
     if has_data(arguments):
@@ -120,7 +121,7 @@ def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.
 
 
 def read_scored(model: Any, arguments: argparse.Namespace, split: str) -> Any:
-    """Reads the examples to score on; those that a run held out of its training file are split."""
+    """Reads the examples to score on, and repeats the split of a run with `--dev-split`."""
     share = vars(arguments).get("dev_split")
     whole = argparse.Namespace(**vars(arguments) | {"dev_split": None})
     examples = read_examples_of(model, whole, split)
@@ -135,10 +136,10 @@ def check_scored_table(arguments: argparse.Namespace) -> None:
 
 
 def check_unchanged(run: str | Path, examples: Any) -> None:
-    """Raises `InputError` if examples differ from those that a run was scored on."""
+    """Raises `InputError` if examples have changed since a run was scored on them."""
     before = read_json(Path(run) / "data.json").mapping("dev")
     if before.text("sha256") != examples.fingerprint:
         raise InputError(
             f"{examples.source} has changed since {run} was scored on it. Pass --dev FILE to score "
-            "on the file of today."
+            f"on the current file."
         )

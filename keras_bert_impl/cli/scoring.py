@@ -65,13 +65,14 @@ class Evaluate(Command):
         group.add_argument(
             "--test",
             action="store_true",
-            help="score the test set of --data, which must have labels, instead of the validation set",
+            help="score the test set of --data, which must be labeled, instead of the validation "
+            "set",
         )
         group.add_argument(
             "--out",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="directory to write predictions and scores.json to",
+            help="directory for predictions and scores.json",
         )
         group.add_argument(
             "--against",
@@ -126,7 +127,7 @@ class Evaluate(Command):
 
 
 class Report(Command):
-    """`keras-bert report`: writes the page of a run, or one that compares several."""
+    """`keras-bert report`: writes an HTML report about a run, or a comparison of several runs."""
 
     example = (
         "  keras-bert report run\n"
@@ -144,29 +145,29 @@ class Report(Command):
             nargs="+",
             type=FOLDER,
             metavar="RUN",
-            help="run directory; several runs or a sweep to compare",
+            help="run directory; to compare, several runs or a sweep",
         )
         group.add_argument(
             "--out",
             type=OUTPUT_FILE,
             metavar="FILE",
-            help="page to write; default: report.html in the run, or comparison.html",
+            help="HTML file to write; default: report.html in the run, or comparison.html",
         )
         group.add_argument(
             "--pictures",
             type=OUTPUT_DIRECTORY,
             metavar="DIR",
-            help="directory for the pictures, as SVG and PNG files",
+            help="directory for the charts, as SVG and PNG files",
         )
         add_base(group)
         add_dtype(group)
-        add_examples(parser, is_training=False, title="examples; default: the examples of the run")
+        add_examples(parser, is_training=False, title="examples; default: the run's examples")
 
     def check(self, arguments: Namespace) -> None:
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints where the page is."""
+        """Writes the page and prints its path."""
         from keras_bert_impl.reports import write_comparison, write_report
         from keras_bert_impl.reports.run_files import runs_of
 
@@ -175,7 +176,9 @@ class Report(Command):
         if others or is_set:
             for name in ("dtype", "base"):
                 if getattr(arguments, name):
-                    raise InputError(f"--{name} is for the page of one run, not of several.")
+                    raise InputError(
+                        f"--{name} is only for the report of one run, not for a comparison."
+                    )
             examples = read_examples(arguments, "dev") if has_data(arguments) else None
             out = arguments.out or Path("" if others else run) / "comparison.html"
             path = write_comparison(arguments.run, out, examples, arguments.pictures)
@@ -186,7 +189,7 @@ class Report(Command):
 
 
 def _model_and_examples(run, arguments):
-    """Returns (model or None, examples or None) of the arguments, else of the run."""
+    """Returns (model or None, examples or None), from the arguments or the run."""
     from keras_bert_impl.runs.run import load_tuned
 
     is_named = has_data(arguments)
@@ -204,7 +207,7 @@ def _model_and_examples(run, arguments):
     except InputError as error:
         if is_named:
             raise
-        say(f"without classes, calibration and errors: {error}")
+        say(f"the report does not contain classes, calibration and errors: {error}")
         return None, None
     return model, examples
 
@@ -213,7 +216,7 @@ _MOST_CLASSES = 10  # lines of the table
 
 
 class Drift(Command):
-    """`keras-bert drift`: compares served texts with those that a model was trained on."""
+    """`keras-bert drift`: compares served texts with the training set of a model."""
 
     example = (
         "  keras-bert drift --model run --served last-week.csv\n"
@@ -239,17 +242,18 @@ class Drift(Command):
         add_inputs(parser.add_argument_group("columns of both tables"))
         group = parser.add_argument_group("output")
         group.add_argument(
-            "--check", action="store_true", help="exit with status 2 if anything has shifted"
+            "--check", action="store_true", help="exit with status 2 if a quantity has shifted"
         )
         group.add_argument("--json", action="store_true", help="print the comparison as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        """Finds the training data of the run, if there is no other reference."""
+        """Finds the run's training data if there is no --reference."""
         arguments.id = None
         options = read_options(arguments.model)
         if arguments.reference is None and not (options.get("train") or options.get("data")):
             raise InputError(
-                f"--reference FILE is missing: {arguments.model} does not record the file that it was "
+                f"--reference FILE is missing: {arguments.model} does not record the file that it "
+                f"was "
                 "trained on."
             )
 

@@ -24,7 +24,7 @@ class Serve(Command):
         "  keras-bert serve models/reviews\n"
         '  curl -d \'{"instances": ["a joy"]}\' localhost:8501/v1/models/reviews:predict'
     )
-    uses_tensorflow = False  # imported when folder and port are known to be usable
+    uses_tensorflow = False  # imported after folder and port are checked
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add = parser.add_argument_group("model and address").add_argument
@@ -38,31 +38,38 @@ class Serve(Command):
             metavar="NAME",
             help="name of the model in URLs; default: the directory's name",
         )
-        add("--host", default="127.0.0.1", metavar="ADDRESS", help="address; 0.0.0.0 for all")
-        add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free one")
+        add(
+            "--host",
+            default="127.0.0.1",
+            metavar="ADDRESS",
+            help="address to listen on; 0.0.0.0 for all addresses",
+        )
+        add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free port")
         add(
             "--grpc-port",
             type=_port,
             metavar="N",
-            help="port of the gRPC API; 0 for any; default: no gRPC",
+            help="port of the gRPC API; 0 for any free port; default: no gRPC",
         )
         group = parser.add_argument_group("batches")
-        _limit(group, "--max-batch", 32, "largest batch size when requests are merged")
+        _limit(group, "--max-batch", 32, "maximum batch size of merged requests")
         group.add_argument(
             "--batch-timeout",
             type=_milliseconds,
             default=2.0,
             metavar="MS",
-            help="milliseconds that a request waits for others",
+            help="milliseconds that a request waits for other requests",
         )
         group = parser.add_argument_group("limits")
-        _limit(group, "--max-rows", 1024, "texts per request")
-        _limit(group, "--max-bytes", 4 << 20, "bytes per request")
-        _limit(group, "--max-waiting", 256, "queued requests; 503 if exceeded")
+        _limit(group, "--max-rows", 1024, "maximum texts per request")
+        _limit(group, "--max-bytes", 4 << 20, "maximum bytes per request")
+        _limit(group, "--max-waiting", 256, "maximum queued requests; status 503 if exceeded")
         _limit(group, "--max-connections", 512, "open connections")
-        _limit(group, "--timeout", 30, "seconds for a response")
-        _limit(group, "--client-timeout", 30, "seconds for a client to send or receive")
-        _limit(group, "--stop-timeout", 30, "seconds to finish running requests at shutdown")
+        _limit(group, "--timeout", 30, "maximum seconds until a response")
+        _limit(group, "--client-timeout", 30, "maximum seconds for a client to send or receive")
+        _limit(
+            group, "--stop-timeout", 30, "maximum seconds to finish running requests at shutdown"
+        )
         _limit(group, "--poll", 2, "polling interval for new versions, in seconds")
 
     def run(self, arguments: Namespace) -> None:
@@ -70,16 +77,14 @@ class Serve(Command):
         from keras_bert_impl.serving.server.versions import Folder
 
         if not all(map(importlib.util.find_spec, _PACKAGES)):
-            raise InputError(f"serve needs more packages: {install_command('serve')}.")
+            raise InputError(f"serve requires more packages: {install_command('serve')}.")
         if arguments.grpc_port is not None and not importlib.util.find_spec("tensorflow_serving"):
             raise InputError(
-                f"--grpc-port needs more packages: {install_command('serve,serving')}."
+                f"--grpc-port requires more packages: {install_command('serve,serving')}."
             )
         folder = Folder(arguments.folder, arguments.name)
         if arguments.grpc_port:
-            listen(
-                arguments.host, arguments.grpc_port
-            ).close()  # an error before the model is loaded
+            listen(arguments.host, arguments.grpc_port).close()  # raises before the model is loaded
         with listen(arguments.host, arguments.port) as listener:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: sys.exit(0))
@@ -107,7 +112,7 @@ def _milliseconds(text):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opens the port, so that clients wait while the model is loaded."""
+    """Opens the port, so that clients can connect while the model is loaded."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
@@ -147,7 +152,7 @@ def _serve(arguments, folder, listener):
         print(f"serving gRPC on {host}:{grpc_port}")
     print(f"serving http://{host}:{port}/v1/models/{quote(folder.name)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn handles them, and passes them on
+        signal.signal(number, lambda *_: None)  # uvicorn handles signals and raises them again
     if not server.run(listener):
         sys.stdout.flush()
-        os._exit(0)  # a model that runs or loads would delay or crash the end of Python
+        os._exit(0)  # a running or loading model would delay or crash Python's exit

@@ -18,7 +18,7 @@ from keras_bert_impl.io.reading import parse_yaml, read_text
 from keras_bert_impl.io.settings import OneOf, check, fits, rule, settings_hints
 
 _METAVARS = {int: "N", float: "X", tuple: "[A,B]"}
-_PLAIN = str.maketrans("", "", '`"')  # without the marks of code
+_PLAIN = str.maketrans("", "", '`"')  # without the backquotes of code
 _SENTENCE = re.compile(r"\.(?=\s|$)")
 _DEFAULT = re.compile(r"(?:Default:|None for|None means) (.+?)\.(?:\s|$)")
 
@@ -27,10 +27,10 @@ class Setting(NamedTuple):
     """One setting.
 
     Args:
-        name: of the field.
+        name: name of the field.
         annotation: type of the field, with its limits.
-        default: of the field; `dataclasses.MISSING` if it is required.
-        text: description, from the docstring of the class that declares the field.
+        default: default of the field; `dataclasses.MISSING` if it is required.
+        text: description from the docstring of the class that declares the field.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Setting(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """First sentence of the description, without its period."""
+        """First sentence of the description, without the period."""
         return _SENTENCE.split(self.text, maxsplit=1)[0].translate(_PLAIN)
 
     @property
     def shown_default(self) -> str:
-        """The default in words, or the description's meaning of None."""
+        """The default in words; for None, the meaning in the description."""
         if self.default is dataclasses.MISSING:
             return "required"
         if self.default is None or self.default == ():
@@ -57,7 +57,7 @@ class Setting(NamedTuple):
 
     @property
     def metavar(self) -> str:
-        """The name of a value in help, by its type."""
+        """The name of a value in the help, according to its type."""
         kinds = [getattr(kind, "__origin__", kind) for kind in self._kinds()]
         if tuple not in kinds and self.choices:
             return "NAME"
@@ -65,7 +65,7 @@ class Setting(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values of a setting that is one of some names, else empty."""
+        """The allowed names of a setting; empty if it is not a choice of names."""
         return tuple(str(choice) for one in self._limits() for choice in one)
 
     @property
@@ -75,13 +75,13 @@ class Setting(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """What the setting accepts, in words."""
+        """The accepted values of the setting, in words."""
         return (
             rule(self.annotation).replace("True or False", "true or false").replace("None", "null")
         )
 
     def _kinds(self):
-        """Returns the annotation and its parts: of `X | None`, also X and None."""
+        """Returns the annotation and its parts; for `X | None`, also X and None."""
         return (self.annotation, *typing.get_args(self.annotation))
 
     def _limits(self):
@@ -92,7 +92,7 @@ class Setting(NamedTuple):
 
 
 def settings_of(settings_class: type) -> list[Setting]:
-    """Returns the settings that a dataclass declares itself, without inherited ones."""
+    """Returns the settings that a dataclass declares, without inherited settings."""
     own = inspect.get_annotations(settings_class)
     hints = typing.get_type_hints(settings_class, include_extras=True)
     texts = sentences_of(settings_class.__doc__ or "")
@@ -104,7 +104,7 @@ def settings_of(settings_class: type) -> list[Setting]:
 
 
 def groups_of(settings_class: type) -> dict[str, list[Setting]]:
-    """Returns the settings of a dataclass and its bases, below the first lines of their docstrings."""
+    """Returns {first docstring line: settings} of a dataclass and its base classes."""
     found = {}
     for kind in settings_class.__mro__:
         if dataclasses.is_dataclass(kind) and (settings := settings_of(kind)):
@@ -113,7 +113,7 @@ def groups_of(settings_class: type) -> dict[str, list[Setting]]:
 
 
 def title_of(settings_class: type) -> str:
-    """Returns what a dataclass has the settings of."""
+    """Returns the subject of a settings class, from its docstring."""
     first = (settings_class.__doc__ or settings_class.__name__).strip().splitlines()[0]
     return first.rstrip(".").removeprefix("Settings of ")
 
@@ -126,7 +126,7 @@ def default_of(field: dataclasses.Field) -> Any:
 
 
 def sentences_of(docstring: str) -> dict[str, str]:
-    """Returns a dict of argument to its text in the `Args:` of a docstring."""
+    """Returns {argument: description} from the `Args:` section of a docstring."""
     _, _, rest = inspect.cleandoc(docstring).partition("\nArgs:\n")
     found: dict[str, str] = {}
     names: list[str] = []
@@ -144,7 +144,7 @@ def sentences_of(docstring: str) -> dict[str, str]:
 
 Recipes = Mapping[str, dict[str, Any]]  # name -> settings
 
-_FEW = 4  # choices of a setting that `--help` lists
+_FEW = 4  # maximum number of choices that `--help` lists
 
 
 def add_settings(
@@ -153,7 +153,7 @@ def add_settings(
     recipes: Recipes | None = None,
     main: Sequence[str] = (),
 ) -> None:
-    """Adds `--recipe NAME|FILE.yaml`, and every setting as `--key value`."""
+    """Adds `--recipe NAME|FILE.yaml` and all settings as `--key value`."""
     groups = groups_of(settings_class)
     known = {setting.name: setting for settings in groups.values() for setting in settings}
     parser.set_defaults(options={})
@@ -175,7 +175,7 @@ def add_settings(
 
 
 def _add_option(group, setting):
-    """Adds `--key value` for a setting, unless the command has an option of that name."""
+    """Adds `--key value` for a setting, unless the command already has this option."""
     is_rare = isinstance(group.title, Rare)
     rule = f"; {setting.rule}" if is_rare or 0 < len(setting.choices) <= _FEW else ""
     sentence = setting.sentence[:1].lower() + setting.sentence[1:]
@@ -198,7 +198,7 @@ def _add_option(group, setting):
 
 
 def _choices(setting):
-    """Returns the names that an option accepts, or None for any value."""
+    """Returns the names that an option accepts; None means any value."""
     names = [*setting.choices, "null"] if setting.default is None else setting.choices
     return names if setting.metavar == "NAME" else None
 
@@ -224,7 +224,7 @@ class _SettingAction(argparse.Action):
 def resolve_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> Any:
-    """Resolves the settings of a command: defaults, then the recipe, then the options."""
+    """Resolves the settings of a command: options override the recipe, which overrides defaults."""
     values = given_settings(arguments, settings_class, recipes)
     for field in dataclasses.fields(settings_class):
         if field.name not in values and default_of(field) is dataclasses.MISSING:
@@ -236,7 +236,7 @@ def resolve_settings(
 def given_settings(
     arguments: argparse.Namespace, settings_class: type, recipes: Recipes | None = None
 ) -> dict[str, Any]:
-    """Returns the settings given by the recipe and the options."""
+    """Returns the settings from the recipe and the options."""
     values = {}
     if arguments.recipe:
         values = _read_recipe(arguments.recipe, settings_class, recipes or {})
@@ -244,7 +244,7 @@ def given_settings(
     for key, text in arguments.options.items():
         value = parse_yaml(text, f"--{key.replace('_', '-')} {text}")
         if not fits(value, hints[key]) and fits(text, hints[key]):
-            value = text  # such as `4` for a name
+            value = text  # such as `4` for a str
         values[key] = _checked(settings_class, key, value, "command line")
     return values
 
@@ -253,11 +253,11 @@ def read_grid(path: str, settings_class: type) -> dict[str, list]:
     """Reads lists of setting values to try.
 
     Args:
-        path: a YAML file with one line `key: [value, ...]` per setting.
+        path: a YAML file with a line `key: [value, ...]` for each setting.
     """
     grid = _read_yaml(path)
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
-        raise InputError(f"{path} must have a line `key: [value, ...]` for each setting to try.")
+        raise InputError(f"{path} must contain a line `key: [value, ...]` for each setting to try.")
     return {
         key: [_checked(settings_class, key, value, path) for value in values]
         for key, values in grid.items()
@@ -281,7 +281,7 @@ def _read_recipe(name, settings_class, recipes):
         )
     values = {} if values is None else values
     if not isinstance(values, dict):
-        raise InputError(f"{where}: a recipe must have a line `key: value` for each setting.")
+        raise InputError(f"{where}: a recipe must contain a line `key: value` for each setting.")
     return {key: _checked(settings_class, key, value, where) for key, value in values.items()}
 
 

@@ -111,13 +111,13 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         dropout: Dropout rate. Default: the model's rate.
         accumulation_steps: Gradient accumulation: parts into which each batch is split.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
-        keep_best: Save the epoch with the best `metric` on --dev, not the last one.
+        keep_best: Save the epoch with the best `metric` on --dev.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
             learning rate falls as in a run of all `epochs`.
         metric: Score to compare epochs and runs by, such as macro_f1, f1 or f1/CLASS. It is listed
             first. Default: macro_f1 if the largest class has ten times as many examples as the
             smallest, else the task's default.
-        seed: Seed of the head's initial weights, the text order and dropout.
+        seed: Seed of the head, text order and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
     """

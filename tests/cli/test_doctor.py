@@ -94,7 +94,7 @@ def test_devices_of_jax_are_shown_on_its_backend(no_probe, monkeypatch):
     facts = doctor.check_devices().facts
     assert facts["jax devices"] == "tpu:0 TPU v5 lite, tpu:1 TPU v5 lite"
     monkeypatch.setattr(doctor, "_gpus", lambda: ["NVIDIA H100, 81559 MiB"])
-    assert problems([doctor.check_devices()]) == ["JAX does not find the GPU of this machine."]
+    assert problems([doctor.check_devices()]) == ["JAX does not find this machine's GPU."]
     no_probe["jax devices"] = ["gpu:0 NVIDIA H100"]
     assert problems([doctor.check_devices()]) == []
 
@@ -158,7 +158,7 @@ def test_distributions_that_clash_are_named(tmp_path, monkeypatch):
     what = [problem.what for problem in doctor._clashes()]
     assert what[0].startswith("other-bert also installs a command keras-bert")
     assert what[1].startswith("other-bert also installs a package keras_bert_impl")
-    assert what[2].startswith("keras-bert is installed, another project")
+    assert what[2].startswith("keras-bert is installed, a different project")
 
 
 def test_this_environment_has_no_clash():

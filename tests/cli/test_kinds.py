@@ -41,7 +41,7 @@ COMMANDS = [
     ("adapt {}/gone.txt --model {} --out {}/run", "gone.txt does not exist"),
     ("adapt {}/file.txt --model hf://one --out {}/run", "must have the form"),
     ("vocab {}/gone --out {}/vocabulary", "gone does not exist"),
-    ("vocab {}/file.txt --out {}/file.txt", "is a file; give a directory to write"),
+    ("vocab {}/file.txt --out {}/file.txt", "is a file; pass a directory to write"),
     ("augment --model {} --train {}/gone.csv --out {}/more.jsonl", "--train: "),
     ("augment --model {} --train {}/file.txt --out {}/more.csv", "must end in .jsonl"),
     ("student --teacher {}/gone --layers 2 --out {}/student", "--teacher: "),
@@ -60,11 +60,11 @@ COMMANDS = [
     ("predict --model {} --input {}/file.txt --out {}/x.pdf", ".pdf"),
     ("fill-mask {}/gone [MASK]", "does not exist"),
     ("embed {}/gone --model {} --out {}/vectors.npy", "PATH: "),
-    ("embed {}/file.txt --model {} --out {}", "is a directory; give the name of a file"),
+    ("embed {}/file.txt --model {} --out {}", "is a directory; pass a file to write"),
     ("search query --model {} --vectors {}/gone.npy", "--vectors: "),
     ("export --model {}/gone --out {}/models", "--model: "),
     ("export --model {} --check {}/gone", "--check: "),
-    ("export --model {} --out {}/x --format onnx --dtype float16", "--dtype needs --format"),
+    ("export --model {} --out {}/x --format onnx --dtype float16", "--dtype requires --format"),
     ("convert --from {}/gone --to {}/model", "--from: "),
     ("convert --from {} --to {}/file.txt/x", "--to: "),
     ("merge --model {}/gone --out {}/merged", "--model: "),
@@ -142,8 +142,8 @@ def test_what_can_be_used_is_accepted(kind, value, folder):
     ("kind", "value", "message"),
     [
         (common.FILE, "{}/fil.txt", "--value: {}/fil.txt does not exist; did you mean 'file.txt'?"),
-        (common.FILE, "{}", "--value: {} is a directory; give a file."),
-        (common.FOLDER, "{}/file.txt", "--value: {}/file.txt is a file; give the folder it is in."),
+        (common.FILE, "{}", "--value: {} is a directory; pass a file."),
+        (common.FOLDER, "{}/file.txt", "--value: {}/file.txt is a file; pass its folder."),
         (common.MODEL, "gs://bucket/model", "--value: No model is named 'gs://bucket/model'."),
         (common.OUTPUT_FILE, "{}/file.txt/x/y", "--value: {}/file.txt/x cannot be written: "),
     ],
@@ -167,10 +167,10 @@ def test_an_output_without_permission_is_refused(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("{}/file.txt", "is the input; give another name"),
-        ("{}/sub/../file.txt", "is the input; give another name"),
-        ("{}/link.txt", "is the input; give another name"),
-        ("{}/texts/out.txt", "is in {}/texts, which is read; write it elsewhere"),
+        ("{}/file.txt", "is the input; choose a different output"),
+        ("{}/sub/../file.txt", "is the input; choose a different output"),
+        ("{}/link.txt", "is the input; choose a different output"),
+        ("{}/texts/out.txt", "is in {}/texts, an input folder; choose a different"),
     ],
 )
 def test_an_output_is_no_input(value, message, folder):

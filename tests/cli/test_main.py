@@ -98,7 +98,10 @@ def test_help_imports_no_tensorflow():
     "arguments, message",
     [
         (["modles"], "there is no command 'modles'; did you mean 'models'?"),
-        (["convert", "--from", "model", "--to", ""], "the value of to is empty; is a variable"),
+        (
+            ["convert", "--from", "model", "--to", ""],
+            "the value of to is empty; is a shell variable",
+        ),
         (["help", "modles"], "there is no command 'modles'; did you mean 'models'?"),
         (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
@@ -150,7 +153,10 @@ def test_help_imports_no_tensorflow():
             ["finetune", "--out=x", "--epochs=3", "--epochs", "4"],
             "--epochs is given twice: 3 and 4",
         ),
-        (["fill-mask", "DIR"], 'there is no text: write keras-bert fill-mask DIR "a [MASK] text".'),
+        (
+            ["fill-mask", "DIR"],
+            'the text is missing: write keras-bert fill-mask DIR "a [MASK] text".',
+        ),
     ],
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
@@ -197,7 +203,7 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on(monkeypatch, caps
     monkeypatch.setattr(Finetune, "uses_tensorflow", False)
     assert cli.main(["finetune", "--out", "run"]) == 130
     assert capsys.readouterr().err == (
-        "keras-bert: interrupted. Finished epochs are in run. Run the same command again to go on.\n"
+        "keras-bert: interrupted. Finished epochs are in run. Run the same command again to continue.\n"
     )
 
 
@@ -231,4 +237,4 @@ def test_cpu_devices_are_checked(command, capsys):
     if command[0] == "adapt":
         options += ["--model", "gone"]
     assert cli.main([*command, *options]) == 2
-    assert "--cpu-devices needs --strategy mirrored, not tpu" in capsys.readouterr().err
+    assert "--cpu-devices requires --strategy mirrored, not tpu" in capsys.readouterr().err

@@ -50,9 +50,9 @@ def test_options_of_the_other_way_are_refused(tmp_path, capsys):
     out = ["--out", str(tmp_path / "out")]
     save_base(tmp_path / "base")
     for arguments, message in (
-        (["--add", "7"], "--add has no meaning without --extend"),
-        (["--extend", str(tmp_path / "base"), "--size", "9"], "--size has no meaning with --ext"),
-        (["--extend", str(tmp_path / "base"), "--cased"], "--cased has no meaning with --extend"),
+        (["--add", "7"], "--add is not supported without --extend"),
+        (["--extend", str(tmp_path / "base"), "--size", "9"], "--size is not supported with --ext"),
+        (["--extend", str(tmp_path / "base"), "--cased"], "--cased is not supported with --extend"),
     ):
         assert main(["vocab", str(text), *out, *arguments]) == 2
         assert message in capsys.readouterr().err

@@ -62,7 +62,7 @@ def test_rejects_labels_that_are_not_listed(tmp_path):
     files = ["--task", "tagging", "--train", words, "--dev", words, "--delimiter", ";"]
     files += ["--text", "w", "--label", "t", "--sentence", "sent", "--outside", "NADA"]
     assert read(*files).labels == [["B-X"], ["O"]]
-    with pytest.raises(InputError, match="--labels needs a table, or --task tagging"):
+    with pytest.raises(InputError, match="--labels requires a table or --task tagging"):
         read("--task", "mrpc", "--data", tmp_path, "--labels", "a,b")
 
 
@@ -134,14 +134,14 @@ def test_the_delimiter_of_a_table(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("--task squad --delimiter ;", "--delimiter has no meaning with --task squad"),
-        ("--task tagging --pair b", "--pair has no meaning with --task tagging"),
-        ("--word-prefix en:", "--word-prefix has no meaning with tables"),
-        ("--language de", "--language has no meaning with tables"),
-        ("--task mrpc --data . --text a", "--text has no meaning with --data"),
-        ("--tfds a/b --regression", "--regression has no meaning with --tfds"),
-        ("--task similarity --label-separator |", "--label-separator has no meaning with"),
-        ("--text t --label t", "a column can be named once. Received: --text t, --label t"),
+        ("--task squad --delimiter ;", "--delimiter is not supported with --task squad"),
+        ("--task tagging --pair b", "--pair is not supported with --task tagging"),
+        ("--word-prefix en:", "--word-prefix is not supported with tables"),
+        ("--language de", "--language is not supported with tables"),
+        ("--task mrpc --data . --text a", "--text is not supported with --data"),
+        ("--tfds a/b --regression", "--regression is not supported with --tfds"),
+        ("--task similarity --label-separator |", "--label-separator is not supported with"),
+        ("--text t --label t", "each column can only be used once. Received: --text t, --label t"),
     ],
 )
 def test_options_without_a_meaning_are_refused(given, message):

@@ -104,7 +104,7 @@ def test_bad_options(option, message):
         ("batch_size: 4\nlearning_rat: 1", "mine.yaml: there is no setting 'learning_rat'"),
         ("batch_size: four", "mine.yaml: batch_size must be an integer, got 'four'"),
         ("a: b\n  c: [", "mine.yaml, line 2: not valid YAML"),
-        ("- batch_size", "mine.yaml: a recipe must have a line"),
+        ("- batch_size", "mine.yaml: a recipe must contain a line"),
         ("!!python/object/apply:os.system [echo]", "not valid YAML"),
     ],
 )

@@ -85,8 +85,11 @@ def test_rejects_buckets_that_do_not_fit(bucket):
     [
         (["--out", "models/a", "--xla", "1x128;8x128"], "--xla must be shapes such as 1x128"),
         (["--out", "models/a", "--xla", ""], "the value of xla is empty"),
-        (["--out", "a", "--format", "onnx", "--xla", "1x128"], "--xla needs --format saved_model"),
-        (["--check", "models/a/1", "--xla", "1x128"], "--xla needs --out"),
+        (
+            ["--out", "a", "--format", "onnx", "--xla", "1x128"],
+            "--xla requires --format saved_model",
+        ),
+        (["--check", "models/a/1", "--xla", "1x128"], "--xla requires --out"),
     ],
 )
 def test_arguments(arguments, message, capsys):

@@ -152,7 +152,7 @@ def command(folder, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--adapt-steps=5"], "adapt_steps needs --adapt TEXT"),
+        (["--adapt-steps=5"], "adapt_steps requires --adapt TEXT"),
         (["--adapt", "gone.txt"], "gone.txt does not exist"),
         (["--adapt", "{0}", "--crf"], "crf is not a setting of TextClassifier"),
         (["--adapt", "gone.txt", "--adapt-steps=many"], "adapt_steps must be a positive integer"),

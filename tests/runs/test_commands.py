@@ -267,7 +267,7 @@ def test_evaluate_reads_the_data_of_the_run_again(folder, capsys):
     "options, message",
     [
         (["--out", "out.xlsx"], "out.xlsx: the name must end in .csv, .tsv, .jsonl or .parquet"),
-        (["--out", "{0}/dev.csv"], "dev.csv is the input; give another name"),
+        (["--out", "{0}/dev.csv"], "dev.csv is the input; choose a different output"),
         (["--id", "key"], "no column named 'key'. Found: 'review', 'sentiment'"),
         (["--input", "{0}/texts.txt", "--id", "key"], "--id needs a table"),
         (["--input", "{0}/empty.txt", "--out", "{0}/out.csv"], "empty.txt has no texts"),

@@ -22,16 +22,16 @@ def signatures(monkeypatch):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "give --out to export, or --check DIR"),
-        (["--out", "a", "--check", "b"], "give --out to export, or --check DIR"),
-        (["--out", "a", "--check", "--ids-only"], "--check sends strings"),
-        (["--check"], "give --out to export, or --check DIR"),
-        (["--out", "a", "--max-drop", "1"], "--max-drop needs labeled examples"),
-        (["--check", "a", "--xla", "1x8"], "--xla needs --out"),
-        (["--check", "a", "--whole-batches"], "--whole-batches needs --out"),
-        (["--check", "a", "--no-custom-ops"], "--no-custom-ops needs --out"),
-        (["--out", "a", "--format", "onnx", "--no-custom-ops"], "needs --format saved_model"),
-        (["--out", "a", "--format", "onnx", "--whole-batches"], "needs --format saved_model"),
+        ([], "pass --out to export, or --check DIR"),
+        (["--out", "a", "--check", "b"], "pass --out to export, or --check DIR"),
+        (["--out", "a", "--check", "--ids-only"], "--check requires strings"),
+        (["--check"], "pass --out to export, or --check DIR"),
+        (["--out", "a", "--max-drop", "1"], "--max-drop requires labeled examples"),
+        (["--check", "a", "--xla", "1x8"], "--xla requires --out"),
+        (["--check", "a", "--whole-batches"], "--whole-batches requires --out"),
+        (["--check", "a", "--no-custom-ops"], "--no-custom-ops requires --out"),
+        (["--out", "a", "--format", "onnx", "--no-custom-ops"], "requires --format saved_model"),
+        (["--out", "a", "--format", "onnx", "--whole-batches"], "requires --format saved_model"),
     ],
 )
 def test_arguments_that_do_not_go_together(arguments, message, capsys):
@@ -126,7 +126,7 @@ def test_no_custom_operations(signatures, tmp_path):
 def test_a_run_is_no_folder_for_exports(tmp_path, capsys):
     (tmp_path / "recipe.yaml").touch()
     assert main(["export", "--model", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert "is a run; name another folder for its exports." in capsys.readouterr().err
+    assert "is a run; choose a different folder for the export." in capsys.readouterr().err
 
 
 def test_neighbors_of_an_embedder_in_bfloat16(tmp_path, capsys):

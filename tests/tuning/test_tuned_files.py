@@ -242,5 +242,5 @@ def test_the_base_is_not_replaced(base, lora, tmp_path, capsys):
     save_tuned(model, tmp_path / "tuned", tmp_path / "base")
     command = ["merge", "--model", str(tmp_path / "tuned"), "--out", str(tmp_path / "base")]
     assert main(command) == 2
-    assert "holds the base model" in capsys.readouterr().err
+    assert "contains the base model" in capsys.readouterr().err
     TextClassifier.from_pretrained(tmp_path / "tuned")
