@@ -1,4 +1,4 @@
-"""`keras-bert export`: writes a model as an artifact that runs without this package."""
+"""`keras-bert export`: exports a model to a format that runs without this package."""
 
 import functools
 import re
@@ -27,7 +27,7 @@ _OF_IDS = tuple(name for name in FORMATS if name != "mediapipe")
 
 
 class Export(Command):
-    """`keras-bert export`: writes a model as an artifact that runs without this package."""
+    """`keras-bert export`: exports a model to a format that runs without this package."""
 
     needs_tensorflow_backend = True
     example = (
@@ -71,7 +71,7 @@ class Export(Command):
         group.add_argument(
             "--ids-only",
             action="store_true",
-            help="take only token ids and no strings, for a server without TF-Text",
+            help="take only token ids, for servers without TF-Text",
         )
         group.add_argument(
             "--no-custom-ops",

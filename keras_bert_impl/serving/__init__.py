@@ -1,4 +1,4 @@
-"""Export of models to formats that run without this package."""
+"""Exports models to formats that run without this package."""
 
 from keras_bert_impl.lazy import lazy_names
 

@@ -1,7 +1,7 @@
 """Runs a SavedModel in a process without this package.
 
-`serving.check` runs this source on its own. It reads a JSON request from stdin, with `directory`,
-`inputs`, a dict of lists of strings, and `sizes`, and writes the outputs of every example for each
+`serving.check` runs this file as a script. It reads a JSON request with `directory`, `inputs` (a
+dict of lists of strings) and `sizes` from stdin, and writes the outputs of each example for each
 batch size to stdout.
 """
 
@@ -9,7 +9,7 @@ import contextlib
 import json
 import sys
 
-sys.modules["keras_bert_impl"] = None  # makes any import of it an error
+sys.modules["keras_bert_impl"] = None  # makes any import of this package an error
 
 import tensorflow as tf  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Comparison of a SavedModel with its model, in a process without this package."""
+"""Compares a SavedModel with its model, in a process without this package."""
 
 import json
 import subprocess
@@ -16,13 +16,13 @@ from keras_bert_impl.serving.saved_model import example_strings
 
 BATCH_SIZES = (1, 8, 64)
 TOLERANCE = 1e-5
-# In bfloat16 a logit of ten is rounded by up to 0.02, in each of some operations in a row.
+# bfloat16 rounds a logit of 10 by up to 0.02 in each of several operations.
 _TOLERANCE_IN_HALF = 0.1
 _SECONDS = 1800
 
 
 def tolerance_of(signatures: Signatures) -> float:
-    """Returns the largest difference that rounding explains, in the dtype of the computation."""
+    """Returns the largest difference that rounding can cause in the dtype of the computation."""
     policy: Any = signatures.encoder.dtype_policy
     return TOLERANCE if policy.compute_dtype == "float32" else _TOLERANCE_IN_HALF
 
@@ -30,10 +30,10 @@ def tolerance_of(signatures: Signatures) -> float:
 def largest_difference(
     signatures: Signatures, directory: str | Path, inputs: dict[str, list] | None = None
 ) -> float:
-    """Returns the largest difference between the outputs of a SavedModel and of its model.
+    """Returns the largest difference between the outputs of a SavedModel and its model.
 
     The SavedModel runs in batches of 1, 8 and 64, in a process that imports only tensorflow and, if
-    it is installed, tensorflow_text.
+    installed, tensorflow_text.
 
     Args:
         directory: the SavedModel.
@@ -52,7 +52,7 @@ def largest_difference(
 
 
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
-    """Returns the largest difference between the outputs of examples."""
+    """Returns the largest difference between two lists of outputs."""
     differences = [
         _difference(value, row[name])
         for wanted, row in zip(expected, received, strict=True)
@@ -65,7 +65,7 @@ def _outputs(directory, inputs):
     """Returns, for each of `BATCH_SIZES`, the outputs of each example as a list of dicts."""
     directory = local_path(directory)
     if not (directory / "saved_model.pb").is_file():
-        raise InputError(f"{directory} is not a SavedModel: it has no saved_model.pb.")
+        raise InputError(f"{directory} is not a SavedModel: it does not contain saved_model.pb.")
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
     source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")
     done = subprocess.run(
@@ -96,5 +96,5 @@ def _difference(expected, received):
 
 def _array(values):
     array = np.asarray(values)
-    # NumPy string arrays drop trailing NULs.
+    # NumPy string arrays strip trailing NULs.
     return np.asarray(values, object) if array.dtype.kind in "US" else array

@@ -25,7 +25,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 
-_LARGE = 2**31 - 2**24  # bytes; a FlatBuffer holds 2 GiB, including graph and names
+_LARGE = 2**31 - 2**24  # bytes; the limit of a FlatBuffer is 2 GiB, including graph and names
 _USE = """\
 from ai_edge_litert.interpreter import Interpreter
 model = Interpreter("model.tflite").get_signature_runner()
@@ -105,13 +105,13 @@ class Session:
         return self._run(**as_inputs(features, self._config, "int32"))
 
 
-# === Network operations in TensorFlow, in forms that have builtin LiteRT operators ===
+# === Network operations in TensorFlow that LiteRT supports without TensorFlow kernels ===
 
 _DTYPES = {"int32": tf.int32, "int64": tf.int32, "float32": tf.float32, "bool": tf.bool}
 
 
 class Graph:
-    """Graph for `serving.network` with the API of `serving.onnx.Graph`; tensors are TensorFlow's."""
+    """Graph of TensorFlow tensors for `serving.network`, with the API of `serving.onnx.Graph`."""
 
     dtype = "float32"
     fused = False
@@ -131,7 +131,7 @@ class Graph:
         self.outputs[name] = tf.identity(tensor)
 
     def add(self, op: str, *inputs: Any, **attributes) -> tf.Tensor:
-        """Returns the result of an operator of the ONNX standard."""
+        """Returns the result of a standard ONNX operator."""
         return _OPERATORS[op](*map(self._as_tensor, inputs), **attributes)
 
     def cast(self, tensor: tf.Tensor, dtype: str) -> tf.Tensor:
@@ -192,7 +192,7 @@ def _reduce(function):
 
 
 def _reshape(inputs, shape):
-    """Reshapes; a 0 in a constant shape keeps the input's size."""
+    """Reshapes a tensor; a 0 in a constant shape keeps the input's size."""
     known = tf.get_static_value(shape)
     if known is not None and 0 in known:
         sizes = tf.shape(inputs)

@@ -1,4 +1,4 @@
-"""Export to ONNX, for ONNX Runtime and other runtimes."""
+"""Exports models to ONNX, for ONNX Runtime and other runtimes."""
 
 import contextlib
 import functools
@@ -22,7 +22,8 @@ import onnxruntime
 session = onnxruntime.InferenceSession("model.onnx")
 print([one.name for one in session.get_inputs()], [one.name for one in session.get_outputs()])
 """
-_LARGE = 2**31 - 2**24  # bytes; a protocol buffer file holds 2 GiB, including graph and names
+# Bytes; the limit of a protocol buffer file is 2 GiB, including graph and names.
+_LARGE = 2**31 - 2**24
 
 
 def export_onnx(
@@ -38,7 +39,7 @@ def export_onnx(
 
 
 def write_graph(model: keras.Model, dtype: str = "float32", fused: bool = True) -> onnx.ModelProto:
-    """Returns the ONNX graph of a model's network; see `Network` for outputs and inputs, int64."""
+    """Returns the ONNX graph of a model's network with int64 inputs; see `Network`."""
     network = network_of(model)
     graph = Graph(weights_of(model), dtype, fused)
     network.write(graph)
@@ -60,7 +61,7 @@ def write(
 
 
 def save(proto: onnx.ModelProto, path: Path) -> None:
-    """Writes a graph; weights that exceed the file limit go to a second file next to it."""
+    """Writes a graph; weights that exceed the file limit are written to a second file."""
     large = _is_large(proto)
     onnx.save_model(proto, path, save_as_external_data=large, location=f"{path.name}_data")
 
@@ -74,7 +75,7 @@ def _session(directory, config):
 
 
 def _quantize(proto, path, batches, config):
-    """Writes a float32 model with int8 matrices, with a separate scale per column."""
+    """Quantizes the matrices of a float32 model to int8, with a scale for each column."""
     from onnxruntime import quantization
 
     # On x86 processors without VNNI, sums of two 8-bit products overflow; 7 bits are safe.
@@ -84,7 +85,7 @@ def _quantize(proto, path, batches, config):
         "reduce_range": True,
         "use_external_data_format": _is_large(proto),
     }
-    # Fused operators have no shape inference, so the tools need their output type.
+    # The tools cannot infer the output type of fused operators.
     extra = {"DefaultTensorType": TensorProto.FLOAT}
     with _only_errors():
         if batches is None:
@@ -113,7 +114,7 @@ class _Batches:
 
 @contextlib.contextmanager
 def _only_errors():
-    """Suppresses advice of the tools that does not apply to these graphs."""
+    """Suppresses the tools' advice, which does not apply to these graphs."""
     log = logging.getLogger()
     level = log.level
     log.setLevel(logging.ERROR)
@@ -127,10 +128,10 @@ class Session:
     """Runs an exported ONNX model in ONNX Runtime on the CPU."""
 
     def __init__(self, model: str | Path | bytes, config: EncoderConfig) -> None:
-        import onnxruntime  # OpenVINO's export needs only onnx
+        import onnxruntime  # the OpenVINO export only requires onnx
 
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # errors
+        options.log_severity_level = 3  # errors only
         # Spinning threads would take CPU time from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = model if isinstance(model, bytes) else str(model)
@@ -175,7 +176,7 @@ class Graph:
         self._constants: dict[tuple, str] = {}  # value -> name
 
     def input(self, name: str, shape: Sequence[int | str], dtype: str = "int64") -> str:
-        """Adds an input of the model; names in the shape stand for dynamic dimensions."""
+        """Adds an input of the model; names in the shape are dynamic dimensions."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[dtype], shape))
         return name
 
@@ -199,15 +200,15 @@ class Graph:
         return self.add("Cast", tensor, to=_TYPES[dtype])
 
     def as_float32(self, tensor: str) -> str:
-        """Casts a tensor from the dtype of the graph to float32, for sums."""
+        """Casts a tensor from the graph's dtype to float32, for sums."""
         return tensor if self.dtype == "float32" else self.cast(tensor, "float32")
 
     def as_computed(self, tensor: str) -> str:
-        """Casts a float32 tensor to the dtype of the graph."""
+        """Casts a float32 tensor to the graph's dtype."""
         return tensor if self.dtype == "float32" else self.cast(tensor, self.dtype)
 
     def declare(self, tensor: str, shape: Sequence[int | str]) -> None:
-        """Declares the shape of a tensor in the dtype of the graph, if it cannot be inferred."""
+        """Declares the shape of a tensor in the graph's dtype, if it cannot be inferred."""
         self._shapes.append(helper.make_tensor_value_info(tensor, _TYPES[self.dtype], shape))
 
     def has(self, name: str) -> bool:
@@ -219,7 +220,7 @@ class Graph:
         return self._weights[name]
 
     def weight(self, *names: str) -> str:
-        """Adds a weight in the dtype of the graph; several are concatenated on the last axis."""
+        """Adds a weight in the graph's dtype; several weights are concatenated on the last axis."""
         name = "+".join(names)
         if name not in self._tensors:
             array = np.concatenate([self._weights[name] for name in names], axis=-1)
@@ -227,7 +228,7 @@ class Graph:
         return name
 
     def model(self) -> onnx.ModelProto:
-        """Returns everything added as a model."""
+        """Returns the graph as an ONNX model."""
         tensors = list(self._tensors.values())
         graph = helper.make_graph(
             self._nodes, "network", self._inputs, self._outputs, tensors, value_info=self._shapes

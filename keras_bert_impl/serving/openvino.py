@@ -1,4 +1,4 @@
-"""Export to OpenVINO, for Intel processors, from ONNX graphs with only standard operators."""
+"""Exports models to OpenVINO, for Intel processors, from ONNX graphs with standard operators."""
 
 import contextlib
 import errno
@@ -27,9 +27,9 @@ model = openvino.Core().compile_model("model.xml", "CPU", precision)
 print(model.inputs, model.outputs)
 """
 _FILE = "model.xml"
-_FEWEST = 1024  # values; smaller weights are not worth compressing
-# Operator -> (index of its weight input, axis with one scale per index): a scale per token vector
-# for embeddings, per column for matrices.
+_FEWEST = 1024  # number of values; smaller weights are not compressed
+# Operator -> (index of its weight input, axis with a scale for each index): embeddings have a scale
+# per token vector, matrices a scale per column.
 _WEIGHTS = {"Gather": (0, 0), "MatMul": (1, 1)}
 
 
@@ -58,7 +58,7 @@ def _write(model, directory, precision, batches):
         read = openvino.Core().read_model(path)
         if batches is not None:
             read = _calibrated(read, batches, encoder_of(model).config)
-        # OpenVINO halves the weights itself, since it keeps float32 where that is better.
+        # OpenVINO converts weights to float16, and keeps float32 where it is better.
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
         except RuntimeError as error:
@@ -81,7 +81,7 @@ def _compress(proto):
     for node in proto.graph.node:
         index, axis = _WEIGHTS.get(node.op_type, (None, None))
         name = node.input[index] if index is not None else None
-        if name in tensors and _is_large(tensors[name]):  # converted once, even if shared
+        if name in tensors and _is_large(tensors[name]):  # convert shared weights once
             weight = numpy_helper.to_array(tensors.pop(name))
             parts = [f"{name}/{part}" for part in ("int8", "scale", "zero")]
             for part, array in zip(parts, _quantized(weight, axis)):
@@ -108,14 +108,14 @@ def _quantized(weight, axis):
 
 
 def _calibrated(model, batches, config):
-    """Quantizes the weights and activations of matrix products to 8 bits, with scales from texts."""
-    os.environ.setdefault("NNCF_CI", "1")  # NNCF then reports its use to nobody
-    with contextlib.redirect_stdout(io.StringIO()):  # it announces itself
+    """Quantizes the weights and activations of matrix products to int8, with scales from texts."""
+    os.environ.setdefault("NNCF_CI", "1")  # disables NNCF's telemetry
+    with contextlib.redirect_stdout(io.StringIO()):  # suppresses NNCF's banner
         import nncf
 
     data = nncf.Dataset([as_inputs(batch, config) for batch in batches])
     without_smoothing = nncf.AdvancedSmoothQuantParameters(matmul=-1)
-    with contextlib.redirect_stdout(io.StringIO()):  # its progress
+    with contextlib.redirect_stdout(io.StringIO()):  # NNCF's progress
         return nncf.quantize(
             model,
             data,
@@ -136,13 +136,13 @@ class Session:
     def __init__(self, path: str | Path, config: EncoderConfig, precision: str = "f32") -> None:
         core = openvino.Core()
         model = core.read_model(path)
-        # After compilation, an output also has the names of the tensors it was made from.
+        # After compilation, an output also has the names of tensors that it was computed from.
         self._names = [output.get_any_name() for output in model.outputs]
         if precision == "bf16" and "BF16" not in core.get_property(
             "CPU", "OPTIMIZATION_CAPABILITIES"
         ):
             raise InputError("this processor does not compute in bfloat16; use precision fp32.")
-        # By default OpenVINO computes in bfloat16 where the processor can.
+        # By default, OpenVINO computes in bfloat16 if the processor supports it.
         hint = {"INFERENCE_PRECISION_HINT": precision}
         self._model = core.compile_model(model, "CPU", hint)
         self._config = config

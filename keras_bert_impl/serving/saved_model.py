@@ -1,4 +1,4 @@
-"""Export of SavedModels that take raw strings and load without this package."""
+"""Exports SavedModels that take raw strings and load without this package."""
 
 import contextlib
 import itertools
@@ -31,8 +31,8 @@ TEXTS = (
     "Why?",
     "It was built by hand, stone by stone, over more than forty years, and yet nobody lives in it.",
 )
-# Requests that arrive within two milliseconds are batched. Batches are not padded to a fixed size,
-# and only strings are batched: ids of different lengths would need padding.
+# Requests that arrive within two milliseconds are batched, without padding to a fixed size. Only
+# strings are batched, since ids of different lengths would require padding.
 _BATCHING = """\
 max_batch_size { value: 32 }
 batch_timeout_micros { value: 2000 }
@@ -63,25 +63,25 @@ def export_saved_model(
 ) -> None:
     """Writes a model as a SavedModel.
 
-    The directory also has `README.md`, a model card, and in `assets.extra`, for clients and
-    servers: `tokenizer/`, the files of the tokenizer, `labels.json` and `thresholds.json`, if the
-    model has labels and thresholds, and `tf_serving_warmup_requests`.
+    The directory also contains a model card, `README.md`, and for clients and servers a folder
+    `assets.extra` with the tokenizer's files in `tokenizer/`, `labels.json` and `thresholds.json`
+    (if the model has labels and thresholds) and `tf_serving_warmup_requests`.
 
-    The graph uses the model's dtype policy, so that it agrees with `predict`: in float32 to 1e-5 at
-    any batch size; in bfloat16 to its rounding, which depends on the batch. For a server, load the
-    model with `dtype="float32"` first.
+    The graph uses the model's dtype policy. In float32, outputs equal `predict` to 1e-5 at any
+    batch size; in bfloat16, rounding depends on the batch. For a server, load the model with
+    `dtype="float32"` before the export.
 
     Args:
         signatures: signatures of the model, `model.signatures()`.
-        directory: written to a temporary folder and renamed.
-        ids_only: whether to leave out the signatures that take strings, so that loading does not
-            need tensorflow_text.
+        directory: directory to write; it is written to a temporary folder and renamed.
+        ids_only: whether to omit the signatures that take strings, so that loading does not require
+            tensorflow_text.
         name: model name. Default: the name of the directory.
         run: run directory, whose scores and settings go into the model card.
 
     Raises:
-        InputError: the directory has files of these names that no export has written, or the
-            backend of Keras is not TensorFlow.
+        InputError: the directory contains files that are not from an export, or the Keras backend
+            is not TensorFlow.
 
     Example:
         from keras_bert_impl.serving import export_saved_model
@@ -92,14 +92,14 @@ def export_saved_model(
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             "a SavedModel is written on the TensorFlow backend of Keras: call model.export(...), "
-            "which starts a process with it, or set KERAS_BACKEND=tensorflow."
+            "which starts a process with this backend, or set KERAS_BACKEND=tensorflow."
         )
     check_target(directory, SAVED_MODEL_ENTRIES)
     name = name or local_path(directory).absolute().name
     module = tf.Module()
     with for_inference(signatures.model) as variables:
         functions = signatures.functions(ids_only)
-    # Only the variables: Keras's serving functions of the layers are not exported.
+    # Only the variables, without Keras's serving functions of the layers.
     module.weights = variables
     module.serve = _of_one_argument(functions["serving_default"])
     with replace_directory(directory) as temporary:
@@ -117,7 +117,7 @@ def export_saved_model(
 
 
 def _of_one_argument(function):
-    """Returns the endpoint `serve` of `keras.layers.TFSMLayer`, which passes one argument."""
+    """Returns the endpoint `serve` for `keras.layers.TFSMLayer`, which passes one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
         return function
@@ -131,13 +131,13 @@ def _of_one_argument(function):
 
 @contextlib.contextmanager
 def for_inference(model: keras.Model) -> Iterator[list[tf.Variable]]:
-    """Makes graphs traced inside the context read dense matrices in the dtype that they compute in."""
+    """Context manager in which traced graphs read dense matrices in the computation's dtype."""
     stored = {id(variable): variable.value for variable in model.variables}
     values = keras.StatelessScope()
     for layer in all_layers(model):
         kernel = getattr(layer, "kernel", None)
         is_matrix = isinstance(layer, keras.layers.Dense) and isinstance(kernel, keras.Variable)
-        # A quantized matrix is not in float32.
+        # A quantized matrix is not float32.
         if is_matrix and kernel.dtype == "float32" and layer.compute_dtype != "float32":
             rounded = tf.Variable(tf.cast(kernel.value, layer.compute_dtype), trainable=False)
             stored[id(kernel)] = rounded
@@ -157,8 +157,9 @@ def export_version(
 ) -> Path:
     """Writes a model as the next version in a folder that TensorFlow Serving watches.
 
-    The folder name is the model name. It gets `1/`, `2/`, ...; `models.config`, for a server that
-    sees the folder as `/models/NAME`; `batching_parameters.txt` and `monitoring.config`.
+    The folder name is the model name. The folder contains the versions `1/`, `2/`, ..., and for a
+    server that mounts it as `/models/NAME`, `models.config`, `batching_parameters.txt` and
+    `monitoring.config`.
 
     Args:
         directory: the folder.
@@ -198,8 +199,8 @@ def export_version(
 
 @contextlib.contextmanager
 def _no_other_export(directory):
-    """Context manager in which nobody else chooses the number of a version here."""
-    with _OF_THREADS:  # the lock of a file belongs to the process
+    """Context manager in which no other export can choose a version number here."""
+    with _OF_THREADS:  # file locks belong to the process
         lock = claim(directory / ".lock")
         if lock is None:
             raise InputError(f"another process is exporting to {directory}; wait for it to finish.")
@@ -214,7 +215,7 @@ def _no_other_export(directory):
 
 def _check_is_no_model(directory):
     if (directory / "saved_model.pb").exists():
-        raise InputError(f"{directory} is a SavedModel; give the folder for its versions.")
+        raise InputError(f"{directory} is a SavedModel; pass the folder for its versions.")
 
 
 def _next_version(directory):
@@ -239,7 +240,7 @@ def write_warmup(path: str | Path, signatures: Signatures, functions: Functions,
 def bucket_inputs(
     signatures: Signatures, function: Function, bucket: Bucket
 ) -> dict[str, np.ndarray]:
-    """Returns inputs of the signature `ids`, given its function, that fill a bucket."""
+    """Returns inputs of the signature `ids` that fill a bucket."""
     rows, length = bucket
     shape = (*[1] * (signatures.features_rank - 2), rows, length)
     inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
@@ -248,7 +249,7 @@ def bucket_inputs(
 
 
 def example_strings(signatures: Signatures, size: int = len(TEXTS)) -> dict[str, list]:
-    """Returns a batch of inputs of `serving_default`, made from a few built-in texts."""
+    """Returns a batch of inputs for `serving_default`, from built-in texts."""
     return _strings(signatures, signatures.strings, size)
 
 
@@ -265,7 +266,7 @@ def _strings(signatures, ranks, size):
 
 
 def example_inputs(signatures: Signatures, function: Function, size: int) -> dict[str, np.ndarray]:
-    """Returns a batch of inputs of one of the functions, made from a few built-in texts."""
+    """Returns a batch of inputs for one of the functions, from built-in texts."""
     specs = _specs(function)
     if specs[0].dtype == tf.string:
         strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
@@ -276,7 +277,7 @@ def example_inputs(signatures: Signatures, function: Function, size: int) -> dic
     features |= {new: features[name] for name, new in HUB_NAMES.items()}
 
     def as_groups(rows, rank):
-        """Reshapes to `[batch, 1, ..., length]`, with the given rank."""
+        """Reshapes features to `[batch, 1, ..., length]`, with the given rank."""
         return rows.reshape(len(rows), *[1] * (rank - 2), -1)
 
     return {spec.name: as_groups(features[spec.name], spec.shape.rank) for spec in specs}
@@ -324,9 +325,9 @@ def model_card(
 
 
 def _use(functions):
-    """Returns how to call the model, if it takes strings, in three lines of Python."""
+    """Returns the section on use in Python, if the model takes strings."""
     specs = tf.nest.flatten(functions["serving_default"].structured_input_signature)
-    called = ".structured_input_signature"  # of token ids
+    called = ".structured_input_signature"  # the model takes token ids
     if all(spec.dtype == tf.string for spec in specs):
         called = "(" + ", ".join(f'{spec.name}=tf.constant(["a text"])' for spec in specs) + ")"
     return f"""\

@@ -1,4 +1,4 @@
-"""Export of a model to another runtime; the files appear only if the outputs match the model's."""
+"""Exports a model to another runtime; files are only written if the outputs match the model's."""
 
 import dataclasses
 import json
@@ -31,16 +31,16 @@ from keras_bert_impl.version import __version__
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits, float16 has 11 and bfloat16 8, some of which are lost in the sums of a deep
-# network. For int8 the limit only catches broken files; its cost is measured by task scores.
+# network. For int8, the limit only detects broken files; measure its quality by task scores.
 _TOLERANCES = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 0.16, "int8": 0.5}
 _CALIBRATION_BATCH = 8
 _ADVICE = (
-    "Precision fp16 is more exact, and so is int8 in OpenVINO without calibration. Measure the "
-    "search on your own texts before you serve it."
+    "Precision fp16 is more exact, and so is int8 in OpenVINO without calibration. Evaluate the "
+    "search on your texts before you deploy it."
 )
 _TOKEN_IDS = "The inputs are token ids, `[batch, length]` of any size{}."
 _LOG = logging.getLogger(__name__)
-_COMPARED = 64  # most texts in the one batch that is compared
+_COMPARED = 64  # maximum number of texts in the batch that is compared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,9 +146,9 @@ def export_network(
 def _check(precision, precisions, calibration, measure, max_drop):
     check("precision", precision, Annotated[str, OneOf(*precisions)])
     if calibration is not None and precision != "int8":
-        raise InputError("calibration needs precision int8.")
+        raise InputError("calibration requires precision int8.")
     if max_drop is not None and measure is None:
-        raise InputError("max_drop needs labeled examples to score the model on.")
+        raise InputError("max_drop requires labeled examples to score the model on.")
 
 
 def _batches(model, texts):
@@ -220,7 +220,7 @@ def model_card(
     inputs: str = _TOKEN_IDS,
 ) -> str:
     """Returns the text of a model card, in Markdown."""
-    made = ", which the tokenizer in this folder makes" if has_tokenizer else ""
+    made = ", from the tokenizer in this folder" if has_tokenizer else ""
     sections = [
         "## Use",
         f"{inputs.format(made)} In Python:\n\n" + as_code_block(use.rstrip(), "python"),
@@ -233,12 +233,12 @@ def model_card(
 
 
 def _before_tokenization(model):
-    """Returns what a client does to a text first, which the files of a tokenizer cannot express."""
+    """Returns sentences about what a client must do before tokenization."""
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:
         shown = as_code(json.dumps(prompt, ensure_ascii=False))
-        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not.")
+        lines.append(f"Put the prompt {shown} before each text; the tokenizer does not add it.")
     if getattr(model, "do_lower_case", False):
         lines.append("Convert each text to lower case before it is tokenized.")
     return lines

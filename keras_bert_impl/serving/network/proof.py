@@ -1,4 +1,4 @@
-"""Comparison of an exported network with its model."""
+"""Compares an exported network with its model."""
 
 import contextlib
 import dataclasses
@@ -43,7 +43,7 @@ def as_inputs(features: dict, config: EncoderConfig, dtype: str = "int64") -> di
 
 @contextlib.contextmanager
 def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
-    """Makes a task model's `predict` run its network in a session, inside the context."""
+    """Context manager in which a task model's `predict` runs its network in a session."""
     network = network_of(model)
 
     def predict_batches(data, **kwargs):
@@ -61,7 +61,7 @@ def answered_by(session: Callable, model: keras.Model) -> Iterator[None]:
 def relative_difference(
     received: dict[str, np.ndarray], expected: dict[str, np.ndarray], padding_mask: np.ndarray
 ) -> float:
-    """Returns the largest RMS difference of an output, relative to the RMS of its expected values.
+    """Returns the largest RMS difference of an output, relative to the expected values' RMS.
 
     Args:
         padding_mask: int `[batch, length]` or `[batch, group, length]`. Positions with 0 are
@@ -70,9 +70,9 @@ def relative_difference(
     mask, found = np.asarray(padding_mask, bool), []
     for name, array in expected.items():
         other = received[name]
-        if array.shape[:2] == mask.shape:  # per-token output
+        if array.shape[:2] == mask.shape:  # output per token
             array, other = array[mask], other[mask]
-        real = ~(array <= -1e8)  # excludes padding choices, which have -1e9; NaN is compared
+        real = ~(array <= -1e8)  # excludes padding choices, which are -1e9, but not NaN
         distance = np.sqrt(np.mean(np.square(other - array)[real]))
         found.append(distance / max(np.sqrt(np.mean(np.square(array[real]))), 1e-6))
     worst = np.max(found)
@@ -80,14 +80,14 @@ def relative_difference(
 
 
 WARN_FROM = 0.05
-_FEWEST = 20  # texts; the neighbors of fewer say little
+_FEWEST = 20  # minimum number of texts for a meaningful comparison of neighbors
 _MOST = 2000
-_TIE = 1e-5  # smaller differences of similarity are rounding
+_TIE = 1e-5  # smaller differences of similarity are rounding errors
 
 
 @dataclasses.dataclass(frozen=True)
 class ChangedNeighbors:
-    """Texts whose nearest neighbor is another one after the export.
+    """Texts whose nearest neighbor changes in the export.
 
     Attributes:
         changed: number of these texts.
@@ -101,7 +101,7 @@ class ChangedNeighbors:
 
     @property
     def share(self) -> float:
-        """Share of the texts, from 0 to 1."""
+        """Fraction of texts, from 0 to 1."""
         return self.changed / self.texts
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class ChangedNeighbors:
 def changed_neighbors(
     model: Any, other: Any, texts: list[str] | None = None, session: Callable | None = None
 ) -> ChangedNeighbors:
-    """Counts the texts whose most similar other text is not the same in an export."""
+    """Counts the texts whose nearest neighbor changes in an export."""
     given = [text for text in dict.fromkeys(texts or ()) if isinstance(text, str) and text.strip()]
     is_builtin = len(given) < _FEWEST
     chosen = list(_SENTENCES) if is_builtin else given[:_MOST]
@@ -126,14 +126,14 @@ def changed_neighbors(
 
 
 def _similarities(model, texts):
-    """Returns the similarity of each text to the others, float `[texts, texts]`."""
+    """Returns the pairwise similarities of texts, float `[texts, texts]`."""
     vectors = model.encode(texts)
     found = np.array(model.similarity(vectors, vectors), "float64")
     np.fill_diagonal(found, -np.inf)
     return found
 
 
-# Each ends with a period or a question mark.
+# Each text ends with a period or a question mark.
 _SENTENCES = re.findall(
     r"\b[^.?]+[.?]",
     " ".join(

@@ -1,4 +1,4 @@
-"""gRPC of TensorFlow Serving: `PredictionService` and `ModelService` for the model of a server.
+"""The gRPC API of TensorFlow Serving: `PredictionService` and `ModelService`.
 
 Source: `apis/prediction_service.proto` and `apis/model_service.proto` of TensorFlow Serving.
 """
@@ -26,21 +26,22 @@ from keras_bert_impl.serving.server.model import Batcher, Limits, Model
 from keras_bert_impl.serving.server.versions import Versions
 from keras_bert_impl.serving.server.wire import ApiError, Arrays, Input, check_rows, check_shape
 
-Count = Callable[[str, str, float], None]  # of an answered request: method, code, seconds
+# Called with method, code and seconds of an answered request.
+Count = Callable[[str, str, float], None]
 
 
 def start(
     address: str, versions: Versions, batcher: Batcher, limits: Limits, count: Count
 ) -> tuple[grpc.Server, int]:
     """Starts a gRPC server without TLS."""
-    # A thread waits for each request that runs; together they can fill several batches.
+    # A thread waits for each running request; enough threads to fill several batches.
     server = grpc.server(
         ThreadPoolExecutor(2 * limits.max_batch, "grpc"),
         interceptors=[_ParsesRequests(count)],
         maximum_concurrent_rpcs=limits.max_waiting,
         options=[
             ("grpc.max_receive_message_length", limits.max_bytes),
-            ("grpc.so_reuseport", 0),  # raise for a port in use
+            ("grpc.so_reuseport", 0),  # raise if the port is in use
             ("grpc.max_connection_idle_ms", 1000 * int(limits.client_seconds)),
         ],
     )
@@ -53,14 +54,14 @@ def start(
 
 
 class _ParsesRequests(grpc.ServerInterceptor):
-    """Parses requests in place of grpcio, which keeps some 19 KB of each that it cannot parse."""
+    """Parses requests instead of grpcio, which leaks about 19 KB for each invalid request."""
 
     def __init__(self, count: Count) -> None:
         self._count = count
 
     def intercept_service(self, continuation: Callable, handler_call_details: Any) -> Any:
         handler = continuation(handler_call_details)
-        if handler is None:  # an unknown method
+        if handler is None:  # unknown method
             return None
 
         def respond(data: bytes, context: grpc.ServicerContext) -> Message:
@@ -80,7 +81,7 @@ class _ParsesRequests(grpc.ServerInterceptor):
 
 
 class _Service:
-    """Both services; the methods have the names that gRPC calls."""
+    """Both services; gRPC calls the methods by name."""
 
     def __init__(self, versions, batcher, limits, count):
         self._versions = versions
@@ -101,7 +102,7 @@ class _Service:
         arrays = read_tensors(request.inputs, signature.inputs, self._limits)
         seconds = min(self._limits.seconds, context.time_remaining() or math.inf)
         future = self._batcher.submit(signature, arrays, time.monotonic() + seconds)
-        context.add_callback(future.cancel)  # of a client that is gone
+        context.add_callback(future.cancel)  # the client is gone
         try:
             outputs = future.result(seconds)
         except FutureTimeoutError:
@@ -158,7 +159,7 @@ def _unsupported(request, context):
 
 
 def _endpoint(name: str, answer: Callable[[Any, Any], Message], count: Count) -> Callable:
-    """Returns a method of the service that answers an `ApiError` with its code."""
+    """Wraps a method of the service so that it returns the code of an `ApiError`."""
 
     def respond(request: Message, context: grpc.ServicerContext) -> Message:
         begun, code = time.monotonic(), "OK"
@@ -198,7 +199,7 @@ def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     check_shape(name, [-1] if tensor.tensor_shape.unknown_rank else shape, kind)
     check_rows(name, shape[0] if shape else 1, limits.max_rows)
-    if math.prod(shape) > limits.max_bytes:  # a tensor may repeat one value
+    if math.prod(shape) > limits.max_bytes:  # a tensor may consist of one repeated value
         raise ApiError(f"Input {name!r} has more than {limits.max_bytes} values.")
     try:
         return tf.make_ndarray(tensor)

@@ -1,4 +1,4 @@
-"""A loaded SavedModel, and the batches of requests that it runs."""
+"""A loaded SavedModel, and batching of requests."""
 
 import collections
 import contextlib
@@ -27,19 +27,19 @@ WARMUP = "assets.extra/tf_serving_warmup_requests"
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What clients can use.
+    """Limits for clients.
 
     Attributes:
-        max_batch: rows of a batch of several requests.
-        batch_timeout: seconds that a request waits for others.
-        max_rows: rows of a request.
-        max_bytes: bytes of a request; all requests together may hold 16 times as many.
-        max_waiting: requests in the queue.
-        max_connections: open connections.
-        seconds: from the last byte of a request to its answer.
-        client_seconds: for a client to send a request or to receive an answer, and that it may
-            leave a connection idle.
-        stop_seconds: to answer what runs when the server is stopped.
+        max_batch: maximum rows of a batch with several requests.
+        batch_timeout: seconds that a request waits for other requests.
+        max_rows: maximum rows per request.
+        max_bytes: maximum bytes per request; all requests together may have 16 times as many.
+        max_waiting: maximum requests in the queue.
+        max_connections: maximum open connections.
+        seconds: maximum seconds from a request's last byte to its response.
+        client_seconds: maximum seconds for a client to send a request or receive a response, and of
+            an idle connection.
+        stop_seconds: maximum seconds to finish running requests when the server is stopped.
     """
 
     max_batch: int = 32
@@ -76,24 +76,24 @@ class Signature:
 
     @property
     def mask(self) -> str | None:
-        """Name of the input that masks padding, if there is one."""
+        """Name of the padding mask among the inputs, if any."""
         return next((name for name in ("padding_mask", "input_mask") if name in self.inputs), None)
 
     @property
     def varying(self) -> list[str]:
-        """Names of the outputs whose rows have a size that depends on the batch."""
+        """Names of the outputs whose second dimension depends on the batch."""
         return [name for name, shape in self._shapes.items() if None in shape[1:]]
 
     @property
     def counter(self) -> str | None:
-        """Name of the output that counts the second dimension of all `varying` outputs."""
+        """Name of the output with the size of the `varying` outputs' second dimension."""
         counters = [name for name in self._shapes if name.startswith("num_")]
         is_simple = all(None not in self._shapes[name][2:] for name in self.varying)
         return counters[0] if len(counters) == 1 and is_simple else None
 
 
 class Model:
-    """A loaded version."""
+    """A loaded version of a model."""
 
     def __init__(self, directory: Path, version: int) -> None:
         self.version = version
@@ -125,7 +125,7 @@ class Model:
                 self.signatures[signature](arrays)
 
     def _warmup_requests(self, path):
-        """Iterates over (signature, inputs) of the export, or a row of zeros for each signature."""
+        """Yields (signature, inputs) from the export, or else a row of zeros for each signature."""
         if path.is_file():
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
                 yield read_warmup(record)
@@ -161,27 +161,28 @@ def load(directory: Path, version: int) -> Model:
         raise
     except tf.errors.OpError as error:
         raise _api_error(error) from error
-    except Exception as error:  # TensorFlow raises many kinds for files of any content
+    except Exception as error:  # TensorFlow raises many kinds of errors for invalid files
         message = f"{type(error).__name__}: {_sentence(str(error))}"
         if "Op type not registered 'Fast" in message:
             message = (
-                "the SavedModel has operations of tensorflow-text, which cannot be imported here; "
+                "the SavedModel uses operations of tensorflow-text, which cannot be imported here; "
                 "export it with --no-custom-ops."
             )
         raise ApiError(message, "UNKNOWN") from error
 
 
 def _api_error(error):
-    """Returns the `ApiError` of an error of TensorFlow, such as `NotFoundError`."""
+    """Converts a TensorFlow error, such as `NotFoundError`, to an `ApiError`."""
     name = type(error).__name__.removesuffix("Error")
     code = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper()
     return ApiError(_sentence(error.message), code if code in STATUS else "UNKNOWN")
 
 
 def _sentence(message):
-    """Returns the first sentence of a message of TensorFlow, without nodes and traces."""
+    """Returns the first sentence of a TensorFlow message, without nodes and traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
-    lines = [line for line in lines if "experimental_io_device" not in line] or lines  # a hint
+    # TensorFlow's hint.
+    lines = [line for line in lines if "experimental_io_device" not in line] or lines
     text = re.sub(r"^\s*\(\d+\) [A-Z_]+:\s*", "", lines[-1]).split(" [Op:")[0]
     return text[:500].strip()
 
@@ -205,7 +206,7 @@ def read_warmup(record: bytes) -> tuple[str, Arrays]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Iterates over (number, content) of a protocol buffer's fields; of numbers, the bytes."""
+    """Yields (field number, content) of a protocol buffer; numbers as bytes."""
     position = 0
     while position < len(message):
         tag, position = _number(message, position)
@@ -233,7 +234,7 @@ def _number(message, position):
 
 
 class Request:
-    """Inputs of a signature that wait for their answer."""
+    """A waiting request: the inputs of a signature."""
 
     def __init__(self, signature: Signature, arrays: Arrays, expires: float) -> None:
         self.signature = signature
@@ -246,9 +247,9 @@ class Request:
 
 
 def _key(signature: Signature, arrays: Arrays) -> Hashable:
-    """Returns what requests must share to be joined, or None."""
+    """Returns a key that is equal for requests that may share a batch, or None."""
     shapes = [array.shape for array in arrays.values()]
-    # The model rejects one request with different sizes, but would mix up several.
+    # The model rejects different sizes in one request, but would mix up several requests.
     if any(0 in shape or shape[:1] != shapes[0][:1] for shape in shapes) or not shapes[0]:
         return None
     if signature.varying:
@@ -272,12 +273,12 @@ class Batcher:
         self._queue: collections.deque[Request] = collections.deque()
         self._changed = threading.Condition()
         self._stopped = False
-        self.busy_since: float | None = None  # of the batch that runs
+        self.busy_since: float | None = None  # of the running batch
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
         self._thread.start()
 
     def __len__(self) -> int:
-        """Number of requests that wait."""
+        """Number of waiting requests."""
         return len(self._queue)
 
     def submit(self, signature: Signature, arrays: Arrays, expires: float) -> "Future[Arrays]":
@@ -291,7 +292,7 @@ class Batcher:
         return request.future
 
     def stop(self, seconds: float) -> bool:
-        """Answers what waits, and ends the thread; returns whether it ended in time."""
+        """Finishes waiting requests and ends the thread; returns whether it ended in time."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -312,7 +313,7 @@ class Batcher:
                 self.busy_since = None
 
     def _next_batch(self):
-        """Waits for requests; returns a list of them, empty if the batcher is stopped."""
+        """Waits for requests and returns a list of them; empty if the batcher is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopped)
             if not self._queue:
@@ -330,7 +331,7 @@ class Batcher:
         return batch
 
     def _joinable(self, first):
-        """Returns the first request and the queued requests that fit into a batch with it."""
+        """Returns the first request with queued requests that fit into the same batch."""
         batch, rows = [first], first.num_rows
         for request in list(self._queue)[1:] if first.key is not None else ():
             if request.key == first.key and rows + request.num_rows <= self._max_rows:
@@ -339,10 +340,10 @@ class Batcher:
         return batch
 
     def _answer(self, batch):
-        """Runs a batch; if it fails, runs its requests one by one, so that one fails alone."""
+        """Runs a batch; if it fails, runs each request separately, so that only one fails."""
         try:
             outputs = run_joined(batch)
-        except Exception as error:  # of a model of any kind; the thread must go on
+        except Exception as error:  # any error of the model, since the thread must continue
             if len(batch) > 1:
                 for request in batch:
                     self._answer([request])
@@ -366,7 +367,7 @@ def run_joined(batch: list[Request]) -> list[Arrays]:
     )
     ends = np.cumsum([request.num_rows for request in batch])
     if any(array.shape[:1] != (ends[-1],) for array in outputs.values()):
-        raise ApiError("an output has no row for each row of the inputs.", "INTERNAL")
+        raise ApiError("an output does not have one row for each input row.", "INTERNAL")
     answers = []
     for request, end in zip(batch, ends):
         rows = slice(end - request.num_rows, end)
@@ -379,7 +380,7 @@ def run_joined(batch: list[Request]) -> list[Arrays]:
 
 
 def _stack(arrays):
-    """Concatenates along the batch; pads the last dimension with 0 to the longest."""
+    """Concatenates arrays along the batch; pads the last dimension with 0 to the longest."""
     if len({array.shape[1:] for array in arrays}) > 1:
         longest = max(array.shape[-1] for array in arrays)
         arrays = [

@@ -1,4 +1,4 @@
-"""The HTTP server: endpoints, limits on clients, metrics."""
+"""The HTTP server: endpoints, limits for clients, metrics."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from keras_bert_impl.serving.server.wire import (
     write_outputs,
 )
 
-# As `model_servers/http_rest_api_util.cc` of TensorFlow Serving has them.
+# As in TensorFlow Serving's `model_servers/http_rest_api_util.cc`.
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICTION = rf"/v1/models/(?P<name>[^/:]+){_WHICH}:(?P<method>classify|regress|predict)"
 _STATUS = rf"/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?"
@@ -59,7 +59,7 @@ class ModelServer:
             limits.max_batch, limits.batch_timeout, limits.max_waiting, self._metrics.batch.observe
         )
         self._metrics.queue.set_function(lambda: len(self._batcher))
-        self._json = ThreadPoolExecutor(1, "json")  # one: the memory of parsing is bounded
+        self._json = ThreadPoolExecutor(1, "json")  # one thread, to limit memory for parsing
         self._held = 0  # bytes of the bodies of all requests
         config = uvicorn.Config(
             self._application(),
@@ -72,7 +72,7 @@ class ModelServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=2 * limits.max_connections,  # `on_tick` drops those that wait
+            limit_concurrency=2 * limits.max_connections,  # `on_tick` closes waiting connections
             timeout_keep_alive=int(limits.client_seconds),
             timeout_graceful_shutdown=limits.stop_seconds,
         )
@@ -83,8 +83,8 @@ class ModelServer:
         self.versions.load_newest()
 
     def start_grpc(self, address: str) -> int:
-        """Answers gRPC as well, until `run` returns."""
-        from keras_bert_impl.serving.server import grpc_service  # needs the extra `serving`
+        """Serves gRPC as well, until `run` returns."""
+        from keras_bert_impl.serving.server import grpc_service  # requires the extra `serving`
 
         server, port = grpc_service.start(
             address, self.versions, self._batcher, self.limits, self._metrics.count
@@ -94,7 +94,7 @@ class ModelServer:
 
     def run(self, listener: socket.socket) -> bool:
         """Serves on a socket until the process gets SIGTERM or SIGINT, or `stop` is called."""
-        # Head and body are written one after the other; Nagle's algorithm would wait between.
+        # Head and body are written separately; Nagle's algorithm would wait between them.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.versions.watch(self._poll_seconds)
         try:
@@ -105,7 +105,7 @@ class ModelServer:
         return all(ended)
 
     def stop(self) -> None:
-        """Makes `run` answer what runs and return; may be called in any thread."""
+        """Makes `run` finish running requests and return; may be called in any thread."""
         self._server.should_exit = True
 
     # === Endpoints ===
@@ -123,7 +123,7 @@ class ModelServer:
     def _endpoint(
         self, method: str, answer: Callable[[Request], Awaitable[str]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Returns an endpoint that answers errors as JSON, and counts and times requests."""
+        """Returns an endpoint that returns errors as JSON and records metrics."""
 
         async def respond(request: Request) -> Response:
             begun = time.monotonic()
@@ -132,7 +132,7 @@ class ModelServer:
             except ApiError as error:
                 response = _json_response(error.status, write_error(str(error)))
             except ClientDisconnect:
-                response = Response(status_code=499)  # nobody reads it
+                response = Response(status_code=499)  # the client is gone
             except asyncio.CancelledError:  # `stop_seconds` are over
                 response = _json_response(503, write_error("The server is stopping."))
             except Exception as error:
@@ -200,7 +200,7 @@ class ModelServer:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
     async def _answer(self, body, name, version, method):
-        """Returns the JSON of the answer to a request."""
+        """Returns the JSON response to a request."""
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
@@ -216,7 +216,7 @@ class ModelServer:
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """Reads the body of a request, and counts it until the request is answered."""
+        """Reads the body of a request, whose bytes count until the request is answered."""
         limit = self.limits.max_bytes
         too_large = ApiError(f"The request is larger than {limit} bytes.", status=413)
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -229,7 +229,8 @@ class ModelServer:
         async def read():
             nonlocal size
             async for part in request.stream():
-                if length > limit:  # not kept: many clients read no answer before all is sent
+                # Read and discarded, since many clients only read after they have sent everything.
+                if length > limit:
                     continue
                 parts.append(part)
                 size += len(part)
@@ -251,7 +252,7 @@ class ModelServer:
 
 
 def _refuse_examples(found, method):
-    """Raises the `ApiError` for a method that no exported signature has."""
+    """Raises the `ApiError` for a method that exported signatures do not support."""
     wanted = f"tensorflow/serving/{method}"
     if found == wanted:
         raise ApiError(f"Method {method} is not supported; use predict.", "UNIMPLEMENTED")
@@ -260,14 +261,14 @@ def _refuse_examples(found, method):
 
 
 class _HttpServer(uvicorn.Server):
-    """Drops slow clients, and ends when both HTTP and gRPC have ended."""
+    """HTTP server that disconnects slow clients, and ends when both HTTP and gRPC have ended."""
 
     stop_grpc: Callable[[], Callable[[], Any]] | None = None  # returns a function that waits
 
     def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
         self._limits = limits
-        self._waiting: dict[Any, float] = {}  # since when a connection waits for its client
+        self._waiting: dict[Any, float] = {}  # time since which a connection waits for its client
 
     async def on_tick(self, counter: int) -> bool:
         connections: list[Any] = list(self.server_state.connections)
@@ -293,7 +294,7 @@ class _HttpServer(uvicorn.Server):
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Answers paths and methods that no route has."""
+    """Responds to unknown paths and methods."""
     assert isinstance(error, HTTPException)
     text = f"{error.detail}: {request.method} {request.url.path[:200]}"
     return _json_response(error.status_code, write_error(text))
@@ -319,16 +320,16 @@ class _Metrics:
         self.batch = prometheus.Histogram(
             "batch_rows", "Rows of batches.", buckets=[2**n for n in range(11)], **to_all
         )
-        self.queue = prometheus.Gauge("queue_length", "Requests that wait.", **to_all)
-        version = prometheus.Gauge("model_version", "Version that is served.", ["model"], **to_all)
+        self.queue = prometheus.Gauge("queue_length", "Waiting requests.", **to_all)
+        version = prometheus.Gauge("model_version", "Served version.", ["model"], **to_all)
         version.labels(versions.name).set_function(lambda: getattr(versions.current, "version", 0))
 
     def count(self, method: str, status: int | str, seconds: float) -> None:
-        """Counts an answered request: its HTTP status, or its code of gRPC."""
+        """Counts an answered request with its HTTP status or gRPC code."""
         self._requests.labels(method, status).inc()
         self._seconds.labels(method).observe(seconds)
 
     async def page(self, request: Request) -> Response:
-        """Returns the page that Prometheus reads."""
+        """Returns the metrics in Prometheus's text format."""
         text = prometheus.generate_latest(self._registry)
         return Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""Versions of a model in a folder, and the one that is served."""
+"""Versions of a model in a folder, and the served version."""
 
 import contextlib
 import gc
@@ -24,14 +24,18 @@ class Folder:
     def __init__(self, path: str | Path, name: str | None = None) -> None:
         self.path = local_path(path).absolute()
         if not self.path.exists():
-            raise InputError(f"there is no folder {path}; `keras-bert export --out` writes one.")
+            raise InputError(
+                f"there is no folder {path}; create it with `keras-bert export --out`."
+            )
         if not self.path.is_dir():
-            raise InputError(f"{path} is a file; give the folder that `keras-bert export` wrote.")
+            raise InputError(f"{path} is a file; pass the folder that `keras-bert export` wrote.")
         self._is_single = (self.path / _GRAPH).is_file()
         is_numbered = self.path.name.isdecimal() and self._is_single
         self.name = name or (self.path.parent if is_numbered else self.path).name
         if set(self.name) & set("/:"):
-            raise InputError(f"a model's name in URLs has neither / nor :. Received: {self.name!r}")
+            raise InputError(
+                f"a model name in URLs must not contain / or :. Received: {self.name!r}"
+            )
         self._version = int(self.path.name) if is_numbered else 1
         if not self.versions():
             raise InputError(
@@ -40,7 +44,7 @@ class Folder:
             )
 
     def _hint(self):
-        """Returns the command that writes a folder to serve, or the folder that was meant."""
+        """Returns a sentence with the command that exports the model, or the likely folder."""
         inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
         if inside:
             return f"Do you mean {inside[0].parent}?"
@@ -62,7 +66,7 @@ class Folder:
         return sorted(found, reverse=True)
 
     def files(self, directory: Path) -> list[tuple[str, int, int]]:
-        """Returns name, size and time of the files of a SavedModel, which show that it changed."""
+        """Returns the name, size and time of a SavedModel's files, to detect changes."""
         entries = [directory / name for name in SAVED_MODEL_ENTRIES]
         paths = [path for entry in entries for path in (entry, *sorted(entry.rglob("*")))]
         paths = [path for path in paths if path.is_file()]
@@ -80,14 +84,14 @@ class Versions:
         self.name = folder.name
         self.current: Model | None = None
         self._states: dict[int, tuple[str, str, str]] = {}  # version: (state, code, message)
-        self._files: Any = None  # of the version that is served, when it was loaded
-        self._refused: dict[int, Any] = {}  # version: its files at that time
+        self._files: Any = None  # files of the served version when it was loaded
+        self._refused: dict[int, Any] = {}  # version that failed: its files at that time
         self._load = load
         self._report = report
         self._stopped = threading.Event()
 
     def load_newest(self) -> None:
-        """Switches to the newest version that can be loaded, if that is another one."""
+        """Switches to the newest version that can be loaded, if it is not the current one."""
         for version, directory in self.folder.versions():
             is_served = self.current is not None and version == self.current.version
             files = self.folder.files(directory)
@@ -95,7 +99,7 @@ class Versions:
                 return
             if self._refused.get(version) != files and self._loads(version, directory, files):
                 return
-            if is_served:  # its new files cannot be loaded; the old ones are in memory
+            if is_served:  # its new files cannot be loaded, but the old version is in memory
                 return
 
     def _loads(self, version, directory, files):
@@ -116,17 +120,17 @@ class Versions:
         self._set(version, "AVAILABLE")
         self.current, self._files = model, files
         self._tell(f"version {version} is loaded")
-        gc.collect()  # frees the old one, whose functions refer to each other
+        gc.collect()  # frees the old version, whose functions have circular references
         return True
 
     def watch(self, seconds: float) -> None:
-        """Looks for newer versions in a thread, until `stop`."""
+        """Checks for newer versions in a thread, until `stop`."""
         look = threading.Thread(target=self._look, args=[seconds], name="versions", daemon=True)
         look.start()
         self._thread = look
 
     def stop(self, seconds: float) -> bool:
-        """Ends the watch; returns whether it ended in time, and is not loading a version."""
+        """Ends the thread; returns whether it ended in time."""
         self._stopped.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -164,18 +168,18 @@ class Versions:
         ]
 
     def _set(self, version, state, code="OK", message=""):
-        # Replaced as a whole, as other threads read it.
+        # Replaced, not changed, since other threads read it.
         self._states = {**self._states, version: (state, code, message)}
 
     def _look(self, seconds):
         while not self._stopped.wait(seconds):
             try:
                 self.load_newest()
-            except OSError as error:  # files that vanish meanwhile, or a disk that is away
+            except OSError as error:  # files were deleted meanwhile, or the disk is not available
                 self._tell(f"{self.folder.path} cannot be read: {error}")
             except Exception as error:  # the next version may be better
                 self._tell(f"{type(error).__name__}: {error}")
 
     def _tell(self, line):
-        with contextlib.suppress(OSError, ValueError):  # nobody reads the messages any more
+        with contextlib.suppress(OSError, ValueError):  # stderr is closed
             self._report(line)

@@ -1,7 +1,7 @@
-"""JSON of TensorFlow Serving's REST API, to and from NumPy arrays.
+"""Converts between the JSON of TensorFlow Serving's REST API and NumPy arrays.
 
 Source: https://www.tensorflow.org/tfx/serving/api_rest, and `util/json_tensor.cc` of TensorFlow
-Serving for what that page leaves open: which values a tensor takes, and how values are written.
+Serving for details of reading and writing values.
 """
 
 import base64
@@ -18,7 +18,7 @@ from keras_bert_impl.io.reading import parse_json
 
 Arrays = dict[str, np.ndarray]  # str tensors are object arrays of bytes
 
-# Codes of `tensorflow::Status`, and the HTTP status that TensorFlow Serving answers with.
+# Codes of `tensorflow::Status`, and TensorFlow Serving's HTTP status for each.
 STATUS = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
@@ -35,7 +35,7 @@ STATUS = {
 
 
 class ApiError(Exception):
-    """A request that is answered with an error."""
+    """An error response to a request."""
 
     def __init__(
         self, message: str, code: str = "INVALID_ARGUMENT", status: int | None = None
@@ -46,14 +46,14 @@ class ApiError(Exception):
 
 
 class Input(NamedTuple):
-    """An input of a signature; sizes of `shape` may be None."""
+    """An input of a signature; `shape` may contain None."""
 
     dtype: np.dtype  # object for strings
     shape: tuple[int | None, ...]
 
 
 class PredictRequest(NamedTuple):
-    """The body of a request; `by_row` for `instances`, not `inputs`."""
+    """The body of a request; `by_row` is true for `instances`, false for `inputs`."""
 
     signature: str
     values: Any
@@ -105,7 +105,7 @@ def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: 
 
 
 def check_rows(name: str, count: int, max_rows: int) -> None:
-    """Raises the `ApiError` of an input with too many rows."""
+    """Raises an `ApiError` if an input has too many rows."""
     if count > max_rows:
         raise ApiError(
             f"Input {shown(name)} has {count} rows; this server takes up to {max_rows} in a "
@@ -124,7 +124,7 @@ def check_shape(name: str, shape: list[int], kind: Input) -> None:
 
 
 def _columns_of_rows(rows, inputs):
-    """Returns the values of `instances` by input."""
+    """Converts `instances` to {input: values}."""
     if not isinstance(rows, list) or not rows:
         raise ApiError("'instances' must be a list with at least one element.")
     if not _is_object(rows[0]):
@@ -146,7 +146,7 @@ def _columns_of_rows(rows, inputs):
 
 
 def _columns(values, inputs):
-    """Returns the values of `inputs` by input."""
+    """Converts `inputs` to {input: values}."""
     if _is_object(values):
         for name in inputs:
             if name not in values:
@@ -174,7 +174,7 @@ def _array(name, value, kind):
     while isinstance(inner, list):
         shape.append(len(inner))
         inner = inner[0] if inner else None
-    # An empty list may stand for an empty batch of rows of any rank.
+    # An empty list may be an empty batch of rows of any rank.
     shape += [0] * (len(kind.shape) - len(shape)) if shape and inner is None else []
     check_shape(name, shape, kind)
     level = [value]
@@ -260,7 +260,7 @@ def write_outputs(outputs: Arrays, by_row: bool) -> str:
         if len(sizes) != 1 or () in sizes:
             raise ApiError("The outputs have no common batch size: send 'inputs', not 'instances'.")
     columns = {name: _values(name, array) for name, array in sorted(outputs.items())}
-    if len(columns) == 1:  # stands without its name
+    if len(columns) == 1:  # written without its name
         (values,) = columns.values()
     elif by_row:
         values = [dict(zip(columns, row)) for row in zip(*columns.values())]
@@ -271,12 +271,12 @@ def write_outputs(outputs: Arrays, by_row: bool) -> str:
 
 def write_error(message: str) -> str:
     """Returns the body of a response with an error."""
-    # JSON may hold half a surrogate pair.
+    # JSON may contain half of a surrogate pair.
     return json.dumps({"error": message.encode("utf-8", "replace").decode()}, ensure_ascii=False)
 
 
 def _values(name, array):
-    """Returns an array as nested lists of JSON values; numbers in as few digits as are exact."""
+    """Converts an array to nested lists of JSON values, with the fewest exact digits of numbers."""
     if array.dtype.kind == "O":
         to_json = _base64 if name.endswith("_bytes") else _text
         values = np.array([to_json(value) for value in array.ravel()], object)

@@ -84,11 +84,11 @@ def test_the_card_has_the_scores_of_the_run_and_is_kept_if_edited(tmp_path):
     "arguments, message",
     [
         ({"precision": "int4"}, "precision must be one of fp32, fp16, int8"),
-        ({"calibration": ["a"]}, "calibration needs precision int8"),
+        ({"calibration": ["a"]}, "calibration requires precision int8"),
         ({"precision": "int8", "calibration": []}, "at least one text"),
         ({"precision": "int8", "calibration": "texts.txt"}, "calibration must be a list"),
         ({"texts": "one text"}, "texts must be a list"),
-        ({"max_drop": 0.5}, "max_drop needs labeled examples"),
+        ({"max_drop": 0.5}, "max_drop requires labeled examples"),
     ],
 )
 def test_arguments_that_do_not_go_together(tmp_path, arguments, message):

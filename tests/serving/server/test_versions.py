@@ -183,5 +183,5 @@ def test_the_watch_goes_on_when_nobody_reads_its_messages(tmp_path):
 @pytest.mark.parametrize("name", ["a/b", "a:b"])
 def test_rejects_names_that_no_url_has(tmp_path, name):
     written(tmp_path, "1", "first")
-    with pytest.raises(InputError, match="has neither / nor :"):
+    with pytest.raises(InputError, match="must not contain / or :"):
         Folder(tmp_path, name)
