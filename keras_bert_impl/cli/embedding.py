@@ -268,7 +268,7 @@ class Look(Command):
         parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
     def run(self, arguments: Namespace) -> None:
-        """Prints where the page is."""
+        """Writes the page and prints its path."""
         from keras_bert_impl.reports.look_page import look
 
         text = arguments.text if arguments.pair is None else (arguments.text, arguments.pair)

@@ -172,7 +172,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     if len(of_split) > 1:
         raise InputError("--groups and --dates are two ways to split: leave out one.")
     if of_split and not arguments.dev_split:
-        raise InputError(f"--{of_split[0]} needs --dev-split SHARE, the share to hold out.")
+        raise InputError(f"--{of_split[0]} requires --dev-split SHARE, the share to hold out.")
     options = reader_options()
     of_words = "text" in options.get(arguments.task, ()) and not _reads_tables(arguments.task)
     if arguments.tfds and of_words:

@@ -55,7 +55,10 @@ GROUPS = {
             "models.Calibrate",
             "calibrate a text classifier's probabilities and choose its decision threshold",
         ),
-        "report": ("scoring.Report", "write a page about a run, or one that compares several"),
+        "report": (
+            "scoring.Report",
+            "write an HTML report about a run, or a comparison of several runs",
+        ),
         "look": ("embedding.Look", "visualize attention and attributions for a text (HTML)"),
         "drift": (
             "scoring.Drift",

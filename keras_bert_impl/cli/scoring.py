@@ -98,7 +98,7 @@ class Evaluate(Command):
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        """Prints the scores, in the format of `scores.json` for a run."""
+        """Prints the scores, in the format of a run's `scores.json`."""
         from keras_bert_impl.runs.evaluation import compare, evaluate
         from keras_bert_impl.runs.run import load_tuned
 

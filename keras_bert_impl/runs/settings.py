@@ -105,12 +105,12 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         warmup: Fraction of the steps in which the learning rate rises; then it falls to 0.
         weight_decay: Decoupled weight decay. Not applied to biases and normalization layers.
         clip_norm: Maximum global gradient norm. None for no limit.
-        max_length: Maximum sequence length in tokens. Longer texts are truncated, or split into
-            windows of this length for tagging, questions, and some values of `long_texts`. Default:
-            384 for questions, else 128.
+        max_length: Maximum sequence length. Texts with more tokens are truncated, or split into windows
+            of this length for tagging, questions, and some values of `long_texts`. Default: 128
+            (384 for questions).
         dropout: Dropout rate. Default: the model's rate.
         accumulation_steps: Gradient accumulation: parts into which each batch is split.
-        dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`.
+        dtype: Dtype policy, such as `"mixed_bfloat16"`.
         keep_best: Save the epoch with the best `metric` on --dev.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
             learning rate falls as in a run of all `epochs`.

@@ -131,7 +131,7 @@ class Session:
         import onnxruntime  # the OpenVINO export only requires onnx
 
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # errors only
+        options.log_severity_level = 3  # errors only only
         # Spinning threads would take CPU time from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = model if isinstance(model, bytes) else str(model)

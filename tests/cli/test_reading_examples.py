@@ -171,8 +171,8 @@ def test_the_held_out_rows_of_a_run_are_a_file_to_score_on(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--groups", "g"], "--groups needs --dev-split"),
-        (["--dates", "d"], "--dates needs --dev-split"),
+        (["--groups", "g"], "--groups requires --dev-split"),
+        (["--dates", "d"], "--dates requires --dev-split"),
         (["--groups", "g", "--dates", "d", "--dev-split", "0.1"], "two ways to split"),
     ],
 )

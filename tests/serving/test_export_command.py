@@ -62,7 +62,7 @@ def test_a_check_in_bfloat16_allows_for_its_rounding(
 
 def test_rejects_a_directory_without_a_saved_model(signatures, tmp_path, capsys):
     assert main(["export", "--model", "bert-base-uncased", "--check", str(tmp_path)]) == 2
-    assert "it has no saved_model.pb" in capsys.readouterr().err
+    assert "it does not contain saved_model.pb" in capsys.readouterr().err
 
 
 @pytest.mark.slow

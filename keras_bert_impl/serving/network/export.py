@@ -53,12 +53,15 @@ class Format:
             of features (a list, or None), that writes the model to the directory.
         session: function of the directory and an `EncoderConfig`; returns a function that maps
             features to outputs by name in the format's runtime.
-        use: lines of Python that load the files and print the inputs and outputs, for the card.
-        precisions: those that the format supports.
-        network: function of a model that returns the `Network` whose outputs the session has.
+        use: lines of Python that load the files and print the inputs and outputs, for the model
+            card.
+        precisions: precisions that the format supports.
+        network: function of a model that returns the `Network` that the session computes.
         ask: for formats that take texts, function of the directory, the session and texts; returns
-            a sentence with the number of texts whose answers the runtime's tokenizer changes.
-        inputs: what the inputs are, for the card; `{}` stands for where token ids come from.
+            a sentence with the number of texts for which the runtime's tokenizer changes
+            predictions.
+        inputs: description of the inputs, for the model card; `{}` is replaced by the source of
+            token ids.
     """
 
     name: str
@@ -79,8 +82,8 @@ class Report:
         difference: relative difference between the outputs of the file and the model.
         before, after: scores of the model and of the file, in points; None if not measured.
         bytes: size of the network's file or files.
-        neighbors: texts whose nearest neighbor changes; None if the model does not embed texts.
-        answers: the result of `Format.ask`.
+        neighbors: texts whose nearest neighbor changes; None if the model is not an embedder.
+        answers: return value of `Format.ask`.
     """
 
     difference: float

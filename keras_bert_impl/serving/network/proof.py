@@ -22,7 +22,7 @@ SAMPLES = [
 
 
 def features_of(model: keras.Model, texts: list[str] | None = None) -> dict[str, np.ndarray]:
-    """Returns features of texts for the network of a model; for a plain encoder, random ids."""
+    """Returns features of texts for a model's network; random ids for a plain encoder."""
     texts = texts or SAMPLES
     if not hasattr(model, "tokenizer"):
         draw, shape = np.random.default_rng(0), (len(texts), min(16, model.config.max_length))
@@ -82,7 +82,7 @@ def relative_difference(
 WARN_FROM = 0.05
 _FEWEST = 20  # minimum number of texts for a meaningful comparison of neighbors
 _MOST = 2000
-_TIE = 1e-5  # smaller differences of similarity are rounding errors
+_TIE = 1e-5  # smaller differences of similarity are rounding errors errors
 
 
 @dataclasses.dataclass(frozen=True)

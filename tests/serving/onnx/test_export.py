@@ -148,12 +148,18 @@ def test_command_reports_errors_on_one_line(command, folder, capsys):
     [
         (
             ["--precision", "int8"],
-            "--precision needs --format onnx or litert or openvino or mediapipe",
+            "--precision requires --format onnx or litert or openvino or mediapipe",
         ),
-        (["--standard", "--format", "openvino"], "--standard needs --format onnx"),
-        (["--calibrate", "a", "--format", "litert"], "--calibrate needs --format onnx or openvino"),
-        (["--ids-only", "--format", "litert"], "--ids-only needs --format saved_model"),
-        (["--precision", "bf16", "--format", "onnx"], "--precision bf16 needs --format openvino"),
+        (["--standard", "--format", "openvino"], "--standard requires --format onnx"),
+        (
+            ["--calibrate", "a", "--format", "litert"],
+            "--calibrate requires --format onnx or openvino",
+        ),
+        (["--ids-only", "--format", "litert"], "--ids-only requires --format saved_model"),
+        (
+            ["--precision", "bf16", "--format", "onnx"],
+            "--precision bf16 requires --format openvino",
+        ),
     ],
 )
 def test_rejects_arguments_that_a_format_does_not_support(arguments, message, capsys):
