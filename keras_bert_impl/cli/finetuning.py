@@ -285,7 +285,7 @@ def _print_groups(summary):
         of_what = metric
         rows = {name_of(group["settings"]): group["scores"][metric] for group in groups}
     _print_spreads(of_what, rows)
-    print(f"best by {metric} on the development set: {summary['best']}")
+    print(f"best by {metric} on the validation set: {summary['best']}")
 
 
 def _print_spreads(of_what, rows):
