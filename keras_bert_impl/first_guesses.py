@@ -219,6 +219,23 @@ _CALLS = {
         "WordPieceTokenizer(vocabulary)": "vocab",
     },
 }
+# What options of other programs are called here, if not an option of the same command.
+_ANSWERS = {
+    "train on all folds with scikit-learn's cross_val_score(BertClassifier(...), texts, labels)": (
+        "folds num-folds n-folds k-fold kfold cv cross-validation"
+    ),
+    "run `keras-bert calibrate --model run --threshold f1`; predict and serve then use it": (
+        "threshold thresholds decision-threshold temperature-scaling calibrate"
+    ),
+    "every GPU that TensorFlow finds is used; select them with CUDA_VISIBLE_DEVICES": (
+        "gpu device devices cuda no-cuda"
+    ),
+    "remove HTML from the file first; `keras-bert check FILE` counts it": (
+        "clean-html strip-html clean html"
+    ),
+}
+_ANSWER_OF = {name: answer for answer, names in _ANSWERS.items() for name in names.split()}
+_MOST_NEAR, _FEW = 3, 8  # names in a message: the nearest, or all of a few
 # The same, as class, class and method, or command line -> wrong name -> suggested call.
 GUESSES = {
     owner: {name: call for call, names in calls.items() for name in names.split()}
@@ -304,16 +321,22 @@ class KnownArguments:
 def nearest(name: object, known: Iterable[str]) -> str:
     """Returns what to write instead of a setting, or an option with `--`, that does not exist."""
     known = list(map(str, known))
-    line = GUESSES["keras-bert"].get(str(name).removeprefix("--").replace("_", "-"), "")
+    plain = str(name).removeprefix("--").replace("_", "-")
+    line = GUESSES["keras-bert"].get(plain, "")
     option, _, value = line.partition(" ")
     if option in known:
         return f"write {line}"
     setting = option.removeprefix("--").replace("-", "_")
     if setting in known:
         return f"write {setting}={value or 'True'}."
-    for near in difflib.get_close_matches(str(name), known, 1, 0.7):
-        return f"did you mean {near if near.startswith('-') else repr(near)}?"
-    return f"there is {', '.join(known)}"
+    if plain in _ANSWER_OF:
+        return f"{_ANSWER_OF[plain]}."
+    near = difflib.get_close_matches(str(name), known, _MOST_NEAR, 0)
+    if near and difflib.SequenceMatcher(None, near[0], str(name)).ratio() >= 0.7:
+        return f"did you mean {near[0] if near[0].startswith('-') else repr(near[0])}?"
+    if len(known) <= _FEW:
+        return f"there is {', '.join(known)}"
+    return f"the nearest are {', '.join(near)}"
 
 
 def _parameters(function):

@@ -8,7 +8,7 @@ import pytest
 import keras_bert_impl
 from keras_bert_impl import AdamW, Adapter, LongTexts, finetune
 from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments
+from keras_bert_impl.first_guesses import GUESSES, first_guesses, known_arguments, nearest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.settings import PretrainSettings
@@ -50,6 +50,17 @@ def test_unknown_arguments_name_the_nearest(monkeypatch):
         function(x=2)
     with pytest.raises(InputError, match="no argument 'rat'; did you mean 'rate'"):
         function(rat=2)
+
+
+def test_options_are_answered_by_meaning():
+    known = [f"--{name}" for name in "train dev dev-split text tfds thaw labels seed seeds".split()]
+    assert "cross_val_score" in nearest("--folds", known)
+    assert nearest("cv", known) == nearest("--folds", known)
+    assert "keras-bert calibrate" in nearest("--threshold", known)
+    assert nearest("--labls", known) == "did you mean --labels?"
+    # Three of many names, or all of a few.
+    assert nearest("--sxd-e", known) == "the nearest are --dev, --seed, --seeds"
+    assert nearest("--xyz", known[:2]) == "there is --train, --dev"
 
 
 def test_a_missing_attribute_cannot_be_set(monkeypatch):
@@ -149,7 +160,10 @@ def answerer():
             lambda model: TextClassifier(model.encoder, model.tokenizer, num_labels=2),
             "num_classes=2",
         ),
-        (lambda model: TextClassifier(model.encoder, model.tokenizer, x=2), "there is encoder"),
+        (
+            lambda model: TextClassifier(model.encoder, model.tokenizer, x=2),
+            "the nearest are max_length",
+        ),
         (lambda model: FinetuneSettings(warmup_steps=500), "'warmup_steps'; write warmup=0.1"),
         (lambda model: FinetuneSettings(lr=1e-4), "write learning_rate=5e-5"),
         (lambda model: PretrainSettings(totl_steps=5), "did you mean 'total_steps'"),

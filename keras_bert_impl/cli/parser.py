@@ -88,6 +88,9 @@ class CommandParser(argparse.ArgumentParser):
             option = option or unknown[1]
             known = [name for name in self._option_string_actions if name.startswith("--")]
             message = f"there is no option {option}; {nearest(option, sorted(known))}"
+        word = re.fullmatch(r"unrecognized arguments: ([^-\s]\S*)(?: .*)?", message)
+        if word and not pair and not unknown:
+            message = f"{word[1]!r} belongs to no option: each takes one value. Join several files into one"
         message = message.removeprefix("argument ")
         raise InputError(f"{message} (`{self.prog} --help` explains the arguments)")
 

@@ -288,6 +288,6 @@ _NUL = "a NUL byte; the file is not text, or is UTF-16 without a byte order mark
 
 def _not_utf8(byte):
     return InputError(
-        f"not UTF-8 (byte {byte}). Convert a file from Windows or Excel with "
-        '`iconv -f cp1252 -t utf-8 OLD > NEW`, or pass --encoding cp1252 (encoding="cp1252").'
+        f"not UTF-8 (byte {byte}). For a file from Windows or Excel, pass --encoding cp1252 "
+        '(encoding="cp1252").'
     )

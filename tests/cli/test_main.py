@@ -107,6 +107,11 @@ def test_help_imports_no_tensorflow():
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),
         (["--unknown"], "there is no option --unknown; there is --debug, --help, --version"),
         (["recipes", "--lr", "1"], "there is no option --lr; "),
+        (["finetune", "--out=x", "b.csv"], "'b.csv' belongs to no option: each takes one value."),
+        (
+            ["finetune", "--out=x", "--threshold=1"],
+            "there is no option --threshold; run `keras-bert calibrate --model run",
+        ),
         (
             ["finetune", "--out=x", "--lr", "5e-5"],
             "there is no option --lr; write --learning-rate 5e-5",

@@ -105,9 +105,9 @@ def test_a_document_that_is_not_text_is_rejected_with_its_line(tmp_path, content
         read_document(write(tmp_path, "a.json", content))
 
 
-def test_the_message_names_a_command_that_keeps_the_euro_sign(tmp_path):
+def test_the_message_names_the_encoding_that_keeps_the_euro_sign(tmp_path):
     path = write(tmp_path, "a.csv", "text\n5 €\n".encode("cp1252"))
-    with pytest.raises(InputError, match="line 2: .*`iconv -f cp1252 -t utf-8 OLD > NEW`"):
+    with pytest.raises(InputError, match="line 2: .*pass --encoding cp1252"):
         read_table(path, "text")
 
 
