@@ -40,6 +40,8 @@ COMMANDS = [
     ("prepare {}/file.txt --tokenizer {}/gone --out {}/records", "--tokenizer: "),
     ("adapt {}/gone.txt --model {} --out {}/run", "gone.txt does not exist"),
     ("adapt {}/file.txt --model hf://one --out {}/run", "must have the form"),
+    ("check {}/gone.csv --text a", "FILE: "),
+    ("check {}/rows.csv --text text", "no column named 'text'"),
     ("vocab {}/gone --out {}/vocabulary", "gone does not exist"),
     ("vocab {}/file.txt --out {}/file.txt", "is a file; pass a directory to write"),
     ("augment --model {} --train {}/gone.csv --out {}/more.jsonl", "--train: "),
