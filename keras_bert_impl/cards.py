@@ -93,7 +93,7 @@ def export_card(
 
 
 def in_transformers(settings: Sequence[str]) -> str:
-    """Returns what `transformers` makes of a model with settings that it does not have."""
+    """Returns a warning about settings that `transformers` does not support."""
     return (
         f"Other libraries do not have {', '.join(settings)}: `transformers` and "
         "`sentence-transformers` load the directory without it, partly newly initialized, and "
@@ -110,7 +110,7 @@ def _described(kind, config):
 
 
 def front_matter(model: Any, base: str | Path | None = None, run: str | Path | None = None) -> str:
-    """Returns the YAML block with which the hub lists a model."""
+    """Returns the YAML metadata of a model for the hub."""
     lines = ["library_name: keras"]
     task = getattr(model, "pipeline_tag", "")
     if task:
@@ -124,7 +124,7 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
 
 
 def published_base(base: str | Path | None = None, run: str | Path | None = None) -> str | None:
-    """Returns the name, in the table of published models, of what a model was tuned from."""
+    """Returns the name of the published model from which a model was fine-tuned."""
     if base is None and run is not None and (local_path(run) / "recipe.yaml").is_file():
         base = read_yaml(local_path(run) / "recipe.yaml").get("model")
     address = str(base)
@@ -168,7 +168,7 @@ def run_sections(run: str | Path | None) -> list[str]:
 
 
 def _settings(data, recipe):
-    """Returns the settings of a run that differ from their defaults; all if it does not tell."""
+    """Returns the settings of a run that differ from their defaults, or all if this is unknown."""
     if data.is_file() and "changed_settings" in read_json(data):
         settings = dict(read_json(data).mapping("changed_settings"))
     else:
@@ -178,7 +178,7 @@ def _settings(data, recipe):
 
 
 def _scores(run):
-    """Returns the scores of a run, or of the best run of a set; empty before there are any."""
+    """Returns the scores of a run, or of the best run of a set; empty if there are none yet."""
     path = run / "scores.json"
     if not path.is_file():
         return {}
@@ -191,7 +191,7 @@ def _shown(score):
 
 
 def license_of(published: str | None) -> str:
-    """Returns what is known about the license of a model that began as a published one."""
+    """Returns a sentence about the license of a model that began as a published model."""
     if published is None:
         return "Not known: it depends on the model that this one began as, and on the data."
     terms = MODELS[published].license
@@ -243,7 +243,7 @@ def as_code(value: Any) -> str:
 
 
 def as_code_block(text: str, language: str) -> str:
-    """Returns lines as a block of code, which nothing in them ends."""
+    """Returns lines as a code block with a fence that does not occur in them."""
     fence = "`" * max(3, _longest_fence(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 

@@ -6,7 +6,7 @@ import unicodedata
 
 import numpy as np
 
-SPACE, INSIDE, ALONE = range(3)  # kinds of characters
+SPACE, INSIDE, ALONE = range(3)  # character classes
 
 # The ideograph ranges that BERT splits into single-character words.
 _IDEOGRAPHS = (

@@ -1,4 +1,4 @@
-"""The configurations of an encoder and of its adapters."""
+"""Configurations of encoders and adapters."""
 
 import dataclasses
 import difflib
@@ -24,7 +24,7 @@ ADAPTER_RATES = {
     "prefix": 5e-3,
     "prompt": 3e-2,
 }
-# Default learning rate of the pooler and head, where it differs from the adapter's.
+# Default learning rate of the pooler and head, if it differs from the adapter's rate.
 HEAD_RATES = {"prefix": 1e-3, "prompt": 1e-3}
 ADAPTER_KINDS = tuple(ADAPTER_RATES)
 _SIZES = {"lora": 4, "houlsby": 64, "pfeiffer": 64, "prefix": 20, "prompt": 20}
@@ -39,13 +39,13 @@ class Adapter:
     Args:
         kind: `"lora"`: a low-rank product added to some weight matrices of the blocks. `"houlsby"`:
             a residual bottleneck network after the attention and after the feed-forward layer of
-            each block, before the block's own residual. `"pfeiffer"`: only the one after the
-            feed-forward layer. `"prefix"`: trained keys and values prepended to the ones of each
-            attention. `"prompt"`: trained vectors prepended to the embeddings; when a task model is
-            loaded, they are initialized to embeddings of common words.
+            each block, before the block's own residual. `"pfeiffer"`: only the network after the
+            feed-forward layer. `"prefix"`: trained keys and values prepended to the keys and values
+            of each attention layer. `"prompt"`: trained vectors prepended to the embeddings; when a
+            task model is loaded, they are initialized to embeddings of common words.
         size: LoRA rank (default 4), bottleneck width (default 64) or number of vectors (default
             20).
-        alpha: LoRA's product is scaled by `alpha / size`.
+        alpha: LoRA's product is multiplied by `alpha / size`.
         dropout: Dropout rate, in [0, 1), on the inputs of LoRA's product.
         projections: Matrices that LoRA is added to, from `PROJECTIONS`. `"gate"` has no effect in
             blocks without gates.
@@ -82,7 +82,7 @@ class Adapter:
         `source` names the setting in error messages.
 
         Raises:
-            InputError: the value has another type, or invalid fields or field values.
+            InputError: The value has the wrong type or invalid fields.
         """
         if value is None or isinstance(value, cls):
             return value
@@ -146,8 +146,8 @@ class EncoderConfig:
             None, the width is `hidden_dim` and there is no projection.
         position_offset: Row of the position embeddings used by the first token. If nonzero, padding
             uses the row before it and is not counted in the positions of tokens.
-        num_layer_groups: Number of blocks with separate weights. Each one is used for the same
-            number of consecutive layers. None for one block per layer.
+        num_layer_groups: Number of blocks with separate weights, each shared by equally many
+            consecutive layers. None for one block per layer.
         pre_norm: Whether a block normalizes its inputs instead of its outputs.
         final_norm: Requires `pre_norm`. Whether to normalize the outputs of the last block instead
             of the inputs of the first block's attention, which the embeddings have already
@@ -162,9 +162,9 @@ class EncoderConfig:
         global_every: The first of every `global_every` blocks attends to the whole sequence; the
             others use local attention.
         window: Number of tokens visible on each side in local attention; None if no block is local.
-        max_global_tokens: Largest number of global tokens in a row, for a Longformer: all its
-            blocks use local attention, and global tokens attend to the whole sequence and are
-            attended to by all of it. None for other architectures.
+        max_global_tokens: Largest number of global tokens in a row, for Longformer only. All its
+            blocks use local attention; global tokens attend to all tokens, and all tokens attend to
+            them. None for other architectures.
         local_rotary_base: `rotary_base` of local blocks; None for the same value.
         causal: Whether a token attends only to itself and earlier tokens.
         adapter: `Adapter`, or a dict of its fields, for weights that are trained instead of the

@@ -1,4 +1,4 @@
-"""Fine-tuning runs with their reports: one, or a set that compares seeds and grids of settings."""
+"""Fine-tuning runs with reports: a single run, or a set that compares seeds and settings."""
 
 import dataclasses
 import gc
@@ -47,16 +47,16 @@ def finetune(
 ) -> TaskModel:
     """Fine-tunes a model on a task and writes a run directory.
 
-    The directory contains `model/`, which `from_pretrained` and `transformers` load (if only a
-    small part of the weights is saved, see `TuningSettings`: `from_pretrained`, and `peft` for
-    LoRA), `recipe.yaml`, `data.json`, `metrics.jsonl` and `tensorboard/`. It also contains the
-    results of the saved model on `dev`: `scores.json` and predictions, which are `predictions.tsv`,
-    or for questions the three files of SQuAD; and `report.html`, a page about all of it. A teacher,
-    see `ObjectiveSettings`, is in none of these files.
+    The directory contains `model/`, which `from_pretrained` and `transformers` load. If only a part
+    of the weights is trained (see `TuningSettings`), `from_pretrained` loads it, and so does `peft`
+    for LoRA. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/`, the
+    results of the saved model on `dev` (`scores.json`, and `predictions.tsv` or, for questions, the
+    three files of SQuAD), and `report.html`, a page about the run. A teacher (see
+    `ObjectiveSettings`) is not saved.
 
-    An interrupted run resumes from the newest of its `checkpoints/`, the end of an epoch, with the
-    batches and the dropout of the uninterrupted run. They are removed when the run is finished,
-    with the state of the optimizer. A finished run is not trained again.
+    An interrupted run resumes from its newest checkpoint, the end of an epoch, with the batches and
+    the dropout of an uninterrupted run. A finished run removes its checkpoints, with the state of
+    the optimizer, and is not trained again.
 
     Args:
         model: a model directory.
@@ -66,25 +66,25 @@ def finetune(
             `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` of any of
             the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
             labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`.
-        dev: development examples of the same type, to score the model on.
+        dev: validation examples of the same type.
         output_directory: the run directory.
         strategy: see `get_strategy`.
         resume: whether to resume if the directory contains a run.
         callbacks: see `fit` of Keras.
-        verbose: what is shown on stderr: 0 nothing; 1 (or `"auto"`) a summary of the data, a bar
-            and a line per epoch; 2 the same without the bar.
-        more_dev: name -> further examples to score the model on, such as MNLI's mismatched set.
-            Their scores are named `NAME/...`; their predictions are in a folder of that name.
+        verbose: output on stderr: 0 for none; 1 (or `"auto"`) for a summary of the data, a progress
+            bar and a line per epoch; 2 for the same without the bar.
+        more_dev: name -> additional validation sets, such as MNLI's mismatched set. Their scores
+            are named `NAME/...`; their predictions are in a folder of that name.
         keep_checkpoints: whether a finished run keeps its checkpoints.
-        read_with: how a command read the examples, for `keras-bert predict` and `evaluate`.
-            Default: how their reader did.
+        read_with: reading options of a command, for `keras-bert predict` and `evaluate`. Default:
+            the options of the reader that returned the examples.
         **settings: fields of `FinetuneSettings`.
 
     Returns:
         The fine-tuned model.
 
     Raises:
-        InputError: settings, texts, labels or a model are not valid; the message names them.
+        InputError: Settings, texts, labels or the model are invalid; the message names them.
 
     Example:
         from keras_bert_impl.tasks import read_glue
@@ -101,7 +101,7 @@ def finetune(
         if done.is_new or not is_described(done.path):  # the process was killed before
             describe_run(done.path, done.model, done.dev)
         if not keep_checkpoints:
-            remove_checkpoints(done.path)  # last: from here on the run needs none
+            remove_checkpoints(done.path)  # removed last, when the run no longer needs them
     return done.model
 
 
@@ -131,8 +131,8 @@ def finetune_set(
     `data.json`, copied from the best run, so that the directory can be used like the directory of
     a single run. An interrupted set resumes: finished runs are kept, even if the grid has grown.
 
-    Settings are selected on `dev`, and the best of many runs is partly the best by chance. Use
-    examples that were not used for selection to measure it.
+    Settings are selected on `dev`, so the score of the best run is too optimistic. Evaluate it on
+    examples that were not used for selection.
 
     Args:
         model, train, dev, strategy, resume, callbacks, verbose: see `finetune`.
@@ -229,7 +229,7 @@ def combinations(
 
 
 def _check_possible(directory, runs, resume, train, dev):
-    """Raises the errors of all runs before the first one begins."""
+    """Raises the errors of all runs before the first run begins."""
     if num_workers() > 1:
         raise InputError(
             f"a set of runs supports one worker, not {num_workers()}. Start each run separately."

@@ -1,10 +1,10 @@
-"""Suggestions for names that users carry over from other libraries.
+"""Suggestions for users who type names from other libraries.
 
-Every concept has exactly one name in this package. A name in `GUESSES` does not exist; using it
-raises an error that shows the correct call. The class decorator `@first_guesses("Name")` handles
-attributes (an `AttributeError`, so `hasattr` returns False). The function decorator
-`@known_arguments("Name.method")` handles keyword arguments (an `InputError`). Both look up their
-suggestions in `GUESSES[name]`. Names that are imported are in `import_guesses`.
+The names in `GUESSES` do not exist; using one raises an error that shows the correct call. The
+class decorator `@first_guesses("Name")` handles attributes (an `AttributeError`, so `hasattr`
+returns False). The function decorator `@known_arguments("Name.method")` handles keyword arguments
+(an `InputError`). Both look up their suggestions in `GUESSES[name]`. Names that are imported are in
+`import_guesses`.
 """
 
 import difflib
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from keras_bert_impl.io.errors import InputError
 
-# Suggested calls, each with the wrong names that stand for it, separated by spaces.
+# Suggested calls, each with the wrong names that lead to it, separated by spaces.
 _CALL = {
     "tokenizer(texts, length=128), or tokenizer(texts) to pad to the longest row": "padding",
     "tokenizer(texts, length=128); longer rows are cut": "truncation",
@@ -236,7 +236,7 @@ _ANSWERS = {
 }
 _ANSWER_OF = {name: answer for answer, names in _ANSWERS.items() for name in names.split()}
 _MOST_NEAR, _FEW = 3, 8  # names in a message: the nearest, or all of a few
-# The same, as class, class and method, or command line -> wrong name -> suggested call.
+# The same table, as class, class and method, or command line -> wrong name -> suggested call.
 GUESSES = {
     owner: {name: call for call, names in calls.items() for name in names.split()}
     for owner, calls in _CALLS.items()
@@ -244,7 +244,7 @@ GUESSES = {
 
 
 class _Guess:
-    """Missing attribute whose error names the correct one, when it is read and when it is set."""
+    """Missing attribute whose error names the correct attribute on reading and setting."""
 
     def __init__(self, owner: str, name: str, line: str) -> None:
         self._name = name
@@ -277,7 +277,7 @@ def first_guesses(name: str) -> Callable[[type], type]:
 
 
 def known_arguments(name: str) -> Callable[[Callable], Callable]:
-    """Makes unknown keyword arguments raise an `InputError` with what to write."""
+    """Makes unknown keyword arguments raise an `InputError` that shows the correct call."""
 
     def decorate(function):
         known, takes_any = _parameters(function)
@@ -293,7 +293,7 @@ def known_arguments(name: str) -> Callable[[Callable], Callable]:
 
 
 def check_constructor(cls: type, given: Iterable[str]) -> None:
-    """Raises an `InputError` for the first argument that the constructor of a task lacks."""
+    """Raises `InputError` for the first unknown argument of a task's constructor."""
     guesses = GUESSES["TaskModel.from_pretrained"]
     _check_known(cls.__name__, guesses, given, *_parameters(vars(cls).get("__init__", cls)))
 

@@ -1,4 +1,4 @@
-"""Messages for names that do not exist in a package: names of other libraries, and of its rooms."""
+"""Messages for imported names that do not exist in a package of this library."""
 
 import ast
 import difflib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parent
 # Pattern of a name in transformers, sentence-transformers, KerasHub, Model Garden, keras-bert or
-# bert-for-tf2 -> what to write. The first that matches counts.
+# bert-for-tf2 -> what to write. The first match counts.
 _LINES = {
     r".*Tokenizer(Fast)?|load_vocabulary": "Tokenizer.from_pretrained(name)",
     r".*ForSequenceClassification|.*TextClassifier|BertClassifier|CrossEncoder": (
@@ -51,7 +51,7 @@ _LINES = {
 
 
 def explain(package: str, name: str) -> str | None:
-    """Returns what to write for a name that a package does not have, or None."""
+    """Returns a suggestion for a name that a package does not have, or None."""
     if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is not None:
         return None
     home = _home(name)

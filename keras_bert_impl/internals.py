@@ -1,7 +1,7 @@
-"""All private names of Keras that this package relies on, but for that in `lazy`.
+"""All private names of Keras that this package uses, except the one in `lazy`.
 
-Any release can change them. `setup.cfg` limits the versions, and `tests/test_keras_internals.py`
-fails when one of them changes.
+Any release of Keras may change them. `setup.cfg` limits the versions, and
+`tests/test_keras_internals.py` fails if one of them changes.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def builds_from_spec(cls: type) -> type:
     """Adds a method that builds a JAX model's metrics and optimizer from the shapes of its data."""
 
     def symbol(spec):
-        if not hasattr(spec, "shape"):  # of None, such as no sample weights
+        if not hasattr(spec, "shape"):  # None, such as missing sample weights
             return None
         return keras.KerasTensor([size or 2 for size in spec.shape], spec.dtype.name)
 
@@ -178,12 +178,12 @@ class OptimizerHooks:
 
 
 def index_of(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
-    """Returns the index of a variable among those the optimizer was built with."""
+    """Returns the index of a variable among the variables of an optimizer."""
     return optimizer._get_variable_index(variable)
 
 
 def variables_of(optimizer: keras.optimizers.Optimizer) -> list:
-    """Returns the variables an optimizer was built with."""
+    """Returns the variables with which an optimizer was built."""
     return optimizer._trainable_variables
 
 
@@ -205,7 +205,7 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def take_over_reduction(
     optimizer: keras.optimizers.Optimizer, strategy: Any, use_averages: Callable
 ) -> bool:
-    """Leaves summing gradients over replicas and using moving averages to the caller."""
+    """Makes the caller responsible for summing gradients over replicas and for moving averages."""
     if optimizer._distribution_strategy is not strategy:
         return False
     optimizer._all_reduce_sum_gradients = list

@@ -1,7 +1,7 @@
-"""Lazy imports: of public names, of TensorFlow (quietly), and of classes that Keras looks up by name.
+"""Lazy imports of public names, of TensorFlow (quietly), and of classes that Keras loads by name.
 
-Keras looks a class of a file up among the registered ones, and a class is registered when its
-module is imported, which `import keras_bert_impl` leaves for later.
+Keras finds classes of a file in its registry. A class is registered when its module is imported,
+which `import keras_bert_impl` does not do.
 """
 
 import functools
@@ -19,7 +19,7 @@ from typing import Any
 from keras_bert_impl.import_guesses import explain
 from keras_bert_impl.io.errors import InputError
 
-# What TensorFlow writes about the machine when it starts, and as an error where there is no GPU.
+# Messages of TensorFlow about the machine at startup, including errors on machines without a GPU.
 _NOTICES = re.compile(
     rb"^(I0000 |WARNING: All log messages before absl::|To enable the following instructions: |"
     rb"E0000 .*failed call to cuInit).*\n",
@@ -41,7 +41,7 @@ def lazy_names(
 
     def get(name):
         if name in homes:
-            home = homes[name]  # in the package, or named in full
+            home = homes[name]  # a module of the package, or a full name
             is_whole = home.startswith("keras_bert_impl.")
             return getattr(imported(home if is_whole else f"{package}.{home}"), name)
         line = explain(package, name)
@@ -56,7 +56,7 @@ def lazy_names(
 
 
 def imported(name):
-    """Imports a module, and TensorFlow with it without its notices if nobody asked for its log."""
+    """Imports a module; hides TensorFlow's startup messages unless its log was requested."""
     if "tensorflow" in sys.modules or "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return _import(name)
     return without_lines(_NOTICES, functools.partial(_import_and_find_devices, name))
@@ -84,7 +84,7 @@ def _import_and_find_devices(name):
 
 
 def without_lines(pattern: re.Pattern[bytes], function: Callable[[], Any]) -> Any:
-    """Calls a function, and removes what matches from what it writes to stderr."""
+    """Calls a function and removes matching lines from its stderr output."""
     try:
         stderr = os.dup(2)
     except OSError:  # closed
@@ -157,7 +157,7 @@ def register(load: Callable[[str], Any]) -> None:
 
 
 class _Registered(dict):
-    """Registered classes by name; imports the module of a class of this package when asked."""
+    """Registered classes by name; imports the module of a class of this package on access."""
 
     load: Callable[[str], Any]
 

@@ -1,4 +1,4 @@
-"""Functions compiled as one graph, data sets without tf.data's autotuner, assertions in graphs."""
+"""Functions compiled as one graph, datasets without tf.data's autotuner, assertions in graphs."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 
-_GRAPHS = 64  # of a function, for different settings
+_GRAPHS = 64  # graphs of a function for different settings
 
 
 def in_one_graph(function: Callable) -> Callable:
@@ -37,7 +37,7 @@ def in_one_graph(function: Callable) -> Callable:
 
 
 def any_shape(value: Any) -> Any:
-    """Returns the spec of a tensor, an array or a spec, with its rank but any shape; None of None."""
+    """Returns a spec with the rank of a tensor, array or spec, but any shape; None for None."""
     if value is None:
         return None
     spec = value if isinstance(value, tf.TypeSpec) else tf.type_spec_from_value(value)
@@ -72,7 +72,7 @@ def compiled(function: Callable, model: keras.Model, signature: Any) -> Callable
 
 
 def without_autotuner(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the data set with tf.data's autotuner disabled."""
+    """Returns the dataset with tf.data's autotuner disabled."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

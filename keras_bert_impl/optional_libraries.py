@@ -1,4 +1,4 @@
-"""Libraries that are not there on every platform: TensorFlow Text and KerasHub."""
+"""Libraries that are not available on every platform: TensorFlow Text and KerasHub."""
 
 import importlib
 from typing import Any

@@ -37,7 +37,7 @@ class GlobalAttentionBias(keras.layers.Layer):
     Returns:
         dict of:
             window: float32 `[batch, 1, blocks, window, 3 * window + g]`, the bias of each token's
-                attention to its window, in the blocks of `layers.windows`, and to the slots.
+                attention to its window (in blocks) and to the slots.
             row: float32 `[batch, 1, g, length]`, the bias of the slots' attention to all tokens.
             positions: int32 `[batch, g]`, position of the token in each slot; 0 if it is empty.
             slots: int32 `[batch, length]`, slot of each global token; -1 for all other tokens.

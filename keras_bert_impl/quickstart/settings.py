@@ -14,7 +14,7 @@ from keras_bert_impl.pretraining.settings import RowLength
 from keras_bert_impl.version import install_command
 
 _NEEDED = {"sklearn": "scikit-learn, for a baseline", "matplotlib": "matplotlib, for pictures"}
-_MEGABYTES = 200  # a finished job has 75; checkpoints and what is written aside need more
+_MEGABYTES = 200  # a finished job uses 75; checkpoints and temporary files need more
 
 
 @dataclasses.dataclass(frozen=True)

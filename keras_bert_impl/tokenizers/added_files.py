@@ -22,10 +22,10 @@ from keras_bert_impl.tokenizers.added_tokens import (
 )
 from keras_bert_impl.tokenizers.files import check_settings
 
-FoundTokens = list[tuple[AddedToken, int | None]]  # each with its id if a file gives one
+FoundTokens = list[tuple[AddedToken, int | None]]  # each with its id if a file states one
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _LISTS = ("additional_special_tokens", "extra_special_tokens")
-_ROWS = {  # settings of all kinds that would change rows, with their supported values
+_ROWS = {  # settings that would change rows, with their supported values
     "padding_side": ("right", None),
     "truncation_side": ("right", None),
     "split_special_tokens": (False, None),
@@ -56,7 +56,7 @@ def check_config(
 
 
 def _check_named(path, contents, tokens):
-    """Raises InputError if a special token has another name; padding, unlike others, never counts."""
+    """Raises InputError if a special token has an unexpected name, except the padding token."""
     try:
         check_settings(path, contents, tokens)
     except InputError as error:
@@ -169,14 +169,14 @@ def special_as_matched(
     """Returns how a tokenizer's own special tokens are matched, according to the files.
 
     Returns:
-        (mask_strips_left, usual): the setting; and the tokens that `settings_of` leaves out.
+        (mask_strips_left, usual): the setting; and the tokens that `settings_of` omits.
     """
     config, names = (
         read_if_there(directory / name)
         for name in ("tokenizer_config.json", "special_tokens_map.json")
     )
     is_whole = (directory / "tokenizer.json").exists()
-    # Whether the files define how the mask is matched, not just its name.
+    # Whether the files define how the mask is matched, and not only its name.
     tells = is_whole or "added_tokens_decoder" in config
     tells |= any(isinstance(settings.get("mask_token"), dict) for settings in (config, names))
     mask = next((token for token, _ in found if token.content == contents[-1]), None)

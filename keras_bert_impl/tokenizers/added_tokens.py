@@ -1,7 +1,7 @@
-"""Tokens matched literally in texts, before the texts are split into words.
+"""Added tokens, which are matched literally before texts are split into words.
 
-All tokenizers match them here, on code points: tokens with `normalized=False` in the input text,
-the others in the normalized text between them.
+Tokens are matched on code points: tokens with `normalized=False` in the input text, then the other
+tokens in the normalized text between them.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(AddedToken))
 
 
 def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> list[AddedToken]:
-    """Returns a tokenizer's own special tokens, of which the last is the mask."""
+    """Returns the special tokens of a tokenizer; the last one is the mask."""
     return [
         AddedToken(
             content,
@@ -129,7 +129,7 @@ class AddedTokens:
         Args:
             code_points: int32 [code points] of all texts. Each text is followed by a code that is
                 neither in a token nor white space.
-            is_apart: bool [code points], letters that a `single_word` token may touch.
+            is_apart: bool [code points], letters that may be next to a `single_word` token.
 
         Returns:
             (starts, ends, numbers): int32 [found], in order: the index of each match's first code
@@ -191,7 +191,7 @@ class AddedTokens:
             return found
         solid = places_of(tf.not_equal(class_table().lookup(code_points), SPACE))
         solid = tf.concat([[-1], solid, [tf.size(code_points)]], axis=0)
-        # Discard tokens that begin in white space already taken by the previous one.
+        # Discard tokens that begin in white space that belongs to the previous token.
         ends = self._with_space_after(solid, found)
         found = _only(found[0] >= before(ends, 0), found)
         ends = self._with_space_after(solid, found)

@@ -1,4 +1,4 @@
-"""Reading tokenizer files: text and JSON that may be damaged or hostile."""
+"""Reads tokenizer files: text and JSON that may be damaged or hostile."""
 
 import json
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def write_files(directory: str | Path, files: dict[str, str]) -> None:
 def check_settings(
     path: Path, settings: Mapping[str, Any], wanted: Mapping[str, Any], inside: str = ""
 ) -> None:
-    """Raises InputError if a setting has a value other than those in its tuple in `wanted`."""
+    """Raises InputError if a setting does not have one of the values in `wanted`."""
     for name, allowed in wanted.items():
         if name in settings and not any(_equal(settings[name], value) for value in allowed):
             raise InputError(
@@ -80,7 +80,7 @@ def _equal(one, other):
 
 
 def is_preset(settings: dict[str, Any]) -> bool:
-    """Returns whether the object of a `tokenizer.json` is KerasHub's and not Hugging Face's."""
+    """Returns whether KerasHub, and not Hugging Face, wrote the object of a `tokenizer.json`."""
     return "registered_name" in settings
 
 

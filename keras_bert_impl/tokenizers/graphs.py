@@ -1,4 +1,4 @@
-"""Graphs that every kind of tokenizer traces, and what they do with positions in flat vectors."""
+"""Graphs of all kinds of tokenizers, and operations on positions in flat vectors."""
 
 import contextlib
 import contextvars
@@ -13,7 +13,7 @@ _CORE_ONLY = contextvars.ContextVar("core operations only", default=False)
 
 @contextlib.contextmanager
 def core_operations(only: bool = True) -> Iterator[None]:
-    """Inside the context, tokenizers use TensorFlow's own operations only."""
+    """Context in which tokenizers use only core TensorFlow operations."""
     token = _CORE_ONLY.set(only)
     try:
         yield
@@ -61,9 +61,9 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
 
 
 def _traced(function):
-    """Traces a function of texts for any batch size, on the CPU, the only device with these ops.
+    """Traces a function of texts for any batch size on the CPU, the only device with these ops.
 
-    There is a graph outside and one inside `core_operations`, each traced at its first use.
+    There are separate graphs outside and inside of `core_operations`, each traced on first use.
     """
 
     def on_cpu(texts):
@@ -91,8 +91,8 @@ def subwords_of_unique(words: Any, split: Callable, added_ids: list[int]) -> lis
     Args:
         words: Object with `strings`, string [words], and `added`, int32 [words], the index of the
             word's added token, or negative.
-        split: Function from string [words] to ragged [words, (tokens)]: ids, starts and, unless
-            `characters_of` needs only the starts, ends.
+        split: Function from string [words] to ragged [words, (tokens)]: ids, starts and ends. The
+            ends may be omitted if `characters_of` does not need them.
     """
     strings, number = tf.unique(words.strings)
     number = tf.where(words.added >= 0, tf.size(strings) + words.added, number)
@@ -112,13 +112,13 @@ def chosen(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def put(values: tf.Tensor, places: tf.Tensor, new: Any) -> tf.Tensor:
-    """Returns the values with new ones (or one for all) at the given positions."""
+    """Returns the values with new values (or one value) at the given positions."""
     new = tf.broadcast_to(new, tf.shape(places))
     return tf.tensor_scatter_nd_update(values, places[:, tf.newaxis], new)
 
 
 def numbers_of(counts: tf.Tensor) -> tf.Tensor:
-    """Returns the index of the part of each item: sizes 2, 0, 1 give 0, 0, 2."""
+    """Returns the index of each item's part: sizes 2, 0, 1 give 0, 0, 2."""
     starts = tf.cumsum(counts, exclusive=True)[1:]
     ends = tf.reduce_sum(counts)
     begun = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, ends + 1)
@@ -138,7 +138,7 @@ def after(values: tf.Tensor, fill: int | bool, distance: int = 1) -> tf.Tensor:
 
 
 def token_ends(starts: tf.Tensor, words: tf.Tensor, word_ends: tf.Tensor) -> tf.Tensor:
-    """Returns where tokens end: where the next one of their word begins, or where the word ends.
+    """Returns where tokens end: at the start of the word's next token or the end of the word.
 
     Args:
         starts: int32 [tokens].
@@ -170,7 +170,7 @@ def leftmost(starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """
     size = tf.size(starts)
     overlap = tf.reduce_any(starts[1:] < ends[:-1])
-    # Doubling: after n rounds 2^n matches are found, and `jumps` skips as many.
+    # Doubling: after n rounds, 2^n matches are found, and `jumps` skips 2^n matches.
     jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
     found = tf.equal(tf.range(size + 1), 0) | ~overlap
 

@@ -1,4 +1,4 @@
-"""Input and output of tokenizers: texts of a user to strings, and token ids to padded rows."""
+"""Input and output of tokenizers: converts user input to strings, and token ids to padded rows."""
 
 import re
 import types
@@ -10,12 +10,12 @@ import tensorflow as tf
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.settings import OneOf
 
-_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # nothing joins the two sides
-_CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer per token
+_CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # no token spans both sides
+_CHARACTERS_OF_TOKEN = 16  # almost all texts have fewer characters per token
 
 SegmentId = Annotated[int, OneOf(0, 1)]
 
-# Called eagerly on small arrays, TensorFlow's operations take many times as long as NumPy's.
+# On small arrays, eager TensorFlow operations are many times slower than NumPy's.
 _NUMPY = types.SimpleNamespace(
     cast=lambda values, dtype: np.asarray(values, dtype.as_numpy_dtype),
     concat=np.concatenate,
@@ -34,7 +34,7 @@ _NUMPY = types.SimpleNamespace(
 
 
 def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
-    """Returns first and second segments and which rows have a second one."""
+    """Returns first segments, second segments, and which rows have a second segment."""
     if type(texts).__name__ == "KerasTensor":
         raise InputError(
             "a keras.Input has no strings to tokenize: tokenize before, dataset.map(lambda "
@@ -137,13 +137,14 @@ def pack_segments(
     """Packs one or two segments of token ids per row, in a graph with core TensorFlow ops only.
 
     Rows that are too long are truncated as with `truncation=True` of `transformers`: the longer
-    segment first, then both to equal lengths. If the remaining room is odd, the segment that was
-    longer gets the extra token (the second one if they were equally long).
+    segment first, then both to equal lengths. If the remaining room is odd, the longer segment gets
+    the extra token, or the second segment on a tie.
 
     Args:
         first, second: int32 [batch, (tokens)].
         cls_id, sep_id, pad_id: The ids of [CLS], [SEP] and [PAD].
-        is_pair: bool [batch], rows that have a second segment. Default: all, if `second` is given.
+        is_pair: bool [batch], rows that have a second segment. Default: all rows, if `second` is
+            given.
         length: Sequence length. Default: the longest text.
         multiple_of: Without `length`, rows are padded to a multiple of this.
         num_separators: [SEP]s between two segments; RoBERTa has 2.
@@ -178,7 +179,7 @@ def pack_segments(
         is_pair = ops.fill(ops.shape(first_length), second is not None)
     is_pair = ops.cast(is_pair, tf.bool)
     second_length = ops.where(is_pair, second_length, 0)
-    more_separators = num_separators * ops.cast(is_pair, tf.int64)  # [batch], besides the final one
+    more_separators = num_separators * ops.cast(is_pair, tf.int64)  # [batch], without the last
     if length is not None:
         room = length - 2 - more_separators
         lengths = first_length, second_length
@@ -193,7 +194,7 @@ def pack_segments(
     )
     second_start = first_length + 1 + num_separators
     is_real = place < used
-    # One gather builds the rows, from these three ids and the segments' tokens.
+    # One gather builds the rows from these three ids and the tokens of the segments.
     index = 2 * ops.cast(is_real, tf.int64)  # [batch, length]
     index = ops.where(place <= first_length, place - 1 + row_starts[0], index)
     index = ops.where(place > 0, index, 1)

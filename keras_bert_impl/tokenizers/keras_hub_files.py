@@ -19,8 +19,8 @@ _KINDS = {
     "AlbertTokenizer": "SentencePiece",
 }
 _ASSETS = Path("assets", "tokenizer")
-# Arguments of our tokenizers that KerasHub's files cannot express, by kind. They are stored next to
-# KerasHub's settings in tokenizer.json, where KerasHub ignores them.
+# Arguments of our tokenizers that KerasHub's files cannot express, by kind. They are stored in
+# KerasHub's tokenizer.json, where KerasHub ignores them.
 NOTES: dict[str, dict[str, Any]] = {
     "WordPiece": {"strip_accents": (bool, type(None)), "split_on_cjk": bool, "added_tokens": list},
     "byte-level BPE": {"mask_strips_left": bool, "add_prefix_space": bool, "added_tokens": list},
@@ -48,7 +48,7 @@ def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
     """Reads the vocabulary's path and the settings of a WordPiece preset.
 
     Returns:
-        (path, arguments): a file with one token per line; further arguments of
+        (path, arguments): a file with one token per line; additional arguments of
         `WordPieceTokenizer`.
     """
     path = directory / "tokenizer.json"
@@ -74,7 +74,7 @@ def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
     """Reads the paths of vocabulary and merges and the settings of a byte-level BPE preset.
 
     Returns:
-        (vocabulary, merges, arguments): a JSON and a text file in Hugging Face's format; further
+        (vocabulary, merges, arguments): a JSON and a text file in Hugging Face's format; additional
         arguments of `ByteLevelBPETokenizer`.
     """
     path = directory / "tokenizer.json"

@@ -1,4 +1,4 @@
-"""Conversion of our tokenizers to KerasHub's, in memory and in presets."""
+"""Converts tokenizers to KerasHub's classes, in memory and in presets."""
 
 import base64
 import io
@@ -102,7 +102,7 @@ def write_notes(directory: str | Path, tokenizer: Tokenizer) -> None:
 
 def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
     """Creates the SentencePiece model with which KerasHub reproduces a tokenizer's ids."""
-    # Imported here since only SentencePiece models need protobuf.
+    # Imported here because only SentencePiece models need protobuf.
     from sentencepiece import sentencepiece_model_pb2
 
     facts = FAMILIES[tokenizer.family]
@@ -125,7 +125,7 @@ def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
 
 
 def _pieces(tokenizer, facts):
-    """Returns (piece, score) pairs, without XLM-RoBERTa's tokens that have their own ids."""
+    """Returns (piece, score) pairs, without XLM-RoBERTa's tokens with special ids."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Learning tokens from texts: a WordPiece vocabulary, or further tokens of a tokenizer."""
+"""Learns a WordPiece vocabulary, or additional tokens of a tokenizer, from texts."""
 
 import collections
 import heapq
@@ -31,13 +31,14 @@ def learn_wordpiece_vocabulary(
 ) -> list[str]:
     """Learns a WordPiece vocabulary from texts.
 
-    Starts from the 1,000 most frequent characters and joins the most frequent pair of tokens
-    until the vocabulary is full (the trainer of the `tokenizers` library). Texts are read once and
-    not kept; memory grows with the number of different words. The same texts give the same list.
+    Starts from the 1,000 most frequent characters and joins the most frequent pair of tokens until
+    the vocabulary is full (the trainer of the `tokenizers` library). Texts are read once and not
+    kept in memory, which grows with the number of distinct words. The same texts give the same
+    list.
 
     Args:
-        vocabulary_size: Number of tokens to learn, including special tokens. The result is
-            smaller if the texts do not have as many. The default is BERT's.
+        vocabulary_size: Number of tokens to learn, including special tokens. The result is smaller
+            if the texts do not contain enough. The default is BERT's.
         lowercase: Whether to lowercase and strip accents. Give the tokenizer the same value.
         min_frequency: The minimum count of a pair to be joined.
 
@@ -45,7 +46,8 @@ def learn_wordpiece_vocabulary(
         [PAD] [UNK] [CLS] [SEP] [MASK], characters, then tokens in the order learned.
 
     Raises:
-        InputError: If the texts have no words or `vocabulary_size` is too small for the characters.
+        InputError: The texts contain no words, or `vocabulary_size` is too small for the
+            characters.
 
     Example:
         vocabulary = learn_wordpiece_vocabulary(open("corpus.txt"), vocabulary_size=8000)
@@ -54,8 +56,8 @@ def learn_wordpiece_vocabulary(
     counts = count_words(texts, lambda batch: split(batch).ordinary())
     if not counts:
         raise InputError("the corpus is empty: its texts have no words to learn a vocabulary from.")
-    # The trainer numbers tokens in the order in which it finds them, which is random, and breaks
-    # ties by number. Listing all characters in order beforehand makes it deterministic.
+    # The trainer numbers tokens in the random order in which it finds them and breaks ties by
+    # number. Listing all characters beforehand makes it deterministic.
     characters = _alphabet(counts)
     inside = {character for word in counts for character in word[1:]}
     start = [*SPECIAL_TOKENS, *characters]
@@ -96,7 +98,7 @@ def _train(counts, start, vocabulary_size, min_frequency):
 
 
 def _repeated(counts):
-    """Yields every word as often as it was counted, in texts of bounded size, for the trainer."""
+    """Yields texts of bounded size, which contain every word as often as it was counted."""
     for word, count in sorted(counts.items()):
         for done in range(0, count, 1000):
             yield f"{word} " * min(1000, count - done)
@@ -108,7 +110,7 @@ class Extension(NamedTuple):
     Attributes:
         tokenizer: The extended tokenizer, of the same class.
         old_ids: The ids of the old tokens of each new token, best first.
-        tokens_per_word: Mean numbers of tokens per word of the texts, before and after; empty if
+        tokens_per_word: Mean number of tokens per word of the texts, before and after; empty if
             there are no words.
     """
 
@@ -136,7 +138,8 @@ def learn_tokens(
         old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
         least = [min(scores[i] for i in ids) for ids in old_ids.values()]
-        # Tokens before the new ones need scores too; the lowest score does not change unknown tokens.
+        # Tokens before the new tokens also need scores; the lowest score does not change unknown
+        # tokens.
         unscored = tokenizer.vocabulary_size - len(scores)
         settings["scores"] = [*scores, *[min(scores)] * unscored, *least]
     else:
@@ -162,7 +165,7 @@ def _in_tokens(tokenizer, counts):
 
 
 def _by_first_letters(counts):
-    """Counts the leading letters of words, since SentencePiece's words include punctuation."""
+    """Counts the leading letters of words, because SentencePiece's words include punctuation."""
     found: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
@@ -172,7 +175,7 @@ def _by_first_letters(counts):
 
 
 def _whole_words(words, vocabulary, count, min_frequency, mark=""):
-    """Returns a dict of new token -> ids of its old tokens, those that save most first."""
+    """Returns a dict of new token -> ids of its old tokens, starting with the largest savings."""
     known = set(vocabulary)
     found = {
         mark + word: (ids, times)
@@ -236,7 +239,7 @@ class _Pairs:
             self._where[pair].add(number)
 
     def most_frequent(self, least: int) -> tuple[int, int] | None:
-        """Returns the most frequent pair, the lowest ids first; None if below `least`."""
+        """Returns the most frequent pair (on ties the lowest ids), or None if below `least`."""
         while self._heap:
             times, pair = self._heap[0]
             if -times == self._counts[pair]:
@@ -249,7 +252,7 @@ class _Pairs:
         self._counts[pair] = 0
 
     def merge(self, pair: tuple[int, int], merged: int) -> None:
-        """Replaces a pair by one token in all words."""
+        """Replaces a pair with one token in all words."""
         changed = set()
         for number in self._where.pop(pair):
             ids, times = self._words[number]

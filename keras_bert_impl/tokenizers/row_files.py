@@ -1,4 +1,4 @@
-"""What files say of a tokenizer: its kind, its class, and the special tokens and segments of rows."""
+"""Reads the kind and class of a tokenizer, and the special tokens and segments of rows."""
 
 import json
 import logging
@@ -154,7 +154,7 @@ def read_rows(
 
 
 def _unsupported(path, rows, ids, special, num_separators):
-    """Creates the error for a `post_processor` that builds other rows."""
+    """Creates the error for a `post_processor` that builds unsupported rows."""
     names = {number: token for token, number in ids.items()} | {_FIRST: "A", _SECOND: "B"}
     one, two = (" ".join(names.get(token, str(token)) for token, _ in row) for row in rows)
     segments = " ".join(str(segment) for _, segment in rows[1])
@@ -195,7 +195,7 @@ def _segment_in(directory, segment, with_segments):
 
 
 def _ids(*rows):
-    """Returns rows without their segment ids."""
+    """Returns the rows without segment ids."""
     return tuple([token for token, _ in row] for row in rows)
 
 
@@ -213,7 +213,7 @@ def _encode(path, processor):
 
 
 def warn_of_class(path: Path, name: str, setting: str, used: Any, theirs: Any) -> None:
-    """Warns that a setting of tokenizer.json is used which a class of `transformers` ignores."""
+    """Warns about a setting of tokenizer.json that a class of `transformers` ignores."""
     _log.warning(
         "%s has no %s: %s=%s of tokenizer.json is used. %s of transformers ignores it and uses %s. "
         "Set %s in tokenizer_config.json.",

@@ -68,7 +68,7 @@ class TextWords(NamedTuple):
 
 
 def find_words(texts: Texts) -> TextWords:
-    """Returns the `TextWords` of `Texts`: runs without white space; some characters stand alone."""
+    """Returns the `TextWords` of `Texts`: runs of non-space or single characters."""
     kinds = texts.kinds
     is_alone = tf.equal(kinds, ALONE)
     before = tf.concat([[SPACE], kinds[:-1]], axis=0)[: tf.size(kinds)]

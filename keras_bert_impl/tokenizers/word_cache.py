@@ -10,12 +10,12 @@ import tensorflow as tf
 _AT_ONCE = 1 << 18  # bytes of text: their arrays stay in the processor's cache
 _SHORT, _FEW = 15, 4  # most bytes and tokens of a word in the table
 _MOST_WORDS = 1 << 18  # in a table
-_MOST_OTHERS, _LONGEST = 1 << 15, 64  # words that no table can hold, and the bytes of each
-_SAMPLE, _LONG = 64, 32  # texts looked at; most bytes of their words, on average
+_MOST_OTHERS, _LONGEST = 1 << 15, 64  # words that do not fit a table, and bytes of each
+_SAMPLE, _LONG = 64, 32  # texts sampled; maximum average bytes per word
 _END = b"\xff"  # before each text; no UTF-8 has this byte
-_PLAIN, _ALONE, _BEGINS = 1, 2, 3  # kinds of bytes; all others are 0
+_PLAIN, _ALONE, _BEGINS = 1, 2, 3  # byte classes; all other bytes are 0
 
-_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # by length: what belongs to a word in its 16 bytes
+_MASKS = np.zeros((_SHORT + 2, 2), "<u8")  # by length: the bytes of a word within its 16 bytes
 for _length in range(_SHORT + 1):
     _MASKS[_length] = np.frombuffer((b"\xff" * _length).ljust(16, b"\0"), "<u8")
 

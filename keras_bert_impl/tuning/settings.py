@@ -42,11 +42,11 @@ class TuningSettings:
             the order of 1, so at an encoder's learning rate they would barely change.
         layer_decay: Factor of the learning rate from each layer to the one below. The last block's
             rate is `layer_decay * learning_rate`; the factor applies again at each lower layer,
-            down to the embeddings, in (0, 1]. The pooler and the head use `head_rate`. In ELECTRA's code the last block
-            has the square.
-        frozen_layers: Freezes the embeddings and this many of the first layers.
-        reinitialized_layers: This many of the last layers, and the pooler, start from random
-            weights.
+            down to the embeddings, in (0, 1]. The pooler and the head use `head_rate`. ELECTRA's
+            code squares the factor of the last block.
+        frozen_layers: Number of first layers to freeze, together with the embeddings.
+        reinitialized_layers: Number of last layers that start from random weights, together with
+            the pooler.
         unfreeze_gradually: The first epoch trains only the head; each later epoch trains one more
             layer, from the top.
         adapter_size: Rank of LoRA, width of adapters, or length of the prefix or prompt. See `size`

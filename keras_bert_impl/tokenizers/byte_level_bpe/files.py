@@ -49,7 +49,7 @@ def byte_characters() -> list[str]:
 
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
-    """Returns (number of separators, segment id of the second text) by the special tokens."""
+    """Returns the default (number of separators, segment id of the second text)."""
     return (2, 0) if special == ROBERTA else (1, 1)
 
 

@@ -32,8 +32,8 @@ from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 
 _NO_RANK = np.iinfo(np.int32).max
 _PART, _SHARED = 65, 24  # symbols in a part of a long word, and in two neighboring parts
-# From one part to the next. A prime: in a run of one letter, no two neighbors then fit together, so
-# that all parts of the run are joined at once.
+# Distance between parts. It is a prime so that in a run of one letter, no two neighbors fit
+# together and all parts of the run are joined at once.
 _STEP = _PART - _SHARED
 
 
@@ -53,8 +53,8 @@ class ByteLevelBPETokenizer(Tokenizer):
         special_tokens: Padding, unknown, start of a row, separator, mask. Two segments become
             `<s> A </s></s> B </s>` with RoBERTa's and `[CLS] A [SEP] B [SEP]` with others, unless
             `num_separators` differs.
-        added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
-            the text. Those missing from the vocabulary get the next ids. A special token listed
+        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
+            in the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.
         normalize: Whether texts are normalized to composed characters (NFC) before tokens are
             matched.
@@ -70,8 +70,8 @@ class ByteLevelBPETokenizer(Tokenizer):
             Default: it is dropped, as by RoBERTa's tokenizer in `transformers`.
 
     Raises:
-        InputError: If the vocabulary has a token twice, or does not have a special token or the
-            result of a merge.
+        InputError: The vocabulary contains a token twice, or lacks a special token or the result of
+            a merge.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section
     2.2; Liu et al. 2019 (arXiv:1907.11692), section 4.4.
@@ -136,7 +136,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     def _join(self, tokens):
         bytes_of = {character: byte for byte, character in enumerate(byte_characters())}
         tokens = [self._split.written.get(token, token) for token in tokens]
-        # A token with a character that represents no byte, such as a space, is kept as text.
+        # A token with a character that does not represent a byte, such as a space, is kept as text.
         data = b"".join(
             bytes(map(bytes_of.get, token)) if bytes_of.keys() >= set(token) else token.encode()
             for token in tokens
@@ -184,7 +184,7 @@ class BytePairMerger:
         left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
         keys = (left << 32) | right
         order = np.argsort(keys)
-        # A sentinel that no pair equals, so that a search never ends past the last entry.
+        # A sentinel that equals no pair, so that a search never ends after the last entry.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
         self._ranks = np.append(order, _NO_RANK).astype(np.int32)
         self._merged = np.append(merged, -1).astype(np.int32)  # by rank
@@ -284,7 +284,7 @@ class BytePairMerger:
         return found, tf.gather(parts, number), start
 
     def _in_rounds(self, ids, word, start):
-        """Merges the tokens of words until none can be merged; returns the same three for them."""
+        """Merges the tokens of words until none can be merged; returns the same three tensors."""
         rank = self._ranks_of(ids, after(ids, 0), after(word, -1) == word)
         vector = tf.TensorShape([None])
         return tf.while_loop(
@@ -320,7 +320,7 @@ class BytePairMerger:
 
 
 def _meeting_places(size, begins, ends, part, start):
-    """Returns where the first token begins that each part shares with the previous one, or -1.
+    """Returns the start of the first token that each part shares with the previous part, or -1.
 
     Args:
         begins, ends: int32 [parts], in order; a part overlaps at most its two neighbors.

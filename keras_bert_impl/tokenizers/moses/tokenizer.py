@@ -172,7 +172,7 @@ class MosesBPETokenizer(Tokenizer):
         self._merge = _CharacterPairMerger(self._ids_of, self.merges, self.unk_id, find.by_code)
 
     def word_starts(self, token_ids: tf.Tensor) -> tf.Tensor:
-        # Tokens show where a word ends, so the token after such a one begins a word.
+        # Tokens show where a word ends, so the token after a word's last token starts a word.
         return tf.roll(tf.gather(self._ends_word, token_ids), 1, axis=1)
 
     @functools.cached_property

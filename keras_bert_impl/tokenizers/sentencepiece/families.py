@@ -9,7 +9,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.files import check_settings, last_ids, model_of, row_template
 
-SPACE_MARK = "▁"  # begins every word
+SPACE_MARK = "▁"  # starts every word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +144,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
         if part["type"] == "Metaspace":
             usual = "always" if part.get("add_prefix_space", True) else "never"
             scheme = part.get("prepend_scheme", usual)
-    # Unless words end at white space, runs of spaces have to be collapsed before.
+    # Unless words end at white space, runs of spaces must be collapsed first.
     if {"type": "WhitespaceSplit"} not in splitters and _SPACES not in replaced:
         raise InputError(
             f"{path}: pre_tokenizer Metaspace without WhitespaceSplit is not supported."
@@ -159,7 +159,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
 
 
 def _check_folding(path, normalizers, family):
-    """Raises InputError unless all steps of `_FOLDS` come first, in their order."""
+    """Raises InputError unless the steps of `_FOLDS` come first and in order."""
     for number, step in enumerate(_FOLDS):
         name = " ".join([step["type"], *step.get("pattern", {}).values()])
         if step not in normalizers:

@@ -108,7 +108,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         **added_files.added_settings(tokens, added, ids),
         **entries,
     }
-    if kind == "CamembertTokenizer":  # else this class would add its own
+    if kind == "CamembertTokenizer":  # otherwise this class would add its own template
         config.setdefault("extra_special_tokens", [])
         config["additional_special_tokens"] = config["extra_special_tokens"]
     if facts.folds:
@@ -217,7 +217,7 @@ def read_model(path: Path) -> tuple[list[str], list[float], str]:
         (pieces, scores, character_map). The character map is base64 of the compiled one, which may
         be empty.
     """
-    # Imported here since only these models need protobuf.
+    # Imported here because only these models need protobuf.
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 

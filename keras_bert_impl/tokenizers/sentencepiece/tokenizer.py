@@ -25,7 +25,7 @@ from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter, r
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
 
-_BETWEEN = "\n"  # separates words that have no mark; no word contains it
+_BETWEEN = "\n"  # separates words that have no mark; never part of a word
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -43,11 +43,11 @@ class SentencePieceTokenizer(Tokenizer):
         scores: Log probabilities of the tokens. Added tokens at the end of the vocabulary have
             none.
         character_map: base64 of the model's compiled map. Default: no normalization.
-        added_tokens: str, `AddedToken` or dicts of its fields: further tokens matched literally in
-            the text. Those missing from the vocabulary get the next ids. A special token listed
+        added_tokens: str, `AddedToken` or dicts of its fields: additional tokens matched literally
+            in the text. Those missing from the vocabulary get the next ids. A special token listed
             here changes how it is matched.
         mask_strips_left: Whether a mask in the text includes the white space before it, as in the
-            published models. This affects only its offsets.
+            published models. Only its offsets depend on this.
         prepend_scheme: The words that get a `▁` if they have none: `"always"`, `"first"` (the word
             at the start of a text) or `"never"`.
         segment_of_second: The segment id of the second text of a pair, 0 or 1. Default: 1 for
@@ -139,7 +139,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _subwords_of(self, words):
         """Returns the ids, starts and ends of the tokens of string [words]."""
         characters, bounds = utf8.decode(words)  # with a newline after each
-        # The newline of a word provides the position of the next one's mark.
+        # The newline of a word provides the position of the next word's mark.
         characters = before(characters, ord("\n"))
         if self.prepend_scheme == "always":
             characters = tf.where(tf.equal(characters, ord("\n")), ord(SPACE_MARK), characters)

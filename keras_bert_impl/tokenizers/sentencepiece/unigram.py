@@ -1,4 +1,4 @@
-"""Unigram segmentation of words, all of them at once, in the graph."""
+"""Unigram segmentation of all words at once, in the graph."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +9,7 @@ from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
 
 _UNKNOWN_PENALTY = 10.0  # below the lowest score
-_MAX_CHARACTERS = 128  # per piece; published ones have 16
+_MAX_CHARACTERS = 128  # per piece; published models have up to 16
 # Longer segments are searched in parts of this size in parallel. Their sums differ from
 # `tokenizers` by rounding errors.
 _PART = 2048
@@ -22,7 +22,7 @@ class UnigramModel:
     """
 
     def __init__(self, vocabulary: list[str], scores: list[float], unk_id: int) -> None:
-        # Words have a mark only at the start, so a piece with another one can never match.
+        # Words have a mark only at the start, so pieces with a mark elsewhere never match.
         ids = [i for i, piece in enumerate(vocabulary) if piece and SPACE_MARK not in piece[1:]]
         self._unk_id = unk_id
         self._unk_score = np.float64(min(scores) - _UNKNOWN_PENALTY)
@@ -94,7 +94,7 @@ class UnigramModel:
 
 
 class _Segments:
-    """Word parts that no piece extends across, for the best segmentation of all of them at once.
+    """Word parts that no piece crosses, for segmenting all of them at once.
 
     Args:
         first, size: int32 [matches], the positions of pieces.
@@ -160,7 +160,7 @@ class _Segments:
         sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
         later = places_of(~is_first)
-        previous = later - 1  # parts that are continued: they have the full size
+        previous = later - 1  # parts that are continued, which have the full size
 
         def continued():
             through = self._sums_through(scores, tf.gather(self._starts, previous))
@@ -230,7 +230,7 @@ class _Segments:
 
 
 def _table(rows, num_columns, value, last):
-    """Returns [rows, columns] of one value, with another of its type in the last column."""
+    """Returns [rows, columns] filled with one value, and another value in the last column."""
     size = tf.size(rows)
     return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 

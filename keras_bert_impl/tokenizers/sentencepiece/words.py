@@ -1,8 +1,8 @@
-"""Words for a SentencePiece model, in the graph: normalized, each with a mark for its space.
+"""Splits texts into normalized words with space marks for a SentencePiece model, in the graph.
 
 As in the `tokenizers` library, added tokens are matched first, exactly as written. The text between
 them is normalized and split at white space, and each word gets a leading `▁` unless it has one. A
-`▁` inside a word begins another word.
+`▁` inside a word starts a new word.
 """
 
 import base64
@@ -85,7 +85,7 @@ class MarkedWords:
         """Converts spans in words, ragged [words, (pieces)], to code points of all texts."""
         word = numbers_of(starts.row_lengths())
         begin = tf.gather(self.starts, word)
-        # A mark that is not in the text takes the position of the character after it.
+        # A mark that is not in the text gets the position of the next character.
         mark = begin + tf.gather(self.own_mark, word) - 1
         first = tf.maximum(mark + starts.values, begin)
         last = tf.maximum(mark + ends.values - 1, begin)
@@ -119,7 +119,7 @@ class MarkedWordSplitter:
             )
 
     def _normalized_texts(self, texts):
-        """Returns texts as they are when words are searched for, a list of str."""
+        """Returns the normalized texts before they are split into words, a list of str."""
         with tf.init_scope():
             code_points, text_starts = utf8.decode(tf.constant(texts))
             marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
@@ -275,7 +275,8 @@ class CharacterTable:
         Args:
             characters: int32 [n].
             row: int32 [n], the replacement of each character; -1 keeps it.
-            covered: bool [n], characters to delete because another one's row replaces them too.
+            covered: bool [n], characters to delete because the row of another character replaces
+                them, too.
             count: int32 [n], the number of characters that each row replaces. Default: 1 each.
 
         Returns:
@@ -312,7 +313,7 @@ class CharacterMap:
         }
         keys = np.array([ord(k[0]) * CODE_POINTS + ord(k[1]) for k in pairs], np.int64)
         order = np.argsort(keys)
-        # A sentinel that no pair equals, so that a search never ends past the last entry.
+        # A sentinel that equals no pair, so that a search never ends after the last entry.
         self._pairs = np.append(keys[order], np.iinfo(np.int64).max)
         self._table = CharacterTable(single, list(pairs.values()))
         self._pair_rows = np.append(order + self._table.first_other, -1).astype(np.int32)
@@ -345,7 +346,7 @@ class CharacterMap:
         return single, _places_of_tokenizers(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
-        """Lets the result for the beginning of a short grapheme replace all of it."""
+        """Replaces a whole short grapheme by the result for its beginning."""
         size = utf8.byte_lengths(characters)
         whole = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [n], index of the grapheme
         count = tf.gather(tf.math.segment_sum(tf.ones_like(size), whole), whole)

@@ -111,7 +111,7 @@ class ReplicatedTrainer(_Step):
             in the backward pass, with the same dropout, instead of storing them.
         watch_steps: bool, default False. Whether training logs include `gradient_norm`, the mean
             over the epoch of the global norm before clipping, and `highest_loss`, the loss of the
-            worst step, infinite if a loss or gradient was not finite. `step_watch` has further
+            worst step, infinite if a loss or gradient was not finite. `step_watch` contains more
             statistics.
 
     A model that computes in float16 gets a `keras.optimizers.LossScaleOptimizer` around its
