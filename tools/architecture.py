@@ -18,9 +18,9 @@ import diagrams  # noqa: E402
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "keras_bert_impl"
 
-Graph = dict[str, set[str]]  # name -> names that it imports
+Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 
-# Rows of groups, the highest first: group -> its subpackages. Small modules without a group serve
+# Rows of groups from top to bottom: group -> its subpackages. Small modules without a group serve
 # all groups.
 ROWS = [
     {"Commands": "cli quickstart"},
@@ -70,7 +70,7 @@ def _imports_of(name, path, files):
 
 
 def public_names(root: Path = ROOT) -> set[tuple[str, str]]:
-    """Returns (module without the package, name) of all that an `__init__.py` exports."""
+    """Returns (module without the package, name) for all exports of an `__init__.py`."""
     found = set()
     for path in (root / PACKAGE).rglob("__init__.py"):
         name = _name(path, root)
@@ -112,7 +112,7 @@ def subpackage_of(module: str) -> str:
 
 
 def subpackage_imports(imports: Graph) -> Graph:
-    """Returns the imports of subpackages, from those of modules."""
+    """Returns the imports of subpackages, computed from the imports of modules."""
     subpackages: Graph = {subpackage_of(module): set() for module in imports}
     for module, others in imports.items():
         subpackages[subpackage_of(module)] |= {subpackage_of(other) for other in others}
@@ -120,7 +120,7 @@ def subpackage_imports(imports: Graph) -> Graph:
 
 
 def without_public_names(subpackages: Graph) -> Graph:
-    """Returns the subpackages without the two modules that only re-export names of others."""
+    """Returns the subpackages without the two modules that only re-export names."""
     hidden = {"public names", "tasks"}
     return {
         subpackage: others - hidden
@@ -151,7 +151,7 @@ def _reached(start, graph):
 
 
 def floors(graph: Graph) -> list[list[str]]:
-    """Returns the nodes of an acyclic graph by height: each imports only lower ones."""
+    """Returns the nodes of an acyclic graph by height: each imports only lower nodes."""
     heights = {}
 
     def height(node):
@@ -165,7 +165,7 @@ def floors(graph: Graph) -> list[list[str]]:
 
 
 def wrong_way(graph: Graph) -> list[str]:
-    """Returns the imports of a group from its own row or a higher one."""
+    """Returns the imports of a group from its own row or a higher row."""
     rows = {
         name: (height, group)
         for height, row in enumerate(reversed(ROWS))
@@ -184,7 +184,7 @@ def wrong_way(graph: Graph) -> list[str]:
 
 
 def pictures() -> dict[str, str]:
-    """Returns the SVG pictures by the names of their files in `docs/pictures`."""
+    """Returns the SVG pictures by file name in `docs/pictures`."""
     return {
         f"architecture-{scheme}.svg": diagrams.layers(ROWS, palette)
         for scheme, palette in diagrams.PALETTES.items()

@@ -4,14 +4,13 @@
     python tools/check_colab.py tpu|gpu|cpu [--lists DIRECTORY] [--keep DIRECTORY]
 
 Needs a package index. Colab publishes what its runtimes have installed as `pip-freeze.*.txt`
-(github.com/googlecolab/backend-info). The packages that matter here are installed at these
-versions, then the install cell is run as it stands, with a wheel of this checkout in place of the
-package's address. It must leave every version as it was and bring none that the list has in
-another version. Then `pip check`, imports, and two training steps on the backend that the device
-cell takes. Exit status 1 if something is wrong.
+(github.com/googlecolab/backend-info). The relevant packages are installed at these versions. Then
+the install cell runs unchanged, except that it installs a wheel of this checkout. It must not
+change any version, nor add a package in a version other than the list's. Then `pip check`, imports,
+and two training steps on the backend that the device cell chooses. Exit status 1 if something is
+wrong.
 
-What this does not show: the accelerator itself, its driver, and packages of the list that are not
-installed here.
+This does not test the accelerator, its driver, or packages of the list that are not installed here.
 """
 
 import argparse
@@ -26,8 +25,9 @@ from pathlib import Path
 
 import notebooks
 
-PYTHON = "3.13"  # of all runtimes since August 2026: github.com/googlecolab/colabtools/issues/6081
-# What we, TensorFlow, TensorFlow Datasets and KerasHub need, if the list has it.
+PYTHON = "3.13"  # in all runtimes since August 2026: github.com/googlecolab/colabtools/issues/6081
+# Dependencies of this package, TensorFlow, TensorFlow Datasets and KerasHub, if the list contains
+# them.
 PACKAGES = """
 absl-py astunparse dm-tree etils filelock flatbuffers flax gast google-pasta grpcio h5py
 huggingface_hub importlib_resources ipykernel jax jaxlib kagglehub kagglesdk keras keras-hub
@@ -53,7 +53,7 @@ print("two training steps: loss", round(history.history["loss"][0], 3))
 
 
 def main() -> None:
-    """Makes the environment, runs the cells in it and prints a report."""
+    """Creates the environment, runs the cells in it and prints a report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runtime", choices=["tpu", "gpu", "cpu"])
     lists = notebooks.ROOT.parent / "shared" / "data" / "colab"
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def check(runtime: str, environment: "Environment", published: dict[str, str]) -> list[str]:
-    """Runs the cells; prints what was found and returns what is wrong."""
+    """Runs the cells; prints the results and returns the errors."""
     before = environment.versions()
     wanted = [name for name in map(normal, SHOWN.split()) if name in before]
     print(f"{runtime}: {environment.python}, {len(before)} packages of the list, such as")
@@ -120,7 +120,7 @@ class Environment:
     """A virtual environment with packages of a list, at its versions.
 
     Args:
-        directory: where to make it; one that is there is replaced.
+        directory: where to create it; an existing one is replaced.
         published: version by name.
     """
 
@@ -144,7 +144,7 @@ class Environment:
             sys.exit(f"the packages of the list cannot be installed:\n{run.stderr}")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        """Runs its Python so that only what is installed is found: in an empty folder."""
+        """Runs its Python in an empty folder, so that only installed packages are found."""
         variables = {
             k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "KERAS_BACKEND")
         }
@@ -155,7 +155,7 @@ class Environment:
             )
 
     def errors(self, source: str) -> list[str]:
-        """Runs a cell; returns the last lines of what it has written if it failed."""
+        """Runs a cell; returns the last lines of its output if it failed."""
         run = self.run("-c", source)
         return run.stderr.strip().splitlines()[-5:] if run.returncode else []
 
@@ -183,7 +183,7 @@ def normal(name: str) -> str:
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """Returns version by normalized name of what `pip freeze` has printed."""
+    """Parses the output of `pip freeze` to a dict from normalized name to version."""
     lines = path.read_text(encoding="utf-8").split()
     return {
         normal(name): version for name, _, version in (x.partition("==") for x in lines) if version

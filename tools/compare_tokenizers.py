@@ -1,4 +1,4 @@
-"""Compares our tokenizer with that of `transformers` and with the original one.
+"""Compares our tokenizer with the tokenizer of `transformers` and with the original tokenizer.
 
     python tools/compare_tokenizers.py --tokenizer bert-base-uncased --wikipedia lines.txt \
         --original tokenization.py --strings 1000000 --seed 0
@@ -11,10 +11,10 @@ runs it on text prepared as the model's authors did. Prints how many strings of 
 and finally which characters cause differences from the original. Exits with 1 if anything differs
 from `transformers`.
 
-With `--core`, ours runs in TensorFlow's own operations, without those of TensorFlow Text.
+With `--core`, our tokenizer uses only core TensorFlow operations, without TensorFlow Text.
 
-With `--speed` it measures CPU time instead: the first Wikipedia lines, all tokenizers in turn,
-medians of five, in batches of `--batch`; one thread, or all of them with `--parallel`.
+With `--speed` it measures CPU time instead: the first Wikipedia lines in batches of `--batch`, all
+tokenizers alternately, medians of five, with one thread, or all threads with `--parallel`.
 """
 
 import argparse

@@ -7,10 +7,10 @@ _COMMIT = "0" * 40
 
 
 def fill(cache: Path, models: dict[str, str]) -> dict[str, str]:
-    """Copies directories into a cache as the hub's library lays it out.
+    """Copies directories into a cache in the layout of the hub's library.
 
     Args:
-        cache: directory of the cache; made if needed.
+        cache: directory of the cache; created if needed.
         models: directories by the `owner/name` of their repositories.
 
     Returns:

@@ -131,7 +131,7 @@ class Run:
             f"--total-steps={options.steps}",
             *SETTINGS,
         )
-        # Forks processes from one that has imported TensorFlow but not used it.
+        # Forks processes from a process that has imported TensorFlow but not used it.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["keras_bert_impl.pretraining.run"])
         self._start_up = 15.0  # seconds to the first report, as last measured
@@ -141,7 +141,7 @@ class Run:
         return (self.path / "model" / "model.safetensors").exists()
 
     def undisturbed(self) -> None:
-        """Runs it without kills."""
+        """Runs without kills."""
         processes = self._start()
         _check(_statuses(processes), self._log())
 
@@ -150,7 +150,7 @@ class Run:
 
         Yields:
             For each kill: `moment`, seconds after the start or the first report; `after_report`,
-            whether it was the latter; `worker`; `step`, the last saved one.
+            whether `moment` counts from the first report; `worker`; `step`, the last saved one.
         """
         while True:
             after_report = generator.random() < 0.75
@@ -164,7 +164,7 @@ class Run:
                 processes[worker].join(wait)
                 processes[worker].kill()
                 statuses = _statuses(processes, HANGS)
-            if statuses[worker] != -signal.SIGKILL:  # it had finished before
+            if statuses[worker] != -signal.SIGKILL:  # it had already finished
                 _check(statuses, self._log())
                 return
             yield {

@@ -90,7 +90,7 @@ def encoder(directory: Path) -> None:
 
 
 def pretrainer(directory: Path) -> None:
-    """Like the output of a training run: steps, Adam slots, heads, and `params.yaml`."""
+    """Writes files like a training run: steps, Adam slots, heads, and `params.yaml`."""
     model = models.BertPretrainerV2(
         encoder_of(networks.BertEncoderV2, BERT),
         mlm_activation=tf_utils.get_activation("gelu"),
@@ -169,7 +169,7 @@ def main() -> None:
         "pretrainer": pretrainer,
         "hub_bert": lambda directory: saved_model(directory, configs.BertConfig(**BERT), 2),
         "hub_albert": lambda directory: saved_model(directory, albert(), 3),
-        # ELECTRA's is a BERT with narrow embeddings.
+        # ELECTRA's encoder is a BERT encoder with narrow embeddings.
         "hub_electra": lambda directory: saved_model(
             directory, configs.BertConfig(**BERT, embedding_size=8), 4, with_mlm=False
         ),

@@ -1,4 +1,4 @@
-"""Writes small random models as libraries for Keras 2 did, with the encoder's last states.
+"""Writes small random models in the formats of Keras 2 libraries, with the encoder's last states.
 
 `LIBRARY` is one of the functions below. Each runs in an environment that has it:
 

@@ -1,4 +1,4 @@
-"""Writes small random models as `transformers` 4 did in TensorFlow and Flax, with their outputs.
+"""Writes small random models in the TensorFlow and Flax formats of `transformers` 4, with outputs.
 
 It runs in a separate environment; `tests/interop/test_tensorflow_names.py` reads the folder:
 

@@ -132,8 +132,8 @@ def execute(
     Args:
         path: of the notebook.
         directory: the working directory of its cells.
-        models: directories by the `owner/name` of their repositories: what the hub's cache holds.
-            There is no network if there are any.
+        models: directories by the `owner/name` of their repositories: the content of the hub's
+            cache. There is no network if there are any.
         backend: of Keras.
 
     Returns:
@@ -174,14 +174,14 @@ def render(path: Path, models: dict[str, str]) -> None:
 
 
 def _text_of_page(source):
-    """Markdown of a cell, with links that hold in `docs/notebooks/` and without the badge."""
+    """Returns the Markdown of a cell with links for `docs/notebooks/` and without the badge."""
     source = re.sub(r"\[!\[Open in Colab\].*\n\n", "", source)
     source = re.sub(r"(?<=\]\()(?:\.\.|https://[^)]*/main)/docs/", "../", source)
     return re.sub(r"`(\d\d_\w+)`", r"[`\1`](\1.md)", source)
 
 
 def output_of_page(output: nbformat.NotebookNode, name: str) -> list[str]:
-    """Converts what a cell has written on stdout or shown to Markdown; pictures become files.
+    """Converts the output of a cell to Markdown; pictures become files.
 
     Args:
         output: of a cell.

@@ -26,7 +26,7 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.scores import metrics
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
-SAMPLE = 10_000  # texts of SST-2, those in docs/text-classification.md
+SAMPLE = 10_000  # texts of SST-2, as in docs/text-classification.md
 RECIPES = {  # epochs, learning rate, tokens
     "sst2": (3, 5e-4, 64),
     "mrpc": (4, 1e-4, 128),
@@ -44,7 +44,7 @@ class BiLSTMClassifier(TextClassifier):
 
 
 class BiLSTMTagger(TokenClassifier):
-    """Classifies each state of such a BiLSTM."""
+    """Classifies each state of a BiLSTM like `BiLSTMClassifier`'s."""
 
     @staticmethod
     def token_vectors(encoder, inputs):

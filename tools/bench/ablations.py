@@ -13,8 +13,8 @@ Settings are those of the recipe `cpu_small`, except for `OBJECTIVES` and the co
 uses one core, and all cores work in parallel. Runs in the results file are skipped, and an
 interrupted pre-training run is resumed.
 
-Source: Devlin et al. 2018, section 5.1. Its table 5 has `masked_lm+next_sentence`, `masked_lm`,
-`left_to_right`, and the last one with a BiLSTM on top.
+Source: Devlin et al. 2018, section 5.1. Its table 5 compares `masked_lm+next_sentence`,
+    `masked_lm`, `left_to_right`, and `left_to_right` with a BiLSTM on top.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from finetuning import read_results
 
 _ROOT = Path(__file__).resolve().parents[2]
 _NOTHING = {"total_steps": 1, "report_every": 1, "evaluate_every": 1, "learning_rate": 0}
-# Name -> (its records, its settings).
+# Name -> (records, settings).
 OBJECTIVES = {
     "masked_lm": ("mlm", {}),
     "masked_lm+next_sentence": ("mlm_nsp", {"objectives": "[masked_lm,next_sentence]"}),
@@ -46,7 +46,7 @@ OBJECTIVES = {
     "replaced_token": ("mlm", {"objectives": "[replaced_token]"}),
     "random_weights": ("mlm", _NOTHING),
 }
-# Which vectors the heads classify; see `ablation_tuning.py`.
+# Vectors that the heads classify; see `ablation_tuning.py`.
 _VECTORS = dict.fromkeys(OBJECTIVES, ("own",)) | {"left_to_right": ("own", "bilstm")}
 
 

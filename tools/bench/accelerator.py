@@ -1,4 +1,4 @@
-"""Masked LM training on an accelerator, and the encoder alone: this package on JAX beside PyTorch.
+"""Masked LM training and the encoder alone on an accelerator: this package on JAX and PyTorch.
 
     PYTHONPATH=. python tools/bench/accelerator.py prepare --text wiki.txt --tokenizer vocabulary/ \\
         --out batches
@@ -35,7 +35,7 @@ PEAKS = {
     "TPU v4": 275,
 }
 SYSTEMS = ("ours", "pytorch", "transformers", "ours-forward", "transformers-forward")
-_BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # 16,384 tokens, of the rows of each length
+_BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # 16,384 tokens in rows of each length
 
 
 def main(arguments=None):
@@ -93,7 +93,7 @@ def _prepare(options):
 
 
 def _works(options):
-    """Yields (model name, path of batches, config) of everything to measure, short rows first."""
+    """Yields (model name, path of batches, config) for each measurement, short rows first."""
     from keras_bert_impl import EncoderConfig
 
     paths = sorted(options.batches.glob("*.npz"), key=lambda path: int(path.stem))
@@ -126,7 +126,7 @@ def _run(options):
 
 
 def _rows(reports, options):
-    """Yields the cells of each system: medians over the rounds, with the least and the most."""
+    """Yields the cells of each system: medians over the rounds, with minimum and maximum."""
     (baseline, *_) = reports.values()
     flops = next(report["flops"] for report in baseline)
     for system, rounds in reports.items():
@@ -164,7 +164,7 @@ def _work(options):
 
 
 def _analyze(options):
-    """Prints what XLA says of the compiled steps, which do not run."""
+    """Prints XLA's analysis of the compiled steps, which are not run."""
     os.environ["KERAS_BACKEND"] = "jax"
     from accelerator_systems import compiled_step
 
@@ -175,7 +175,7 @@ def _analyze(options):
     for name, path, config in _works(options):
         step, rows = compiled_step(config, path)
         cost, memory = step.cost_analysis(), step.memory_analysis()
-        cost = cost[0] if isinstance(cost, list) else cost  # of JAX before 0.5
+        cost = cost[0] if isinstance(cost, list) else cost  # before JAX 0.5
         numbers = (
             f"{cost['flops'] / 1e12:.2f}",
             f"{cost['bytes accessed'] / 1e9:.0f}",

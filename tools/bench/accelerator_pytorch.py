@@ -1,4 +1,4 @@
-"""A plain masked LM in PyTorch, of the shape of an `EncoderConfig`.
+"""A plain masked LM in PyTorch with the shape of an `EncoderConfig`.
 
 Shape legend: b = batch; l = length; p = predictions; w = width; n = heads; d = w / n.
 """

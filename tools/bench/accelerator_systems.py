@@ -3,8 +3,8 @@
 A system is a function of (`EncoderConfig`, path of the batches) that returns the work to measure: a
 function that trains on every batch once and reports the real tokens, the last loss, the device and
 its peak memory. All compute in bfloat16 with float32 weights, and use dropout outside of attention,
-AdamW, and gradients clipped to a global norm of 1. The systems whose name ends with `_forward` run
-the encoder on every batch instead, one after the other; weights of PyTorch are then bfloat16.
+AdamW, and gradients clipped to a global norm of 1. Systems whose name ends with `_forward` only run
+the encoder on every batch, with bfloat16 weights in PyTorch.
 """
 
 import numpy as np
@@ -122,7 +122,7 @@ def compiled_step(config, path):
 
 
 def pytorch(config, path):
-    """A plain encoder with scaled dot-product attention and logits of masked tokens alone."""
+    """A plain encoder with scaled dot-product attention and logits only for masked tokens."""
     from accelerator_pytorch import MaskedLM
 
     features, labels, weights, tokens = _load(config, path)

@@ -3,8 +3,8 @@
     python tools/bench/backends.py --write docs/measurements/scaling.md
 
 Every task model starts from the same two layers and trains the same 20 steps of real text without
-dropout, in a process for each kind of devices. The weights may differ by what rounding does: the
-measure of it is a run on TensorFlow that starts from weights changed in their last bit.
+dropout, in a process for each kind of devices. The weights may differ by rounding errors, which are
+estimated by a run on TensorFlow whose initial weights differ in the last bit.
 """
 
 import argparse
@@ -27,7 +27,7 @@ KINDS = {  # name -> (backend, devices)
     "JAX, 8 devices": ("jax", 8),
 }
 TIMED = ("TensorFlow", "JAX")
-ALLOWED = 8  # times the difference that rounding makes
+ALLOWED = 8  # multiple of the difference due to rounding
 STEPS, BATCH, LENGTH, LAYERS = 20, 16, 32, 2
 
 
@@ -145,7 +145,7 @@ def run(kind, model, work):
 
 
 def train(kind, task, x, y, work, name):
-    """Trains a task; returns its loss, its seconds per step and where its weights are."""
+    """Trains a task; returns the loss, the seconds per step and the path of the weights."""
     first = work / f"{name}.npz"
     if not first.exists():
         np.savez(first, *task.get_weights())
@@ -203,7 +203,7 @@ def table(work):
 
 
 def update_difference(work, name, kind):
-    """Returns the norm of the weights' difference from TensorFlow's, as a share of the update."""
+    """Returns the norm of the difference from TensorFlow's weights, relative to the update."""
 
     def read(file):
         with np.load(work / file) as saved:

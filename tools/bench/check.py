@@ -1,11 +1,11 @@
 #!/usr/bin/env python
-"""Runs the main ratios of docs/measurements in short, and names those that fell.
+"""Measures the main ratios of docs/measurements quickly, and reports ratios that fell.
 
     PYTHONPATH=. python tools/bench/check.py --model MINILM --text wiki.txt
 
-About two minutes on 2 cores. Bounds are generous, because a short run on a shared machine varies:
-this finds a change that costs a fifth, not one that costs a twentieth. `run.sh` makes the tables.
-Ratios are of processor time, taken within a round.
+About two minutes on 2 cores. Short runs on a shared machine vary, so the bounds are generous: the
+check detects a slowdown of 20%, but not of 5%. `run.sh` makes the tables. Ratios are of processor
+time, taken within a round.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _CHARACTERS = 1_000_000  # of the text
 
 
 class Check(NamedTuple):
-    """One benchmark, and how many times as fast as each peer we must be.
+    """A benchmark, with the minimum ratio of our speed to each peer's.
 
     Attributes:
         what: the work, for the table.
@@ -111,7 +111,7 @@ def _run(command: str, model: str, text: Path) -> dict:
 
 
 def times_as_fast(ours: list[dict], peer: list[dict], unit: str) -> list[float]:
-    """Returns the peer's processor time for a unit of work, divided by ours, of each round."""
+    """Returns the peer's processor time per unit of work divided by ours, for each round."""
     pairs = zip(ours, peer, strict=True)
     return [b["cpu_seconds"] / b[unit] / (a["cpu_seconds"] / a[unit]) for a, b in pairs]
 

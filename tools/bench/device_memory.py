@@ -39,7 +39,7 @@ def measure(config, model_devices, is_ours):
 
     Args:
         model_devices: number of devices that share one copy of the weights.
-        is_ours: whether the optimizer is this package's, which divides its state.
+        is_ours: whether to use this package's optimizer, whose state is sharded.
     """
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokens += [f"w{number}" for number in range(config.vocabulary_size - len(tokens))]

@@ -27,8 +27,8 @@ from finetuning_tasks import TASKS
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS, _PEER = "ours", "transformers"
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-# Settings of each tuning method on top of the task's recipe. A rate of None means the method's own
-# default.
+# Settings of each tuning method on top of the task's recipe. A rate of None means the default of
+# the method.
 _OWN_RATE = {"learning_rate": None}
 WAYS = {
     "full": {},
@@ -90,7 +90,7 @@ def start(system, core, run, arguments, directory):
     environment = os.environ | {
         "PYTHONPATH": str(_ROOT),
         "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "passive",  # spinning threads would count as work
+        "OMP_WAIT_POLICY": "passive",  # spinning threads would count as processor time
     }
     log = open(directory.with_suffix(".log"), "w")
     return subprocess.Popen(

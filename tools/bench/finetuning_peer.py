@@ -1,8 +1,9 @@
 #!/usr/bin/env python
 """Fine-tunes with `transformers` in a plain PyTorch loop: the peer of `finetuning.py`.
 
-Model, tokenizer, loss, optimizer and loop are theirs. This package's readers read the files, and
-its metrics, which equal those of scikit-learn, seqeval and SQuAD, score them (`tests/tasks`).
+Model, tokenizer, loss, optimizer and loop use `transformers` and PyTorch. This package reads the
+files and computes the metrics, which are the same as in scikit-learn, seqeval and SQuAD
+(`tests/tasks`).
 
     python tools/bench/finetuning_peer.py --model MINILM --data DATA --task mrpc --seed 1 \\
         --out scores.json
@@ -28,7 +29,7 @@ from keras_bert_impl.tasks.scores import metrics
 _BATCH, _WEIGHT_DECAY, _WARMUP, _CLIP = 32, 0.01, 0.1, 1.0
 _SORTED_TOGETHER = 16  # batches
 _OVERLAP, _BEST, _LONGEST_ANSWER = 128, 20, 30  # tokens, candidate starts and ends, tokens
-_IGNORED = -100  # a label that cross entropy ignores
+_IGNORED = -100  # label ignored by the cross-entropy
 
 
 class Texts:

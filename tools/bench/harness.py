@@ -1,8 +1,8 @@
 """Interleaved measurement: every system in its own process, one measured at a time.
 
-On a shared machine, a single time means little; the ratio of two times taken in direct succession
-is more reliable. So all systems start first and wait. Then, round by round and in a new random
-order, each does its piece of work and reports how long it took.
+On a shared machine, the ratio of two times measured directly after each other is more reliable than
+a single time. So all systems start first and wait. In each round, they then work one after the
+other, in a new random order, and report their times.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _NO_SPINNING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 
 
 class Worker:
-    """A process that does a piece of work on request.
+    """A process that does a unit of work on request.
 
     Args:
         name: str, name of the measured system.
@@ -34,7 +34,7 @@ class Worker:
         threads: int, threads for each of a library's thread pools.
 
     Raises:
-        RuntimeError: the process ended; with the end of its stderr.
+        RuntimeError: The process ended. The message contains the end of its stderr.
     """
 
     def __init__(self, name, command, threads):
@@ -50,11 +50,11 @@ class Worker:
         )
 
     def wait(self):
-        """Waits until it is ready."""
+        """Waits until the process is ready."""
         self._answer()
 
     def measure(self):
-        """Returns a dict of what the work reported, with its `seconds` and `cpu_seconds`."""
+        """Returns the report of the work as a dict, with `seconds` and `cpu_seconds`."""
         self._process.stdin.write(_GO)
         self._process.stdin.flush()
         return self._answer()
@@ -81,7 +81,7 @@ def serve(work):
     Args:
         work: function without arguments; returns a dict of numbers to report.
     """
-    answers, sys.stdout = sys.stdout, sys.stderr  # keeps a library's output out of the answers
+    answers, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the results
     work()
     print(json.dumps({}), file=answers, flush=True)
     for _ in sys.stdin:
@@ -105,7 +105,7 @@ def measure(commands, rounds, threads, together=False):
         commands: dict of system name to the command of its worker.
         rounds: int.
         threads: int, see `Worker`.
-        together: bool, whether all start at once; on a small machine startup is heavy.
+        together: bool, whether all start at the same time, which is heavy on a small machine.
 
     Returns:
         dict of system name to a list of `rounds` reports, see `Worker.measure`.
@@ -131,7 +131,7 @@ def measure(commands, rounds, threads, together=False):
 
 
 def save(reports, path):
-    """Writes what was measured as JSON, if there is a path."""
+    """Writes the measurements as JSON if a path is given."""
     if path:
         Path(path).write_text(json.dumps(reports))
 

@@ -1,4 +1,4 @@
-"""Time and memory to load a BERT base: this package in every format, KerasHub, transformers.
+"""Time and memory to load a BERT-base model: this package in every format, KerasHub, transformers.
 
     PYTHONPATH=. python tools/bench/loading.py
 

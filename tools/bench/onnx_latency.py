@@ -1,4 +1,4 @@
-"""Latency of an encoder in ONNX Runtime: our graphs, and traced and fused ones of transformers.
+"""Latency of an encoder in ONNX Runtime: our graphs, and traced and fused graphs of transformers.
 
     PYTHONPATH=. python tools/bench/onnx_latency.py --model DIR --shapes 1x32 1x128 32x128
 

@@ -1,4 +1,4 @@
-"""BERT's pre-training data as its first script made it: plain Python, one process, in memory.
+"""BERT's original algorithm for pre-training data: plain Python, one process, in memory.
 
 The baseline for `prepare`: the same algorithm without arrays or graph operations. Documents are
 lists of sentences; the output is `tf.train.Example`s with static masks.
@@ -88,7 +88,7 @@ def write_examples(documents, vocabulary, path, length=128, dupe_factor=1, seed=
         vocabulary: list of str.
         path: str, the TFRecord file.
         length: int, tokens per example.
-        dupe_factor: int, passes over the corpus, each with other pairs and masks.
+        dupe_factor: int, passes over the corpus, each with different pairs and masks.
         seed: int.
 
     Returns:

@@ -1,10 +1,10 @@
-"""Share of the rate of matrix products that a pre-training step reaches, by processor time.
+"""Speed of a pre-training step relative to plain matrix products, by processor time.
 
     PYTHONPATH=. python tools/bench/product_rate.py --text wiki.txt --tokenizer vocabulary/
 
-Steps of the first layers of BERT-base and products of the shape of its feed-forward layers take
-turns in one process, both in bfloat16. Only real tokens count, and of a step only the operations of
-matrix products: three times those of the forward pass.
+Training steps with the first layers of BERT-base alternate with matrix products in the shape of its
+feed-forward layers, both in bfloat16 and in one process. Only real tokens and only the matrix
+products of a step count, three times the operations of the forward pass.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from systems import SYSTEMS
 
 from keras_bert_impl import Encoder, EncoderConfig, Pretrainer, Tokenizer
 
-_PRODUCTS = 200  # of one measurement
+_PRODUCTS = 200  # duration of a measurement
 
 
 def main(arguments=None):

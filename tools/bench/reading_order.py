@@ -1,14 +1,14 @@
-"""Simulates which rows of a corpus meet in a batch of pre-training, and what shuffling them takes.
+"""Simulates how well pre-training shuffles the rows of a corpus, and how much memory it takes.
 
     PYTHONPATH=. python tools/bench/reading_order.py --rows 1e6 20e6 200e6 --row-bytes 300
 
-`prepare` deals rows to 16 open shards in turn, so that a shard holds every 16th row of a stretch of
-the corpus. Training visits the shards in random order and shuffles the rows of several together.
-Nothing is read: the simulation draws batches by these rules.
+`prepare` deals rows to 16 open shards in rotation, so a shard contains every 16th row of a section
+of the corpus. Training visits the shards in random order and shuffles the rows of several shards
+together. The simulation draws batches by these rules and reads no files.
 
-A corpus often has its sources one after the other. So the table says how far the mean place of a
-batch's rows in the corpus is from the middle, as a multiple of what it is for rows drawn at random
-from everywhere (1 is best), and how many batches come from one half of the corpus alone.
+The sources of a corpus often follow each other. The table therefore shows how far the mean position
+of a batch's rows is from the middle of the corpus, relative to rows drawn at random (1 is best),
+and how many batches come from only one half of the corpus.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def spread_of(places):
 
 
 def from_one_half(places):
-    """Returns the share of batches whose rows all come from one half of the corpus."""
+    """Returns the fraction of batches whose rows all come from one half of the corpus."""
     in_first = (places < 0.5).sum(axis=1)
     return np.mean((in_first == 0) | (in_first == places.shape[1]))
 

@@ -5,10 +5,10 @@
     python tools/bench/same_batches.py --model MINILM --data DATA --system ours --out ours
     python tools/bench/same_batches.py --compare ours peer
 
-Both systems start from the same weights, the head included, and get the same rows in the same
-order: the windows, batches and learning rates of `finetuning_peer.py`. They differ only in the
-model, the loss, the optimizer, and the units dropped by dropout. The peer's code runs every trained
-model, so that predictions differ only by the weights.
+Both systems start from the same weights, including the head, and get the same rows in the same
+order, with the learning rates of `finetuning_peer.py`. They differ only in the model, the loss, the
+optimizer and the dropped units. The peer's code runs both trained models, so the predictions differ
+only because of the weights.
 """
 
 import argparse

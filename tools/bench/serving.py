@@ -2,11 +2,11 @@
 
     PYTHONPATH=. python tools/bench/serving.py --model DIR --text FILE --shapes 1x32 1x128 32x128
 
-All systems of a run do the same with the same weights and texts: they classify, or those whose name
-begins with "embed" make vectors. Tokenization is part of every time. The texts are real and all of
-the same length in tokens; those of a shape like 32xmixed are lines of the file, drawn at random.
-Each system runs in its own process, one at a time, in a new random order every round. On a shared
-machine, read the ratios, which are taken within a round, and the CPU time.
+All systems of a run use the same weights and texts. They classify the texts or, if their name
+begins with "embed", compute embeddings. All times include tokenization. The texts are real and have
+the same number of tokens; a shape like 32xmixed draws random lines of the file. Each system runs in
+its own process, one at a time, in a new random order every round. On a shared machine, look at the
+ratios, which are computed within a round, and at the CPU time.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import harness
 import numpy as np
 import serving_systems
 
-_BATCHES = 8  # different ones, in turn
+_BATCHES = 8  # different batches, used in rotation
 _CALIBRATION = 128  # texts
 _LONGEST = 512  # tokens; a longer text of a mix is truncated
 
@@ -121,7 +121,7 @@ def _texts_of_length(lines, directory, batch, length, shape):
     while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
         first, last = offsets[start], offsets[start + length - 3]
         part = text[first[0] : last[1]]
-        # Text cut inside a word may have other subword tokens.
+        # Text that is cut inside a word may have different subword tokens.
         if len(tokenizer.encode(part).ids) == length:
             found.append(part)
         start += length - 2

@@ -1,9 +1,10 @@
 """One BERT model on texts, as a user of each library would write it.
 
-A system is a function of (the folder written by `write_models`, most tokens of a text, threads) that
-returns the work to measure: a function of a list of texts to an array `[batch, ...]`: scores or
-logits of `CLASSIFIERS`, vectors of `EMBEDDERS`. Peers tokenize with `tokenizers`, the Rust library.
-KerasHub uses its own preprocessor, which pads to a fixed length, and is given the right one.
+A system is a function of (folder written by `write_models`, maximum number of tokens per text,
+threads) that returns the work to measure: a function from a list of texts to an array `[batch,
+...]`, with scores or logits for `CLASSIFIERS` and vectors for `EMBEDDERS`. Peers tokenize with
+`tokenizers`, the Rust library. KerasHub uses its own preprocessor, which pads to a fixed length;
+this length is set to the right value.
 """
 
 import contextlib
@@ -325,5 +326,5 @@ EMBEDDERS = {
     ),
 }
 SYSTEMS = {**CLASSIFIERS, **EMBEDDERS}
-# They need packages of their own: ctranslate2; sentence-transformers[onnx,openvino].
+# These need additional packages: ctranslate2; sentence-transformers[onnx,openvino].
 PEERS = ["ctranslate2-int8", *(name for name in EMBEDDERS if "sentence-transformers" in name)]

@@ -1,12 +1,13 @@
 #!/usr/bin/env python
-"""Shows where the processor time of a fine-tuning step goes, by part and operation, beside PyTorch.
+"""Shows the processor time of a fine-tuning step by part and operation, compared with PyTorch.
 
     export OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
     PYTHONPATH=. python tools/bench/step_profile.py --model MINILM --dtype mixed_bfloat16
 
-A classifier trains on random tokens. The first table switches parts of the step off, in processor
-time, and has the whole step of transformers with PyTorch. The second adds up the operations of TensorFlow's own profile (`tf.profiler`). Its times are
-those of a clock: with one thread and no other work on the machine, they are processor time, too.
+A classifier trains on random tokens. The first table shows processor times with parts of the step
+switched off, and the whole step of transformers with PyTorch. The second table adds up operations
+from TensorFlow's profile (`tf.profiler`). These are wall-clock times, which equal processor time
+with one thread on an idle machine.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def pytorch_step(model, dtype, rows, length):
 
 
 def processor_milliseconds(functions, rounds):
-    """Returns a dict of name to milliseconds of each round; the functions take turns."""
+    """Returns a dict of name to milliseconds of each round; the functions alternate."""
     found = collections.defaultdict(list)
     for function in functions.values():
         function()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TOP = "keras_bert_impl"
-# Package -> what its page begins with. A name of two packages is documented on the first page.
+# Package -> introduction of its page. A name in two packages is documented on the first page.
 PACKAGES = {
     f"{TOP}.tasks": (
         "Models that take raw strings, readers of labeled data, and runs. Every model also has the "
@@ -29,7 +29,7 @@ PACKAGES = {
     TOP: "Core classes and functions. Each can be imported from `keras_bert_impl`.",
 }
 
-# The methods that all task models share are shown once, on the page of their base class.
+# Methods that all task models share are documented once, on the page of their base class.
 _OPTIONS = {
     f"{TOP}.tasks.base.task_model.TaskModel": "\n    options:\n      inherited_members: true"
 }

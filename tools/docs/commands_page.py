@@ -29,7 +29,7 @@ def section(parser: CommandParser) -> list[str]:
     formatter = HelpFormatter(parser.prog)
     for group in parser._action_groups:
         actions = [a for a in group._group_actions if a.help is not argparse.SUPPRESS]
-        if actions and group.title:  # else the options of every command
+        if actions and group.title:  # otherwise the options of every command
             title = group.title
             table = ["| argument | what it does |", "|---|---|"]
             table += [

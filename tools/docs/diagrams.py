@@ -82,7 +82,7 @@ def _wrap(names, length):
 
 
 def concept(palette: Palette) -> str:
-    """Draws the way of a text through a model."""
+    """Draws the data flow from a text through a model."""
     ink, faint, line, fill, frame = palette
     parts = [
         _box(118, 6, 316, 118, frame, line),

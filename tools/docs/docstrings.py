@@ -1,4 +1,4 @@
-"""A griffe extension that makes docstrings of this package render as they read.
+"""A griffe extension that renders the docstring style of this package.
 
 `Example:` becomes fenced code, `num_layers, hidden_dim: Sizes.` becomes one entry per argument, and
 `Source:` becomes a paragraph.
@@ -35,7 +35,7 @@ def with_fenced_examples(text: str) -> str:
 
 
 def with_own_entries(text: str) -> str:
-    """Returns a docstring in which arguments that share an entry have one each."""
+    """Returns a docstring with a separate entry for each argument that shares an entry."""
     result: list[str] = []
     lines = text.splitlines()
     for position, line in enumerate(lines):

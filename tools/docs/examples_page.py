@@ -7,7 +7,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def scripts() -> list[Path]:
-    """Returns the examples; `common.py` is what they share."""
+    """Returns the examples, without their shared module `common.py`."""
     return sorted(path for path in EXAMPLES.glob("*.py") if path.stem != "common")
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python
 """Takes pictures of pages in headless Chromium: wide and narrow, light and dark.
 
-They are for looking at, a contact sheet for each of the four; nothing is compared.
+They are for visual inspection, with a contact sheet for each of the four; nothing is compared.
 
     python tools/docs/screenshots.py build/screenshots build/site/*.html
 
-Needs Chromium (`chromium` on the path) and Pillow, which matplotlib brings.
+Needs Chromium (`chromium` on the path) and Pillow, a dependency of matplotlib.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The settings reference: every field of the settings classes, from the code.
 
-The classes with a cheap import are imported, so that types, limits and defaults are those that the
-package checks. `prepare` and `LongTexts` import TensorFlow and are read with `ast`.
+Classes that are cheap to import are imported, so that types, limits and defaults match the
+package's checks. `prepare` and `LongTexts` import TensorFlow and are read with `ast`.
 """
 
 import ast
@@ -106,7 +106,7 @@ def sections() -> list[tuple[str, list[Row], str]]:
 
 
 def class_rows(settings_class: type) -> list[Row]:
-    """Returns the rows of the fields that a dataclass itself declares."""
+    """Returns the rows of the fields that a dataclass declares, without inherited fields."""
     return [
         Row(s.name, _cell(rule(s.annotation)), _default(s.default), _cell(s.text))
         for s in settings_of(settings_class)

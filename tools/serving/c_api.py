@@ -2,7 +2,7 @@
 """Runs a SavedModel with TensorFlow's C API, without TensorFlow's Python.
 
 The libraries are those in the wheels `tensorflow` and `tensorflow_text`; the calls, from
-`TF_LoadSessionFromSavedModel` to `TF_SessionRun`, are those that a server in C++ makes.
+`TF_LoadSessionFromSavedModel` to `TF_SessionRun`, are the same as in a C++ server.
 
     python tools/serving/c_api.py models/reviews/1 "a dull film" "a joy"
     echo '{"question": ["Who came?"], "context": ["Ann came."]}' |
