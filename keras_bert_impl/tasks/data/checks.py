@@ -116,7 +116,9 @@ def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
         f"rows: {found['rows']:,}, of which {found['usable']:,} can be used",
     ]
     if found["skipped"]:
-        lines.append(f"skipped: {_counts(found['skipped'], most, '; ')}")
+        reasons = list(found["skipped"].items())[:most]
+        parts = (f"{count:,} ({reason.removesuffix('.')})" for reason, count in reasons)
+        lines.append(f"skipped: {', '.join(parts)}")
     for name in ("classes", "numbers"):
         if found.get(name):
             lines.append(f"{name}: {_counts(found[name], most)}")
@@ -136,10 +138,10 @@ def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
     return lines
 
 
-def _counts(counts, most, between=", "):
+def _counts(counts, most):
     shown_counts = [
         f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:g}"
         for name, value in list(counts.items())[:most]
     ]
     more = len(counts) - len(shown_counts)
-    return between.join([*shown_counts, f"and {more:,} more"] if more else shown_counts)
+    return ", ".join([*shown_counts, f"and {more:,} more"] if more else shown_counts)
