@@ -138,7 +138,7 @@ class Session:
         return {"logits": np.log(scores)}
 
 
-# === MediaPipe's answers to texts ===
+# === Predictions by MediaPipe ===
 
 
 def answers(path: str | Path, model: keras.Model, texts: list[str]) -> np.ndarray:

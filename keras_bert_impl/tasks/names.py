@@ -36,7 +36,7 @@ def registered_tasks() -> list[type]:
 
 
 def reader_options() -> dict[str | None, set[str]]:
-    """Returns {task name: `ExampleSource` fields that its reader takes}, except for the files."""
+    """Returns {task name: `ExampleSource` fields that its reader takes}, without file names."""
     return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _folders()}
 
 

@@ -71,7 +71,7 @@ def predicted_scores(subject: Subject) -> Predicted | None:
 
 
 def _chosen(names, scores, labels, examples):
-    """Returns the predictions that a model made from scores: class numbers, bool, or None."""
+    """Returns the predictions for scores: class numbers, bool, or None for regression."""
     if examples.is_numeric:
         return None
     if examples.is_multi_label:

@@ -145,7 +145,7 @@ class Versions:
         raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
 
     def _served(self, name):
-        """Returns what an error adds if another model is asked for."""
+        """Returns the end of an error message about a request for a different model."""
         return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 
-LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with a vector per text
+LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vector per text
 
 
 class Task:

@@ -54,7 +54,7 @@ class LongTexts:
             is left out. Default 8.
 
     Raises:
-        InputError: the way is unknown, or does not have one of the fields.
+        InputError: the way is unknown, or a field is not supported by the way.
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", section 5.3.
 

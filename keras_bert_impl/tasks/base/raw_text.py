@@ -61,7 +61,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
     text_columns: tuple[str, ...] = ()  # table columns known by name, see `user_input.from_columns`
     most_columns = 2
     long_texts = LongTexts()
-    long_part = "second"  # the text of a pair that may be long
+    long_part = "second"  # which text of a pair may be long
     block_texts: int | None = None  # block size of `predict`; None for the default of `blocks`
     block_characters: int | None = None
     outputs_function: Callable | None = None  # the compiled `fitting.outputs_of_batch`
@@ -194,11 +194,10 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """Configures training as in Keras, with the task's defaults; `fit` calls it if needed.
 
         The network returns logits. A Keras loss or metric, by name or as an object, receives the
-        form it expects: the probabilities that `predict` returns, or the logits if it has
-        `from_logits=True`; class indices or one-hot rows, whichever form the labels have. A
-        user-defined function or class receives the labels and the probabilities. For two classes,
-        metrics such as `AUC`, `Precision` and `Recall` count the second one as positive, as
-        scikit-learn does.
+        probabilities that `predict` returns, or the logits if it has `from_logits=True`. Labels are
+        converted to the class indices or one-hot rows that it expects. A user-defined function or
+        class receives the labels and the probabilities. For two classes, metrics such as `AUC`,
+        `Precision` and `Recall` count the second one as positive, as scikit-learn does.
 
         Args:
             optimizer: default: AdamW with 10% warm-up, linear decay to 0 and gradient clipping to a

@@ -235,7 +235,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             metrics: None or `[]`, since Keras metrics cannot compare vectors with labels.
 
         Raises:
-            InputError: the loss is unknown, or there are metrics.
+            InputError: the loss is unknown, or metrics are passed.
         """
         if metrics or kwargs.get("weighted_metrics"):
             raise InputError(

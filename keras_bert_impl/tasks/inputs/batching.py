@@ -326,7 +326,7 @@ def sorted_batches(
 
     Returns:
         (dataset, order): batches of `(features, *targets)`; int64 array [texts], the original index
-        of row i of all batches.
+        of each row.
     """
     batches, order = _row_numbers(tokenized, batch_size, any_shape)
     sizes = np.array([len(batch) for batch in batches], "int64")

@@ -29,7 +29,7 @@ def check_scores(scores: np.ndarray | list[np.ndarray], what: str = "text") -> N
 
 
 def ranked(scores: Any, bounds: np.ndarray, where: Callable[..., Any] = np.where) -> Any:
-    """Replaces scores `[examples, classes]`: the highest is then at the predicted class.
+    """Changes scores `[examples, classes]` so that the predicted class has the highest one.
 
     Args:
         bounds: float32 `[classes]`: a class whose score is at least its bound is predicted, with a

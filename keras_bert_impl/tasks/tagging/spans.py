@@ -44,7 +44,7 @@ class EntityLabels:
     Attributes:
         parts: {label: (prefix, type)}. The prefix is normalized to `"B"`, `"I"`, `"E"` or `"S"`;
             `"O"` means no entity. The type is `"_"` if labels are bare prefixes.
-        written: {label: original prefix in upper case} of entity labels; empty if labels are types.
+        written: {entity label: original prefix in upper case}; empty if labels are types.
     """
 
     parts: dict[str, tuple[str, str]]
