@@ -126,11 +126,14 @@ def openvino_tokenizers(ours: Tokenizer, directory: str) -> Callable:
 
 def mediapipe(ours: Tokenizer, directory: str) -> Callable | None:
     """Runs a small random embedder, whose vectors differ if the ids do."""
+    import keras
+
     from keras_bert_impl import Encoder, EncoderConfig, TextEmbedder
     from keras_bert_impl.serving.mediapipe import answers, are_different, export_mediapipe
 
     if not isinstance(ours, WordPieceTokenizer) or not ours.lowercase:
         return None
+    keras.utils.set_random_seed(0)
     small = {"num_layers": 1, "num_heads": 2, "hidden_dim": 32, "intermediate_dim": 32}
     small |= {"max_length": LENGTH, "initializer_range": 0.5, "use_pooler": False}
     model = TextEmbedder(Encoder(EncoderConfig(ours.vocabulary_size, **small)), ours)
