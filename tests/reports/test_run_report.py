@@ -196,7 +196,7 @@ def test_the_command_that_repeats_a_run_has_its_columns(run, copy):
         """--class-weight '{"bad & <b>": 2.0}' --clip-norm null --crf"""
     )
     assert max(map(len, text.split("\n"))) <= 80
-    assert "Add the columns" not in text
+    assert "Add the text and label columns" not in text
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", "data.json", "metrics.jsonl", "scores.json"])
