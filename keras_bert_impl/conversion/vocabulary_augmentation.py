@@ -52,7 +52,9 @@ def augment_vocabulary(
         InputError: No word or pair that the tokenizer splits occurs often enough.
 
     Example:
-        augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # such as [1.62, 1.41]
+        from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
+        texts = 5 * ["films"]
+        augment_vocabulary("path/to/model", "larger", texts).tokens_per_word  # before and after
 
     Source: Yao et al. 2021, "Adapt-and-Distill", section 3.1, which also initializes new embeddings
         with the mean of the subword embeddings, but selects new subwords by training a vocabulary.
