@@ -60,10 +60,10 @@ class PretrainSettings:
     The `records_...` settings are requirements, checked against the manifest of the records.
 
     Args:
-        model: Model directory to continue from, or published name or `config.json` to train from
-            scratch (see `keras-bert models` for names). From scratch, the model gets the vocabulary
-            size of the records. Also an `EncoderConfig`, or a dict of its fields.
-        total_steps: Number of optimizer steps; the maximum number if `budget_hours` is set.
+        model: Model directory to continue from; or name or `config.json` to train from scratch. See
+            `keras-bert models` for names. From scratch, the model gets the vocabulary size of the
+            records. Also an `EncoderConfig`, or a dict of its fields.
+        total_steps: Number of optimizer steps. It is the maximum if `budget_hours` is set.
         batch_size: Global batch size in rows.
         first_batch_size: Global batch size at the start, doubled until it reaches `batch_size`.
             None for `batch_size`.
@@ -91,9 +91,9 @@ class PretrainSettings:
         ema: Momentum of the exponential moving average of the weights, such as 0.999. The average
             is evaluated and saved.
         dropout: Dropout rate. None for the rate in the model's configuration.
-        objectives: Names of the pre-training objectives: `masked_lm`, `next_sentence`,
-            `sentence_order`, `span_boundary`, `replaced_token`, `left_to_right`, `distillation` and
-            `layer_distillation`. None for the objectives that the records were prepared for.
+        objectives: Names of the pre-training objectives. One or more of `masked_lm`,
+            `next_sentence`, `sentence_order`, `span_boundary`, `replaced_token`, `left_to_right`,
+            `distillation` and `layer_distillation`. None for the objectives of the records.
         teacher: Directory or name of the teacher model for `distillation` and `layer_distillation`.
         mask_unit: Masking unit.
         mask_rate: Fraction of the tokens to predict.
