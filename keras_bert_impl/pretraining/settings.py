@@ -105,8 +105,7 @@ class PretrainSettings:
         generator: Published name or `config.json` of the generator of `replaced_token`. None for a
             quarter of the model's width, or for the generator in a model directory.
         accumulation_steps: Gradient accumulation: parts into which each batch is split.
-        remat: Activation checkpointing: recompute activations in the backward pass, layer by layer,
-            instead of storing them.
+        remat: Activation checkpointing: recompute each layer's activations in the backward pass.
         steps_per_execution: Number of steps per call of the graph. Must divide `total_steps` and
             `report_every`.
         report_every: Number of steps between reports and checkpoints. A report and a checkpoint
