@@ -174,6 +174,9 @@ class Model:
     def predict(self, texts, verbose):
         return np.array([[zlib.crc32(text.encode()) / 2**32, 0.5] for text in texts])
 
+    def decide(self, scores):
+        return scores.argmax(axis=1)
+
 
 @pytest.fixture
 def predicted(capsys, monkeypatch):
@@ -269,7 +272,7 @@ def test_evaluate_reads_the_data_of_the_run_again(folder, capsys):
         (["--out", "out.xlsx"], "out.xlsx: the name must end in .csv, .tsv, .jsonl or .parquet"),
         (["--out", "{0}/dev.csv"], "dev.csv is the input; choose a different output"),
         (["--id", "key"], "no column named 'key'. Found: 'review', 'sentiment'"),
-        (["--input", "{0}/texts.txt", "--id", "key"], "--id needs a table"),
+        (["--input", "{0}/texts.txt", "--id", "key"], "--id requires a table"),
         (["--input", "{0}/empty.txt", "--out", "{0}/out.csv"], "empty.txt has no texts"),
     ],
 )
