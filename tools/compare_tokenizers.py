@@ -71,7 +71,11 @@ class PythonTokenizer:
 def reference(directory: str) -> Any:
     """Returns the `tokenizers` tokenizer that `transformers` builds, or its Python one."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    return tokenizer.backend_tokenizer if tokenizer.is_fast else PythonTokenizer(tokenizer)
+    if not tokenizer.is_fast:
+        return PythonTokenizer(tokenizer)
+    tokenizer.backend_tokenizer.no_padding()  # tokenizer.json may state both
+    tokenizer.backend_tokenizer.no_truncation()
+    return tokenizer.backend_tokenizer
 
 
 def load_original(path: str, ours: Tokenizer) -> Callable[[str], list[int]]:

@@ -114,9 +114,9 @@ class PretrainSettings:
             `grpc://host:5050`. The batches are the same as without them.
         evaluate_every: Number of steps between evaluations on the held-out rows, a multiple of
             `report_every`. None to evaluate only at the end.
-        on_spike: Action after a loss spike: a loss that is not finite, or more than `spike_factor`
-            times the mean of the preceding report interval and at least 1 above it. `"skip"` rolls
-            back to the last checkpoint and skips the rows of that interval.
+        on_spike: Action after a loss spike. A spike is a loss that is not finite, or more than
+            `spike_factor` times the mean of the preceding report interval and at least 1 above it.
+            `"skip"` rolls back to the last checkpoint and skips the rows of that interval.
         spike_factor: Multiple of the mean loss above which a loss is a spike; see `on_spike`.
         dtype: Dtype policy of Keras, such as `"mixed_bfloat16"`. `"mixed_float16"` uses loss scaling.
         jit_compile: Compile the forward and backward pass with XLA.
