@@ -55,7 +55,8 @@ def cross_validate(
 
     Example:
         from keras_bert_impl import cross_validate
-        cross_validate("path/to/model", (texts, labels), "folds", epochs=4)["scores"]
+        texts, labels = ["good film", "a joy", "dull", "bad film"], ["pos", "pos", "neg", "neg"]
+        cross_validate("path/to/model", (texts, labels), "folds", folds=2, epochs=4)["scores"]
     """
     directory = local_path(output_directory)
     data: Any = with_named_classes(as_examples(examples, "train"))[0]

@@ -9,7 +9,11 @@ from keras_bert_impl.io.errors import InputError
 
 try:  # the import registers its operations
     import tensorflow_text
-except (ImportError, tf.errors.NotFoundError):  # the second: it was built for another TensorFlow
+except ModuleNotFoundError as error:
+    if error.name != "tensorflow_text":  # a library that it needs, such as Keras 2
+        raise
+    tensorflow_text = None
+except tf.errors.NotFoundError:  # it was built for another TensorFlow
     tensorflow_text = None
 
 

@@ -37,7 +37,8 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
     Example:
         from sklearn.model_selection import cross_val_score
         from keras_bert_impl.scikit_learn import BertClassifier
-        print(cross_val_score(BertClassifier("path/to/model"), texts, labels, cv=5))
+        texts, labels = ["good film", "a joy", "dull", "bad film"], ["pos", "pos", "neg", "neg"]
+        print(cross_val_score(BertClassifier("path/to/model"), texts, labels, cv=2))
     """
 
     def __init__(

@@ -257,6 +257,20 @@ def _short_set(model, train, dev, directory, grid, **settings):
 
 
 # Names for a single example, by its dotted name.
+@functools.cache
+def _to_calibrate():
+    """A classifier, and texts whose labels are what it predicts, but for one."""
+    keras.utils.set_random_seed(1)
+    model = classifier()
+    kernel = model.head_layer.dense.kernel
+    kernel.assign(100 * kernel)
+    texts = ["the film was good", "it is dull", "bad text", "a joy", "the cat", "more joy"]
+    scores = model.predict(texts, verbose=0)
+    predicted = scores.argmax(axis=1)
+    predicted[scores.max(axis=1).argsort()[2]] ^= 1
+    return model, texts, [model.labels[number] for number in predicted]
+
+
 OWN = {
     "interop.keras_hub.models.write_keras_hub_preset": {
         "described": lambda: _hub_model().config,
@@ -293,5 +307,10 @@ OWN = {
     },
     "training.optimizers.schedules.TimeBudget": {"model": _regressor},
     "training.strategy.get_strategy": {"build_model": lambda: _regressor},
+    "tasks.text_classification.model.TextClassifier.calibrate": {
+        "classifier": lambda: _to_calibrate()[0],
+        "texts": lambda: _to_calibrate()[1],
+        "labels": lambda: _to_calibrate()[2],
+    },
     "tuning.choice.save_tuned": {"labels": lambda: [1, 0]},
 }

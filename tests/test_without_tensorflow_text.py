@@ -46,7 +46,8 @@ print(json.dumps(model.predict({TEXTS!r}, verbose=0).tolist()))
 def environment(tmp_path_factory):
     folder = tmp_path_factory.mktemp("blocked")
     for name in BLOCKED:
-        (folder / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')")
+        error = f"ModuleNotFoundError('{name} is blocked', name='{name}')"
+        (folder / f"{name}.py").write_text(f"raise {error}")
     paths = os.pathsep.join([str(folder), str(ROOT)])
     return {**os.environ, "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "-1"}
 

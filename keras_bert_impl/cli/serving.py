@@ -68,7 +68,7 @@ class Serve(Command):
         _limit(group, "--timeout", 30, "maximum seconds until a response")
         _limit(group, "--client-timeout", 30, "maximum seconds for a client to send or receive")
         _limit(
-            group, "--stop-timeout", 30, "maximum seconds to finish running requests at shutdown"
+            group, "--stop-timeout", 30, "maximum seconds to wait for running requests at shutdown"
         )
         _limit(group, "--poll", 2, "polling interval for new versions, in seconds")
 

@@ -159,7 +159,7 @@ def answers(path: str | Path, model: keras.Model, texts: list[str]) -> np.ndarra
 
 
 def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Returns bool `[texts]`: other labels, or vectors that are not the same but for rounding."""
+    """Returns bool `[texts]`: True where labels differ, or vectors differ by more than rounding."""
     if _is_multi_label(model):
         return np.any((ours >= 0.5) != (theirs >= 0.5), axis=1)
     if _labels(model):

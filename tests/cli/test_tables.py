@@ -16,7 +16,9 @@ def folder(tmp_path_factory):
     classifier(labels=["😀 joy", "größe"]).save_pretrained(folder / "emoji")
     classifier(labels=["LABEL_0", "LABEL_1"]).save_pretrained(folder / "unnamed")
     (folder / "texts.txt").write_text("good film\nbad film\n")
-    (folder / "sms").write_text("ham\tgood film\nspam\tbad film\n" * 10)
+    (folder / "sms").write_text(
+        "".join(f"ham\tgood film {n}\nspam\tbad film {n}\n" for n in range(10))
+    )
     rows = [f"good film {n},{n % 2},{n % 3 % 2}\n" for n in range(20)]
     (folder / "toxic.csv").write_text("text,toxic,insult\n" + "".join(rows))
     (folder / "numbers.csv").write_text("text,label\ngood film,0\nbad film,1\n")
@@ -42,7 +44,7 @@ def test_a_table_without_a_header(folder, tmp_path, capsys):
     assert run("predict", *predict, "--text", 1, "--out", out) == 0
     lines = out.read_text().splitlines()
     assert lines[0].split("\t")[:3] == ["0", "1", "label"] and len(lines) == 21
-    assert lines[1].startswith("ham\tgood film\t")
+    assert lines[1].startswith("ham\tgood film 0\t")
 
 
 def test_a_column_of_0_and_1_for_each_label(folder, tmp_path, capsys):

@@ -97,5 +97,9 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, tokeni
     refused("set teacher=DIR", objectives=["distillation"], teacher=None)
     vocabulary = [*tokenizer.vocabulary[:-1], "other"]
     other = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))
-    refused("have different tokenizers", objectives=["distillation"], teacher=str(other))
+    refused(
+        "not prepared with the tokenizer of the teacher",
+        objectives=["distillation"],
+        teacher=str(other),
+    )
     assert not (tmp_path / "run").exists()

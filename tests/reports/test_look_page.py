@@ -178,7 +178,8 @@ def test_long_texts_are_cut_and_say_so(classifier, tmp_path):
     assert data_of(path)["sizes"] == [1, 2, 32]
     text = pages.read(path).sections
     assert (
-        "its first 32 tokens" in text["Attention"] and "exceeds max_length" in text["Attribution"]
+        "the first 32 tokens are shown" in text["Attention"]
+        and "exceeds max_length" in text["Attribution"]
     )
     assert path.stat().st_size < 100_000
 

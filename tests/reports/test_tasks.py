@@ -117,7 +117,7 @@ def test_predictions_of_other_sentences(run):
     write_tag_predictions(run / "predictions.tsv", examples, FOUND)
     with pytest.raises(InputError, match="3 examples, but .* has 2"):
         write_report(run, examples=TaggedExamples(WORDS[:2], GOLD[:2]))
-    with pytest.raises(InputError, match="other sentences"):
+    with pytest.raises(InputError, match="predictions for different sentences"):
         write_report(run, examples=TaggedExamples(WORDS[::-1], GOLD[::-1]))
 
 

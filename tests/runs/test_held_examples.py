@@ -82,7 +82,9 @@ def test_finetunes_on_texts_in_memory(tmp_path):
 
 def test_options_of_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "all.csv").write_text("a;b\n" + "one;x\ntwo;y\n" * 4)
+    (tmp_path / "all.csv").write_text(
+        "a;b\n" + "".join(f"one {n};x\ntwo {n};y\n" for n in range(4))
+    )
     table = read_table("all.csv", text="a", label="b", delimiter=";")
     found = read_options(table, table, None)
     assert (found["text"], found["label"], found["delimiter"]) == ("a", "b", ";")

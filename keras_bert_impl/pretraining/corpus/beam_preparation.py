@@ -160,7 +160,7 @@ def _plans(_, lengths, kept, sources, corpus, settings):
 
 
 def _documents(joined_of, text_field):
-    """Yields (block, (number, document)) for the documents of a source that are used."""
+    """Yields (block, (number, document)) for each selected document of a source."""
     _, joined = joined_of
     if not joined["plan"]:
         return

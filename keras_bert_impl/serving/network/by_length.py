@@ -22,7 +22,9 @@ def run_by_length(
         The output of all rows `[rows, ...]`, in the order of `features`.
 
     Example:
-        run_by_length(lambda part: session.run(None, part)[0], features)
+        from keras_bert_impl.serving.network.by_length import run_by_length
+        features = {"attention_mask": np.array([[1, 0], [1, 1]])}
+        run_by_length(lambda part: part["attention_mask"].sum(axis=1), features)  # [1, 2]
     """
     lengths = np.maximum(features["attention_mask"].sum(axis=1), 1)
     order = np.argsort(-lengths, kind="stable")

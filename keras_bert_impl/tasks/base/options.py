@@ -50,7 +50,7 @@ class VectorSettings(LongTextSettings):
     """Settings of pooling.
 
     Args:
-        pooling: How token vectors become a text vector. For similarity: see `TextEmbedder`. For
+        pooling: How token vectors are pooled into a text vector. For similarity: see `TextEmbedder`. For
             text classification and regression: mean, max or attention over all tokens. Default: the
             model's pooling; for similarity, mean if the model has none.
     """

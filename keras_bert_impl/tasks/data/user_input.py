@@ -1,4 +1,4 @@
-"""Converts user input to a list of texts: arrays, tables, columns, single texts."""
+"""Converts user input (an array, table, column or single text) to a list of texts."""
 
 import inspect
 import re

@@ -200,7 +200,7 @@ def _pieces(path, vocabulary):
 
 
 def _family_of(path, vocabulary):
-    """Returns the family that has such a vocabulary."""
+    """Returns the model family that uses this kind of vocabulary."""
     for family, facts in FAMILIES.items():
         first = facts.first_tokens or facts.special_tokens
         if tuple(vocabulary[: len(first)]) == first:

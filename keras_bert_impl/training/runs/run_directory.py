@@ -55,7 +55,7 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has written its scores, its last output."""
+        """Whether the run has written its scores, which are written last."""
         return self.scores.exists() and self.model.is_dir()
 
     def note(self, notes: dict[str, Any]) -> None:

@@ -443,7 +443,7 @@ def test_reads_files_of_sentence_transformers_6(written):
     [
         ("modules.json", {"a": 1}, "must hold a list of modules"),
         ("modules.json", [{"path": "", "type": f"{LIBRARY}.CNN"}], "CNN' is not supported"),
-        ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "has no Pooling module"),
+        ("modules.json", [{"type": f"{LIBRARY}.Transformer"}], "has no module Pooling"),
         (
             "modules.json",
             [{"path": "../x", "type": f"{LIBRARY}.Pooling"}],

@@ -63,7 +63,7 @@ def test_original_conll_2003_files_are_iob1(tmp_path):
     german = written(tmp_path, "Der der ART I-NC O\nHans Hans NE I-NC I-PER\n", "deu.train")
     assert read_columns(german).labels == [["O", "I-PER"]]
     german.write_text("Größe g NN I-NC O\n", encoding="latin-1")  # its published encoding
-    with pytest.raises(InputError, match="deu.train, line 1: not UTF-8 .*Convert a file"):
+    with pytest.raises(InputError, match="deu.train, line 1: not UTF-8 .*pass --encoding"):
         read_columns(german)
 
 
