@@ -224,7 +224,7 @@ class RunCheckpoint(keras.callbacks.Callback):
 
 
 class _MisnamedError(Exception):
-    """A checkpoint file has the name of a different checkpoint."""
+    """The content of a checkpoint file does not match its name."""
 
 
 _UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
