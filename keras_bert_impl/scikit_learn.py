@@ -108,6 +108,10 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _texts(values):
-    """Converts a column, array or list of texts, or of pairs, to a list."""
-    values = getattr(values, "tolist", lambda: list(values))()
-    return [tuple(text) if isinstance(text, list) else text for text in values]
+    """Converts texts or pairs in a list, array, column or data frame to a list."""
+    if hasattr(values, "to_numpy"):  # iterating a data frame yields the names of its columns
+        values = values.to_numpy()
+    rows = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if any(isinstance(row, list) and len(row) == 1 for row in rows):  # one column
+        rows = [row[0] for row in rows]
+    return [tuple(row) if isinstance(row, list) else row for row in rows]

@@ -71,3 +71,5 @@ def test_the_command_writes_a_run_per_fold_and_all_predictions(tmp_path, capsys)
         assert np.mean(right[held]) == pytest.approx(accuracy) and len(dev) == 15
     assert main([*command, "--folds=2", "--dev-split=0.5"]) == 2
     assert "leave out --dev-split" in capsys.readouterr().err
+    assert main([*command, "--folds=2", "--dates=text"]) == 2
+    assert "--dates holds out the latest examples" in capsys.readouterr().err

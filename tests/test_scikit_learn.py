@@ -8,6 +8,7 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
+pd = pytest.importorskip("pandas")
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone, is_classifier  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
@@ -47,6 +48,15 @@ def test_predictions_are_labels_by_probability(fitted):
     assert fitted.classes_.tolist() == ["negative", "positive"]
     assert fitted.predict(TEXTS).tolist() == fitted.classes_[scores.argmax(axis=1)].tolist()
     assert fitted.score(TEXTS, LABELS) > 0.8
+
+
+def test_texts_may_be_columns_of_a_data_frame(fitted):
+    frame = pd.DataFrame({"text": TEXTS, "more": TEXTS[::-1]})
+    expected = fitted.predict_proba(TEXTS)
+    for texts in (frame["text"], frame[["text"]], frame[["text"]].to_numpy(), tuple(TEXTS)):
+        np.testing.assert_array_equal(fitted.predict_proba(texts), expected)
+    pairs = list(zip(TEXTS, TEXTS[::-1]))
+    np.testing.assert_array_equal(fitted.predict_proba(frame), fitted.predict_proba(pairs))
 
 
 def test_labels_keep_their_type(model):

@@ -77,15 +77,14 @@ class Export(Command):
             "--no-custom-ops",
             action="store_true",
             help="tokenize with TensorFlow's own operations, for any runtime of SavedModels; "
-            "default: "
-            "with TF-Text's, if it is installed",
+            "default: with TF-Text's, if it is installed",
         )
         group.add_argument(
             "--xla",
             metavar="ROWSxLENGTH,...",
             help="batch shapes for which XLA compiles the encoder, such as 1x128,8x128; batches "
-            "are "
-            "padded to a shape if they fill at least half of it, and run without XLA otherwise",
+            "are padded to a shape if they fill at least half of it, and run without XLA "
+            "otherwise",
         )
         group.add_argument(
             "--whole-batches",

@@ -183,13 +183,15 @@ def _check_folds(arguments):
         return
     if arguments.folds < 2:
         raise InputError("--folds N needs at least 2 folds.")
+    if arguments.dates:
+        raise InputError("--dates holds out the latest examples, and --folds each one once.")
     for name in ("dev", "data", "dev_split", "seeds", "sweep", "adapt"):
         if getattr(arguments, name):
             raise InputError(
-                f"--folds splits --train and trains one model per fold: leave out "
+                "--folds splits --train and trains one model per fold: leave out "
                 f"--{name.replace('_', '-')}."
             )
-    arguments.dev_split = 1 / arguments.folds
+    arguments.dev_split = 1 / arguments.folds  # what each run holds out
 
 
 def _cross_validate(arguments):

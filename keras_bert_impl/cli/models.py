@@ -133,8 +133,7 @@ class Convert(Command):
             metavar="NAME",
             help="format to write: huggingface, config.json and model.safetensors; google, "
             "bert_model.ckpt; keras_hub, a preset, with the head if KerasHub computes it in the "
-            "same "
-            "way",
+            "same way",
         )
         group = parser.add_argument_group("exceptions")
         group.add_argument(
@@ -264,8 +263,8 @@ class Calibrate(Command):
             "--threshold",
             metavar="RULE",
             help="rule for the decision threshold: f1, f2, recall=0.9, precision=0.9 or "
-            "cost=FP,FN, "
-            "the costs of a false positive and a false negative; default: no threshold",
+            "cost=FP,FN, the costs of a false positive and a false negative; default: no "
+            "threshold",
         )
         group.add_argument(
             "--class",

@@ -97,7 +97,7 @@ def _columns(path, arguments, model):
         return columns[0], None
     raise InputError(
         f"{path} is a table with the columns {listed(columns)}: pass the column of texts as --text "
-        f"COLUMN and, for pairs, the column of second texts as --pair COLUMN."
+        "COLUMN and, for pairs, the column of second texts as --pair COLUMN."
     )
 
 

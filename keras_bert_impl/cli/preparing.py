@@ -148,9 +148,8 @@ class Prepare(Command):
             "--objective",
             choices=RECORDS_OBJECTIVES,
             default="mlm_nsp",
-            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), or no "
-            "pairs "
-            "(mlm)",
+            help="pairs for next-sentence prediction (mlm_nsp) or sentence order (mlm_sop), or "
+            "no pairs (mlm)",
         )
         add(
             "--held-out",

@@ -93,8 +93,7 @@ def with_data(
         if path and Path(path).is_absolute() and not Path(path).exists():
             raise InputError(
                 f"{path}, which {run} was scored on, does not exist. Pass the data to score on "
-                f"with "
-                "--dev FILE."
+                "with --dev FILE."
             )
     if arguments.language == ExampleSource.language:
         arguments = argparse.Namespace(**vars(arguments) | {"language": None})
@@ -141,5 +140,5 @@ def check_unchanged(run: str | Path, examples: Any) -> None:
     if before.text("sha256") != examples.fingerprint:
         raise InputError(
             f"{examples.source} has changed since {run} was scored on it. Pass --dev FILE to score "
-            f"on the current file."
+            "on the current file."
         )

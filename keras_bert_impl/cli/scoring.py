@@ -253,8 +253,7 @@ class Drift(Command):
         if arguments.reference is None and not (options.get("train") or options.get("data")):
             raise InputError(
                 f"--reference FILE is missing: {arguments.model} does not record the file that it "
-                f"was "
-                "trained on."
+                "was trained on."
             )
 
     def run(self, arguments: Namespace) -> None:

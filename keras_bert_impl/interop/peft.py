@@ -115,8 +115,7 @@ def from_peft(
         raise settings.error(
             "init_lora_weights",
             "an initialization that keeps the base model's weights; convert the adapter with "
-            "peft's "
-            "save_pretrained(..., path_initial_model_for_weight_conversion=...)",
+            "peft's save_pretrained(..., path_initial_model_for_weight_conversion=...)",
         )
     prefix = tensor_prefix(config)
     names = {name.removeprefix(_ROOT).removeprefix(prefix): name for name in tensors}

@@ -111,8 +111,8 @@ def replace_directory(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty directory to write to, which becomes `path` if the block succeeds.
 
     If `path` already exists, the new entries replace entries of the same names, and all other
-    entries are kept, so naming a wrong directory by mistake loses little. If `path` is a link, the
-    directory behind it is replaced.
+    entries are kept, so naming a wrong directory by mistake loses little. If `path` is a symbolic
+    link, its target is replaced.
 
     Raises:
         InputError: the disk is full, `path` is a file, or its parent is not writable.

@@ -260,8 +260,8 @@ def _paired(runs, examples):
     caption = f"{len(examples):,} examples of {without_folders(examples.source)}"
     html = page.table(headings, rows, caption, first="cell") + page.paragraph(
         f"{how([one for scores in by_run for one in scores])} Differences: paired bootstrap with "
-        f"the same resamples for both runs; p is two-sided. With many comparisons, some p are "
-        f"small by chance."
+        "the same resamples for both runs; p is two-sided. With many comparisons, some p are "
+        "small by chance."
     )
     return Section("On the same examples", html)
 

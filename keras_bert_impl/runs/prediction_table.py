@@ -67,7 +67,7 @@ def joined(row: Row, answer: Row) -> Row:
     if taken:
         raise InputError(
             f"the input has the columns {listed(taken)}, which are needed for predictions. Rename "
-            f"them, or select one column to keep with --id."
+            "them, or select one column to keep with --id."
         )
     return row | {names[name]: value for name, value in answer.items()}
 
@@ -205,8 +205,7 @@ def _arrow_table(rows, schema=None):
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
         raise InputError(
             f"a column has values of different types, which Parquet does not support ({error}). "
-            f"Write "
-            "a .csv or .jsonl file."
+            "Write a .csv or .jsonl file."
         ) from error
 
 

@@ -39,7 +39,7 @@ class ObjectiveSettings(TuningSettings):
         distillation: How to train on the teacher. soft uses its predictions; tinybert first uses
             its layers for `intermediate_epochs` (see `IntermediateLayers`), then its predictions
             for `epochs`. Each phase has its own optimizer and learning-rate schedule. Default:
-            soft.
+            soft, if there is a teacher.
         temperature: Divisor of both models' logits. Not for regression. Default: 2 for soft, 1 for
             tinybert.
         teacher_weight: Weight of the teacher's predictions in the loss; the weight of the labels is

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -56,14 +57,14 @@ def run(commands: str, folder: Path, environment: dict[str, str]) -> tuple[str, 
 def _server(commands, folder, environment):
     """Runs commands of which the last serves, until the server answers."""
     server = subprocess.Popen(
-        ["bash", "-e", "-c", commands.replace("keras-bert serve", "exec keras-bert serve")],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, text=True,
+        ["bash", "-e", "-c", commands],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
         assert any(line.startswith("serving http") for line in server.stdout)
         yield
     finally:
-        server.terminate()
+        os.killpg(server.pid, signal.SIGTERM)  # the shell and the server that it runs
         server.wait()
 
 

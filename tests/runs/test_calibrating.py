@@ -49,7 +49,7 @@ def test_a_run_is_calibrated_on_its_validation_set(folder, tmp_path, capsys, nam
     model = load_tuned(run)
     assert model.thresholds == {"positive": threshold["threshold"]}
     assert {path.name for path in (run / "model").iterdir()} == files
-    # The run's predictions and scores are those of the calibrated model.
+    # The run has the predictions and scores of the calibrated model.
     labels, scores = predictions(run)
     powers = before ** (1 / found["temperature"])
     np.testing.assert_allclose(scores, powers / powers.sum(axis=1, keepdims=True), atol=1e-4)

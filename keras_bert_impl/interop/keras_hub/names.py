@@ -323,7 +323,7 @@ NOTES = ("id2label", "label2id", "problem_type")
 
 
 class Head:
-    """A task head that KerasHub and this package compute in the same way, or why there is none."""
+    """A task head that KerasHub computes too, or the reason why KerasHub has no such head."""
 
     def __init__(
         self, kind: Kind, config: EncoderConfig, task: str, arguments: dict[str, Any]

@@ -114,7 +114,7 @@ def _errors(subject, wanted, found):
         boxes.append(page.example(lines))
     text = (
         f"{len(order):,} of {len(wanted):,} sentences have missed or wrong entities. The sentences "
-        f"with the most errors come first. Orange (dashed): missed above, wrong below."
+        "with the most errors come first. Orange (dashed): missed above, wrong below."
     )
     if not order:
         text = f"No errors on {len(wanted):,} sentences."

@@ -34,8 +34,8 @@ class Limits:
         batch_timeout: seconds that a request waits for other requests.
         max_rows: maximum rows per request.
         max_bytes: maximum bytes per request; all requests together may have 16 times as many.
-        max_waiting: maximum maximum requests in the queue.
-        max_connections: maximum maximum open connections.
+        max_waiting: maximum number of requests in the queue.
+        max_connections: maximum number of open connections.
         seconds: maximum seconds from a request's last byte to its response.
         client_seconds: maximum seconds for a client to send a request or receive a response, and of
             an idle connection.

@@ -139,7 +139,7 @@ def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.C
         if isinstance(callback, _SET_RATE) and isinstance(rate, _SCHEDULE):
             raise InputError(
                 f"{type(callback).__name__} sets the learning rate, but the optimizer has a "
-                f"schedule. First call compile(optimizer=AdamW(3e-5)), with a constant rate."
+                "schedule. First call compile(optimizer=AdamW(3e-5)), with a constant rate."
             )
     return callbacks
 

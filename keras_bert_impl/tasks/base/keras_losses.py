@@ -178,7 +178,7 @@ class TaskLoss(keras.losses.Loss):
         if len(losses.shape) < len(y_pred.shape) - 1:
             raise InputError(
                 f"the loss {self.name!r} returns one value for the whole batch, but must return "
-                f"one per example: reduce over axis=-1."
+                "one per example: reduce over axis=-1."
             )
         return losses
 

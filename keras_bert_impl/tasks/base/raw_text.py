@@ -84,7 +84,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
             return self.label_codec.factors(class_weight, labels)
         raise InputError(
             f"class_weight requires classes as labels, which a {type(self).__name__} does not "
-            f"have: use sample_weight, a number for each example."
+            "have: use sample_weight, a number for each example."
         )
 
     def default_loss(self) -> keras.losses.Loss | None:

@@ -125,7 +125,7 @@ class ClassLabels(LabelCodec):
             return
         raise InputError(
             f"the labels of this model are {listed(self.names)}, and numbers may mean names or "
-            f"class numbers: pass names, [str(label) for label in labels]."
+            "class numbers: pass names, [str(label) for label in labels]."
         )
 
     def _rows(self, rows):
@@ -142,7 +142,7 @@ class ClassLabels(LabelCodec):
         if is_soft.any() and not self.takes_soft:
             raise InputError(
                 f"text {is_soft.argmax()} has a soft label, {rows[is_soft.argmax()].tolist()}, "
-                f"which this loss does not support: write compile(loss='categorical_crossentropy')."
+                "which this loss does not support: write compile(loss='categorical_crossentropy')."
             )
         return rows
 

@@ -198,7 +198,7 @@ def examples_of(
     if any(kinds) and not all(kinds):
         raise InputError(
             f"{source}, {unit} {lines[kinds.index(False)]}: this row has a single label, but other "
-            f"rows have a list of labels. Use a list in every row."
+            "rows have a list of labels. Use a list in every row."
         )
     return Examples(
         texts,
@@ -289,8 +289,8 @@ def parsed(cell: str) -> str | list | dict:
                 return [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
     raise InputError(
         f"label {shown(text)} is a structure, not a name. Write names with a separator, such as "
-        f"a|b, and pass --label-separator '|', or write a column of 0 and 1 for each label, and "
-        f"pass --label A,B. If it is a name, add it to --labels."
+        "a|b, and pass --label-separator '|', or write a column of 0 and 1 for each label, and "
+        "pass --label A,B. If it is a name, add it to --labels."
     )
 
 

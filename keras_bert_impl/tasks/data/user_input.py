@@ -87,7 +87,7 @@ def not_a_text(value: Any) -> str:
     if isinstance(value, (list, tuple, np.ndarray)):
         return (
             f"is a {type(value).__name__} of length {len(value)}: {value!r:.60}. Pass a text pair "
-            f"as a tuple (first, second), and several texts as a list of strings."
+            "as a tuple (first, second), and several texts as a list of strings."
         )
     return f"must be a string. Received: {type(value).__name__} {value!r:.60}"
 
@@ -117,7 +117,7 @@ def values(x: Any, pairs: bool = False) -> list:
     if is_stream(x):
         raise InputError(
             f"expected a list. Received: a {type(x).__name__}, which may be infinite. Convert it "
-            f"with list(...), or pass a generator of batches to fit, evaluate or predict."
+            "with list(...), or pass a generator of batches to fit, evaluate or predict."
         )
     for name in ("to_pylist", "to_list", "tolist"):  # Arrow; pandas, polars, ragged tensors; NumPy
         if hasattr(x, name):

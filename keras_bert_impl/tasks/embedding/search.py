@@ -133,7 +133,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
     except (ValueError, OSError, EOFError, tokenize.TokenError) as error:  # the last: a header
         raise InputError(
             f"{path} is not a complete .npy file of vectors. Write one with `keras-bert embed "
-            f"--out vectors.npy`."
+            "--out vectors.npy`."
         ) from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise InputError(f"{path} must contain float vectors [texts, dim].")

@@ -119,7 +119,7 @@ def _whole(path):
         if size > _LONGEST_FILE:
             raise InputError(
                 f"{path} has more than {_LONGEST_FILE:,} characters, too long for one text. Split "
-                f"the file, or embed its lines."
+                "the file, or embed its lines."
             )
     return "".join(lines)
 
@@ -176,7 +176,7 @@ def write_vectors(
                 if Path(source).resolve() in written:
                     raise InputError(
                         f"{source} would be replaced by the vectors in {path}. Choose another file "
-                        f"name."
+                        "name."
                     )
             texts_of_chunk = [one.text for one in chunk]
             write(chunk, embedder.encode(texts_of_chunk, prompt, batch_size=batch_size))

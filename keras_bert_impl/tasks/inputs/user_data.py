@@ -173,7 +173,7 @@ def _parts_of_spec(spec):
     """Splits a batch spec into (x, y or None, sample_weight or None)."""
     if isinstance(spec, tuple) and len(spec) > 3:
         raise InputError(
-            f"a dataset must yield (texts, labels) or (texts, labels, sample_weight). Received: "
+            "a dataset must yield (texts, labels) or (texts, labels, sample_weight). Received: "
             f"{len(spec)} parts"
         )
     x, y, weights = keras.utils.unpack_x_y_sample_weight(spec)
@@ -309,7 +309,7 @@ def _features_of_batches(model, x, shuffle, has_begun):
             if len(made) != len(spec):
                 raise InputError(
                     f"batch {number} has {len(made)} parts, but the first one has {len(spec)}: "
-                    f"yield labels and sample_weight in all batches, or in none."
+                    "yield labels and sample_weight in all batches, or in none."
                 )
             yield made
 
@@ -362,7 +362,7 @@ def _parts(batch):
     if isinstance(batch, tuple):
         if not 1 <= len(batch) <= 3 or isinstance(batch[0], (str, bytes)):
             raise InputError(
-                f"a batch must be (texts, labels) or (texts, labels, sample_weight), with lists. "
+                "a batch must be (texts, labels) or (texts, labels, sample_weight), with lists. "
                 f"Received: {batch!r:.60}"
             )
         return (*batch, None, None)[:3]

@@ -313,7 +313,7 @@ class TokenizedWindows(TokenizedTexts):
         return rows, np.arange(splits[-1]) - splits[rows]
 
     def token_numbers(self) -> np.ndarray:
-        """int64 [positions]. Index of each position's token in all texts; -1 if there is none."""
+        """int64 [positions]. Index of each position's token in all texts; or -1."""
         rows, _ = self.columns()
         numbers = self.text_splits[self.texts[rows]] + self.tokens
         return np.where(self.tokens >= 0, numbers, -1)

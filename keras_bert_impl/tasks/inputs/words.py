@@ -99,7 +99,7 @@ class TokenAlignment:
     """Alignment of tokens with words, over all texts.
 
     Attributes:
-        words: int64 [tokens]. Index of the token's word among all words; -1 if there is none.
+        words: int64 [tokens]. Index of the token's word among all words, or -1.
         firsts: int64 [words]. First token of the word, or a token shared with other words; -1 for
             none.
         owns: bool [words]. Whether any token belongs to the word.

@@ -64,8 +64,8 @@ class MaskLabels(LabelCodec):
         if labels.ndim != 2 or len(labels) != count or labels.dtype.kind not in "iu":
             raise InputError(
                 "fit creates the labels of texts by masking: leave out the labels. Labels of "
-                "features must be integers "
-                f"[rows, predictions], {NO_LABEL} for none. Received: {labels.dtype} {labels.shape}"
+                f"features must be integers [rows, predictions], {NO_LABEL} for none. Received: "
+                f"{labels.dtype} {labels.shape}"
             )
         return labels.astype("int32")
 

@@ -302,7 +302,7 @@ class AnswerLabels(LabelCodec):
             if not self.takes_none:
                 raise InputError(
                     f"question {position} has no answer: create the model with null_threshold=0.0, "
-                    f"so that it can predict no answer."
+                    "so that it can predict no answer."
                 )
             return None
         is_answer = isinstance(label, tuple) and len(label) == 2 and isinstance(label[0], str)

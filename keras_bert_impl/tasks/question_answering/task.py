@@ -39,7 +39,7 @@ class QuestionAnswering(Task):
         if (train.is_impossible is None) is not (dev.is_impossible is None):
             raise InputError(
                 f"only one of {train.source} and {dev.source} has questions without an answer, as "
-                f"in SQuAD 2.0. Both must have the same format."
+                "in SQuAD 2.0. Both must have the same format."
             )
         self._has_nulls = train.is_impossible is not None
         self.arguments = {"null_threshold": 0.0 if self._has_nulls else None}

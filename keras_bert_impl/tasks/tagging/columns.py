@@ -68,7 +68,7 @@ def read_columns(
     if label is not None and word % width == label % width:
         raise InputError(
             f"{path}: words and labels are the same column, {word % width}. The file has {width} "
-            f"column(s), separated by tabs or spaces. Choose another column for one of them."
+            "column(s), separated by tabs or spaces. Choose another column for one of them."
         )
     rows = functools.partial(_column_rows, path, has_tabs, width, word, label, word_prefix)
     read_with = {"dev": str(path), "text": str(word), "label": str(label)}
@@ -90,7 +90,7 @@ def _check_words(path, word, texts):
     ):
         raise InputError(
             f"{path}: column {word} does not contain words, but {listed(first[0][:3])}. Pass "
-            f"column numbers: word=1, label=2 (--text 1 --label 2), or other columns."
+            "column numbers: word=1, label=2 (--text 1 --label 2), or other columns."
         )
 
 

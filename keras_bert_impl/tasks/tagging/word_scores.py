@@ -250,7 +250,7 @@ class _Spans(NamedTuple):
 
 
 def _end_together(first, second):
-    """Returns whether the next stop after each word is the same in both; True if there is none.
+    """Returns whether the next stop after each word is the same in both, or missing in both.
 
     Args:
         first, second: bool `[rows, length]`.

@@ -99,9 +99,8 @@ class TextClassification(Task):
         elif not all(isinstance(label, str) for row in labels for label in row):
             raise InputError(
                 f"{source}: a list of labels must contain names. Received: {labels[0]!r:.60}. For "
-                f"rows "
-                "of 0 and 1, pass [[name for name, is_set in zip(names, row) if is_set] for row in "
-                "rows]."
+                "rows of 0 and 1, pass [[name for name, is_set in zip(names, row) if is_set] for "
+                "row in rows]."
             )
         return Examples(texts, labels, source=source)
 

@@ -30,7 +30,7 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
 
     Args:
         codes: int32 [characters], with a newline after each text.
-        classes: entries as of `table.composition_table`, the default.
+        classes: table of composition classes. Default: `table.composition_table()`.
 
     Returns:
         (composed, origins): int32 [composed characters], code points; the index in `codes` of the

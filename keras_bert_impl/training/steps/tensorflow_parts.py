@@ -74,7 +74,7 @@ def divisible_batches(count: int) -> Iterator[None]:
         if _NOT_DIVISIBLE not in error.message:
             raise
         raise InputError(
-            f"with jit_compile every batch of a replica must be a multiple of accumulation_steps="
+            "with jit_compile every batch of a replica must be a multiple of accumulation_steps="
             f"{count}, including the last: choose such a batch_size and drop the remainder of the "
             "dataset, or compile with jit_compile=False."
         ) from error

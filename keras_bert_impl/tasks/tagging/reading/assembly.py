@@ -130,7 +130,7 @@ def _check_labels(source, unit, labels, others, rows):
                 )
             raise InputError(
                 f"{where}: label {row.label!r:.60} is neither 'O' nor like 'B-PER', unlike the "
-                f"other labels. If it marks words outside of entities, pass "
+                "other labels. If it marks words outside of entities, pass "
                 f"outside={row.label!r:.60}; to "
                 "allow it, pass labels."
             )

@@ -46,7 +46,6 @@ def chosen_name(
     if name is None:
         raise InputError(
             f"no column of {what} was recognized among {listed(names)}. Name the column with "
-            f"{option}=... "
-            f"(--{option} COLUMN), or without a header by its number, from 0."
+            f"{option}=... (--{option} COLUMN), or without a header by its number, from 0."
         )
     return name

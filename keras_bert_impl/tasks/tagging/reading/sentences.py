@@ -139,7 +139,7 @@ class RowReader:
             if not has_ends and len(sentence) > 1 and not column:
                 raise InputError(
                     f"{self.source} does not mark the ends of sentences. Name the column of "
-                    f"sentence numbers with sentence=... (--sentence COLUMN), or put a blank line "
+                    "sentence numbers with sentence=... (--sentence COLUMN), or put a blank line "
                     "between sentences."
                 )
             yield sentence
