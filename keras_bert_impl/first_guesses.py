@@ -28,6 +28,17 @@ _CALL = {
 }
 # Class, class and method, or command line -> suggested call -> wrong names.
 _CALLS = {
+    "keras-bert COMMAND": {
+        "finetune": "train fit fine-tune",
+        "finetune --folds 5": "cross-validate cross-validation crossval cv",
+        "finetune --dev-split 0.2": "split",
+        "finetune --teacher DIR": "distill",
+        "evaluate": "test score benchmark",
+        "predict": "infer classify inference",
+        "calibrate --threshold f1": "threshold",
+        "check FILE": "validate validate-data lint stats",
+        "export --precision int8": "quantize",
+    },
     # Options and settings, without leading dashes.
     "keras-bert": {
         "--learning-rate 5e-5": "lr",

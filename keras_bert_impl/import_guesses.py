@@ -11,7 +11,11 @@ _ROOT = Path(__file__).parent
 # bert-for-tf2 -> what to write. The first match counts.
 _LINES = {
     r".*Tokenizer(Fast)?|load_vocabulary": "Tokenizer.from_pretrained(name)",
-    r".*ForSequenceClassification|.*TextClassifier|BertClassifier|CrossEncoder": (
+    r"BertClassifier|KerasClassifier|\w*SklearnClassifier": (
+        "keras_bert_impl.scikit_learn.BertClassifier for scikit-learn, or "
+        "TextClassifier.from_pretrained(name, num_classes=2)"
+    ),
+    r".*ForSequenceClassification|.*TextClassifier|CrossEncoder": (
         "TextClassifier.from_pretrained(name, num_classes=2)"
     ),
     r".*ForTokenClassification|BertTokenClassifier": (

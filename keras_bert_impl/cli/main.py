@@ -8,6 +8,7 @@ import os
 import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
+from keras_bert_impl.first_guesses import GUESSES
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.version import __version__
@@ -171,7 +172,9 @@ def load(command: str) -> tuple[Command, CommandParser]:
         (command, parser of its arguments).
     """
     if command not in COMMANDS:
-        hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
+        call = GUESSES["keras-bert COMMAND"].get(command)
+        hint = f"write keras-bert {call}." if call else suggestion(command, COMMANDS)
+        hint = hint or "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
     address, what = COMMANDS[command]
     module, _, name = address.rpartition(".")

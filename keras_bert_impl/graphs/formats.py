@@ -103,7 +103,8 @@ def exporter(file_format: str) -> Callable:
     """Returns the function that exports a model to one of `NAMES`."""
     if file_format not in NAMES:
         formats = listed([SAVED_MODEL, *NAMES])
-        raise InputError(f"format must be one of {formats}. Received: {file_format!r}")
+        near = " TensorFlow Lite is litert." if "lite" in str(file_format) else ""
+        raise InputError(f"format must be one of {formats}. Received: {file_format!r}.{near}")
     if not all(map(importlib.util.find_spec, _PACKAGES[file_format])):
         raise InputError(
             f"export to {NAMES[file_format]} needs more packages: {install_command(file_format)}."

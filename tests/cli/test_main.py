@@ -102,6 +102,10 @@ def test_help_imports_no_tensorflow():
             ["convert", "--from", "model", "--to", ""],
             "the value of to is empty; is a shell variable",
         ),
+        (
+            ["cross-validate"],
+            "there is no command 'cross-validate'; write keras-bert finetune --folds 5.",
+        ),
         (["help", "modles"], "there is no command 'modles'; did you mean 'models'?"),
         (["xyzzy"], "there is no command 'xyzzy'; `keras-bert --help` lists them."),
         (["models", "--jsno"], "there is no option --jsno; did you mean --json?"),

@@ -69,8 +69,9 @@ class ExampleSource:
                 is_dev = name == "dev" and "train" in names
                 more = " (or --dev-split 0.1 instead of --dev)" if is_dev else ""
                 raise InputError(
-                    f"--{name} is missing: pass {needed}{more}, or a GLUE task with --data."
-                    f"{self._columns() if name in columns else ''}"
+                    f"--{name} is missing: pass --{name} COLUMN.{self._columns()}"
+                    if name in columns
+                    else f"--{name} is missing: pass {needed}{more}, or a GLUE task with --data."
                 )
         if split == "test":
             raise InputError(
