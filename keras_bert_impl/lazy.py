@@ -22,7 +22,8 @@ from keras_bert_impl.io.errors import InputError
 # Messages of TensorFlow about the machine at startup, including errors on machines without a GPU.
 _NOTICES = re.compile(
     rb"^(I0000 |WARNING: All log messages before absl::|To enable the following instructions: |"
-    rb"E0000 .*failed call to cuInit).*\n",
+    rb"E0000 .*failed call to cuInit).*\n"
+    rb"(=== Source Location Trace: ===\s*\n(.*\.cc:\d+\n)*\n?)?",  # since TensorFlow 2.22
     re.MULTILINE,
 )
 _GPU_DRIVER = "/proc/driver/nvidia/version"

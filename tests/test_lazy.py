@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from keras_bert_impl.lazy import without_lines
+from keras_bert_impl.lazy import _NOTICES, without_lines
 
 TEXT = "One sentence. And two.\n\nA second document. It goes on.\n\nA third one. It ends here.\n\n"
 
@@ -32,11 +32,24 @@ def test_start_of_tensorflow_is_quiet():
 
 @pytest.mark.skipif(bool(importlib.util.find_spec("tf_keras")), reason="Keras 2 is installed")
 def test_a_variable_that_asks_for_keras_2_is_named():
+    pytest.importorskip("tensorflow_text")  # nothing else imports Keras by TensorFlow
     code = "from keras_bert_impl import TextClassifier"
     environment = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert "unset TF_USE_LEGACY_KERAS" in done.stderr.splitlines()[-1]
+
+
+def test_the_trace_of_a_missing_gpu_is_left_out(capfd):
+    trace = b"=== Source Location Trace: ===\nexternal/xla/cuda_status.cc:50\n\n"
+
+    def function():
+        os.write(
+            2, b"E0000 1 a.cc:2] failed call to cuInit: no device\n" + trace + b"E0000 other\n"
+        )
+
+    without_lines(_NOTICES, function)
+    assert capfd.readouterr().err == "E0000 other\n"
 
 
 def test_only_matching_lines_are_left_out(capfd):

@@ -22,6 +22,7 @@ def counts():
 
 @pytest.mark.parametrize("way", MOST_FILES)
 def test_a_call_enters_few_files(counts, way):
+    pytest.importorskip("tensorflow_text")  # without it the tokenizer has more steps of its own
     files = counts[way]["files"]
     print(way, len(files), *files, sep="\n")
     assert 0 < len(files) <= MOST_FILES[way]
