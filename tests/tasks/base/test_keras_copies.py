@@ -1,0 +1,244 @@
+"""Copies of task models: `.keras` files, pickles, frozen parts and subclasses."""
+
+import copy
+import pickle
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import losses, metrics
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.runs.distillation import RDrop
+from keras_bert_impl.tasks import (
+    TokenClassifier,
+)
+from keras_bert_impl.training.optimizers.adamw import AdamW
+from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
+
+TEXTS, LABELS = examples(count=64)
+
+
+def tagger(**arguments):
+    return TokenClassifier(encoder(dropout=0.0), tokenizer(), labels=["O", "B-X"], **arguments)
+
+
+# === .keras files and copies ===
+
+
+def reloaded(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+def by_pickle(model, _):
+    return pickle.loads(pickle.dumps(model))
+
+
+def by_deepcopy(model, _):
+    return copy.deepcopy(model)
+
+
+@pytest.mark.parametrize("copied", [reloaded, pytest.param(by_pickle, marks=pytest.mark.slow)])
+def test_loaded_copy_resumes_training_exactly(copied, tmp_path):
+    model = classifier()
+    model.compile(
+        AdamW(1e-2, global_clipnorm=1.0),
+        loss=losses.CategoricalCrossentropy(label_smoothing=0.1),
+        metrics=["accuracy", metrics.AUC()],
+        accumulation_steps=2,
+        seed=3,
+    )
+    model.fit(TEXTS, LABELS, epochs=2, verbose=0)
+    other = copied(model, tmp_path)
+    assert other.compiled and int(other.optimizer.iterations) == 4
+    assert other.evaluate(TEXTS, LABELS, verbose=0) == model.evaluate(TEXTS, LABELS, verbose=0)
+    for one in (model, other):
+        one.fit(TEXTS, LABELS, epochs=3, initial_epoch=2, verbose=0)
+    np.testing.assert_array_equal(weights(model), weights(other))
+
+
+def test_loaded_copy_resumes_with_the_default_optimizer(tmp_path):
+    model = classifier()
+    model.fit(TEXTS, LABELS, verbose=0)
+    other = reloaded(model, tmp_path)
+    for one in (model, other):
+        one.fit(TEXTS, LABELS, epochs=2, verbose=0)
+    np.testing.assert_array_equal(weights(model), weights(other))
+    tagged = tagger()
+    tagged.compile(metrics=["entity_f1"])
+    assert reloaded(tagged, tmp_path).metrics_names == tagged.metrics_names
+
+
+def frozen_encoder(model):
+    model.encoder.trainable = False
+
+
+def frozen_block(model):
+    model.encoder.blocks[0].trainable = False
+
+
+def frozen_model(model):
+    model.trainable = False
+
+
+def frozen_weight(model):
+    model.encoder.embeddings.weights[0].trainable = False
+
+
+@pytest.mark.parametrize(
+    "freeze, copied",
+    [
+        (frozen_encoder, reloaded),
+        (frozen_block, reloaded),
+        (frozen_model, reloaded),
+        (frozen_weight, reloaded),
+        (frozen_block, by_pickle),
+        (frozen_block, by_deepcopy),
+    ],
+)
+def test_loaded_copy_keeps_frozen_layers(freeze, copied, tmp_path):
+    model = classifier()
+    freeze(model)
+    other = copied(model, tmp_path)
+    learned = [[w.path for w in one.trainable_weights] for one in (model, other)]
+    assert learned[0] == learned[1] and len(learned[0]) < len(model.weights)
+    clone = keras.models.clone_model(model)
+    assert [w.path for w in clone.trainable_weights] == learned[0]
+    inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in model.input}
+    outer = keras.Model(inputs, other(inputs))
+    assert len(outer.trainable_weights) == len(learned[0])
+
+
+def test_clone_of_a_compiled_model_names_the_way_to_copy_it():
+    model = classifier()
+    assert keras.models.clone_model(model).count_params() == model.count_params()
+    model.compile(learning_rate=1e-3)
+    with pytest.raises(InputError, match=r"copy.deepcopy\(model\)"):
+        keras.models.clone_model(model)
+
+
+def test_frozen_encoder_stays_frozen_inside_another_model(tmp_path):
+    whole = encoder()
+    made = type(whole)(whole.config, trainable=False)
+    inputs = {"token_ids": keras.Input((None,), dtype="int32")}
+    outer = keras.Model(inputs, keras.layers.Dense(2)(made(inputs)["pooled_output"]))
+    assert len(outer.trainable_weights) == 2
+    again = reloaded(outer, tmp_path)
+    assert len(again.trainable_weights) == 2
+
+
+def test_rejects_training_after_losing_the_objective(tmp_path):
+    model = classifier()
+    model.compile(AdamW(1e-3), objective=RDrop(model, 1.0))
+    model.fit(TEXTS, LABELS, verbose=0)
+    other = reloaded(model, tmp_path)
+    with pytest.raises(InputError, match=r"call compile\(objective=RDrop\(...\)\) again"):
+        other.fit(TEXTS, LABELS, verbose=0)
+    other.compile(AdamW(1e-3), objective=RDrop(other, 1.0))
+    other.fit(TEXTS, LABELS, verbose=0)
+
+
+def test_a_lambda_is_a_loss_and_leaves_no_name_scope_open():
+    model = classifier()
+    model.compile("adam", lambda y, p: keras.ops.mean(p, -1), [lambda y, p: p[:, 0]])
+    history = model.fit(TEXTS, LABELS, verbose=0).history
+    assert set(history) == {"loss", "lambda"}
+    assert keras.layers.Dense(2)(np.ones((1, 2))).shape == (1, 2)
+    assert classifier().weights[0].path.startswith("embeddings/")
+
+
+def test_layers_frozen_after_training_need_compile():
+    model = classifier()
+    model.compile("adam")
+    model.encoder.trainable = False  # before training: followed
+    model.fit(TEXTS, LABELS, verbose=0)
+    model.encoder.trainable = True
+    with pytest.raises(InputError, match="frozen or unfrozen after training: call compile"):
+        model.fit(TEXTS, LABELS, verbose=0)
+    before = model.encoder.get_weights()[0]
+    model.compile("adam")
+    model.fit(TEXTS, LABELS, verbose=0)
+    assert not np.array_equal(model.encoder.get_weights()[0], before)
+    copy.deepcopy(model).fit(TEXTS, LABELS, verbose=0)
+
+
+# === Subclasses ===
+
+
+class SevenTimes(type(classifier())):
+    def compute_loss(self, *arguments, **keywords):
+        return 7.0 * super().compute_loss(*arguments, **keywords)
+
+
+class MoreInTraining(type(classifier())):
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return super().compute_loss(x, y, y_pred, sample_weight) + (100.0 if training else 0.0)
+
+
+class MoreLogs(type(classifier())):
+    def compute_metrics(self, *arguments, **keywords):
+        return super().compute_metrics(*arguments, **keywords) | {"extra": 1.0}
+
+
+class OfTheGuide(type(classifier())):
+    """The step of Keras's guide to custom training."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=y_pred, x=x)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, y_pred)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+def of_class(kind):
+    return kind(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
+
+
+def test_the_compute_loss_of_a_subclass_is_trained_and_evaluated():
+    plain, own = of_class(type(classifier())), of_class(SevenTimes)
+    found = []
+    for model in (plain, own):
+        model.compile(keras.optimizers.SGD(0.0), metrics=[])
+        history = model.fit(TEXTS, LABELS, verbose=0).history
+        found.append((history["loss"][0], model.evaluate(TEXTS, LABELS, verbose=0)))
+    np.testing.assert_allclose(found[1], np.multiply(found[0], 7), rtol=1e-5)  # float32 sums
+    own.compile(keras.optimizers.SGD(1e-3), metrics=[])
+    plain.compile(keras.optimizers.SGD(7e-3), metrics=[])
+    for model in (plain, own):
+        model.fit(TEXTS[:8], LABELS[:8], verbose=0, shuffle=False)
+    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
+
+
+def test_compute_loss_knows_whether_it_trains():
+    model = of_class(MoreInTraining)
+    model.compile(keras.optimizers.SGD(0.0), metrics=[])
+    trained = model.fit(TEXTS, LABELS, verbose=0).history["loss"][0]
+    np.testing.assert_allclose(trained, model.evaluate(TEXTS, LABELS, verbose=0) + 100, rtol=1e-6)
+
+
+def test_what_a_subclass_cannot_change_is_refused():
+    with pytest.raises(InputError, match="SevenTimes overrides compute_loss, which needs the who"):
+        of_class(SevenTimes).compile(accumulation_steps=2)
+    with pytest.raises(InputError, match="MoreLogs returns 'extra' from train_step, test_step or"):
+        of_class(MoreLogs).fit(TEXTS, LABELS, verbose=0)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow")
+def test_the_step_of_the_guide():
+    plain, own = of_class(type(classifier())), of_class(OfTheGuide)
+    found = []
+    for model in (plain, own):
+        model.compile(keras.optimizers.SGD(1e-2), metrics=["accuracy"])
+        found.append(model.fit(TEXTS, LABELS, verbose=0, shuffle=False).history)
+    assert found[0].keys() == found[1].keys() == {"loss", "accuracy"}
+    np.testing.assert_allclose(found[1]["loss"], found[0]["loss"], rtol=1e-5)  # float32 sums
+    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
