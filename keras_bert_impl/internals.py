@@ -101,8 +101,13 @@ def builds_from_spec(cls: type) -> type:
         if iterator is None or not self._is_built_from_spec:
             super(cls, self)._symbolic_build(iterator=iterator, data_batch=data_batch)
 
+    def maybe_symbolic_build(self, iterator=None, data_batch=None):  # since Keras 3.16
+        if iterator is None or not self._is_built_from_spec:
+            super(cls, self)._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
     cls.build_from_spec = build_from_spec  # type: ignore[attr-defined]  # any model class
     cls._symbolic_build = symbolic_build  # type: ignore[attr-defined]
+    cls._maybe_symbolic_build = maybe_symbolic_build  # type: ignore[attr-defined]
     cls._is_built_from_spec = False  # type: ignore[attr-defined]
     return cls
 

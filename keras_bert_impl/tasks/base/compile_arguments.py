@@ -161,6 +161,8 @@ def check_arguments(optimizer: Any, learning_rate: Any, seed: Any, others: dict[
 
 def _check_optimizer(optimizer):
     try:
+        if isinstance(optimizer, type):  # Keras 3.16 creates one with its default learning rate
+            raise TypeError("a class")
         keras.optimizers.get(optimizer)
     except (TypeError, ValueError) as error:
         line = "compile(optimizer='adam')"
