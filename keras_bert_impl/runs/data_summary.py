@@ -71,8 +71,19 @@ class DataSummary:
         return [f"warning: {warning}" for warning in self.warnings]
 
 
-def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) -> DataSummary:
-    """Counts labels, measures sequence lengths and checks for problems."""
+def summarize(
+    model: TaskModel,
+    train: LabeledExamples,
+    dev: LabeledExamples,
+    metric: str | None = None,
+    is_weighted: bool = False,
+) -> DataSummary:
+    """Counts labels, measures sequence lengths and checks for problems.
+
+    Args:
+        metric: the score that models are compared by.
+        is_weighted: whether the run has class weights.
+    """
     labels, of_train = train.label_counts()
     _, of_dev = dev.label_counts()
     lengths = _lengths(model, train)
@@ -91,7 +102,7 @@ def summarize(model: TaskModel, train: LabeledExamples, dev: LabeledExamples) ->
         sum(_is_empty(text) for examples in (train, dev) for text in examples.inputs),
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
-    warnings = _warnings(summary, model, has_one_each)
+    warnings = _warnings(summary, model, has_one_each, metric, is_weighted)
     if has_one_each and labels == "classes":
         warnings += checks.advice(train)
     return dataclasses.replace(summary, warnings=warnings)
@@ -138,12 +149,13 @@ def _counts(counts):
 # === Warnings ===
 
 
-def _warnings(summary, model, has_classes):
+def _warnings(summary, model, has_classes, metric, is_weighted):
     found = []
     if summary.truncated is not None and summary.truncated > _CUT:
         found.append(_of_length(summary, model))
     if summary.labels in ("classes", "entities", "tags"):
-        found += _of_classes(summary, has_classes and summary.labels == "classes")
+        has_classes &= summary.labels == "classes"
+        found += _of_classes(summary, has_classes, metric, is_weighted)
     if summary.in_both:
         found.append(
             f"{summary.in_both:,} of the {summary.dev_rows:,} validation texts are also in the "
@@ -165,7 +177,7 @@ def _of_length(summary, model):
     return f"{cut}. max_length={wanted} would hold {'99 %' if wanted < most else 'more'} of them."
 
 
-def _of_classes(summary, has_one_each):
+def _of_classes(summary, has_one_each, metric, is_weighted):
     train, dev = summary.train_labels, summary.dev_labels
     missing = [name for name, count in dev.items() if count and not train.get(name)]
     if missing:
@@ -177,9 +189,11 @@ def _of_classes(summary, has_one_each):
     counts = np.array([count for count in train.values() if count])
     if has_one_each and is_uneven(counts):
         most, least = max(train, key=train.get), min(filter(train.get, train), key=train.get)
+        compared = f" Models are compared by {metric}." if metric else ""
+        advice = "" if is_weighted else " Try class_weight=balanced."
         yield (
-            f"{most!r} has {counts.max():,} examples and {least!r} {counts.min():,}. Models are "
-            "compared by macro_f1. Try class_weight=balanced."
+            f"{most!r} has {counts.max():,} examples and {least!r} {counts.min():,}."
+            f"{compared}{advice}"
         )
 
 

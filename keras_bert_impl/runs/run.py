@@ -120,7 +120,7 @@ def tune(
         _show(verbose, f"{run.path} is already finished; its model is in {run.model}")
         return TunedRun(run.path, load_tuned(run.path, config.dtype), dev, is_new=False)
     if is_chief():
-        summary = summarize(tuned, train, dev)
+        summary = summarize(tuned, train, dev, metric, "class_weight" in of_fit)
         read_with = read_with or read_options(train, dev, task.name)
         options = None if read_with is None else given_options(read_with)
         run.note({"summary": dataclasses.asdict(summary), "read_with": options})

@@ -61,12 +61,21 @@ def test_lengths_of_a_sample(model, monkeypatch):
         (
             Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2),
             DEV,
-            "'a' has 40 examples and 'b' 2. Models are compared by macro_f1. Try class_weight",
+            "'a' has 40 examples and 'b' 2. Try class_weight=balanced.",
         ),
     ],
 )
 def test_warnings(model, train, dev, message):
     assert message in "\n".join(summarize(model, train, dev).warnings)
+
+
+def test_uneven_classes_are_told_what_is_not_yet_done(model):
+    train = Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2)
+    counts = "'a' has 40 examples and 'b' 2."
+    found = summarize(model, train, DEV, metric="macro_f1").warnings
+    assert f"{counts} Models are compared by macro_f1. Try class_weight=balanced." in found
+    found = summarize(model, train, DEV, metric="accuracy", is_weighted=True).warnings
+    assert f"{counts} Models are compared by accuracy." in found
 
 
 def test_no_warnings_without_a_reason(model):

@@ -23,6 +23,7 @@ from keras_bert_impl.tasks.data.examples import Examples
 _LOG = logging.getLogger(__name__)
 _MOST_SKIPPED, _SHOWN_SKIPPED, _SHOWN_REASONS = 100_000, 3, 10
 _PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # of a row
+_BYTE = re.compile(r" \(byte \d+\)")
 SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # end of an error message about a row
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
@@ -259,7 +260,8 @@ def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "
 
 def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
     """Counts the messages of skipped rows without their places; the most common come first."""
-    return dict(Counter(_PLACE.sub("", one, count=1) for one in skipped).most_common())
+    reasons = (_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped)
+    return dict(Counter(reasons).most_common())
 
 
 def _check_id(value, number, seen, unit):

@@ -112,3 +112,5 @@ def test_advice_for_a_run():
 def test_skipped_rows_are_counted_without_their_places():
     skipped = ["a.csv, line 3: the label is empty.", "a.csv, line 9: the label is empty.", "odd"]
     assert count_reasons(skipped) == {"the label is empty.": 2, "odd": 1}
+    skipped = [f"a.csv, line {n}: not UTF-8 (byte {n}). Pass it." for n in (3, 7)]
+    assert count_reasons(skipped) == {"not UTF-8. Pass it.": 2}
