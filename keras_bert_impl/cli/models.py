@@ -304,6 +304,7 @@ class Calibrate(Command):
         found = calibrate(model, examples, directory, goal, arguments.base)
         if of_run is not None:
             score_again(directory, model, of_run)
+            say(f"scored again; `keras-bert report {directory}` updates the page")
         if arguments.json:
             print_json(found.as_dict())
         else:

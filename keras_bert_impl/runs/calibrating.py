@@ -13,6 +13,8 @@ from keras_bert_impl.tasks.registry import score, task_of_examples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tuning.choice import save_tuned
 
+_BEFORE = "Before calibration: "  # of a run's verdict, which needs the training set
+
 
 def calibrate(
     model: TaskModel,
@@ -48,4 +50,9 @@ def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, f
     examples = task_of_examples(examples)(examples, examples).with_metric(examples, metric)
     scores = score(model, examples, run)
     write_json(run / "scores.json", read_json(run / "scores.json") | scores)
+    data = read_json(run / "data.json")
+    sentences = (data.get("verdict") or {}).get("sentences", [])
+    if sentences:
+        sentences = [_BEFORE + one.removeprefix(_BEFORE) for one in sentences]
+        write_json(run / "data.json", data | {"verdict": {"sentences": sentences}})
     return scores

@@ -59,6 +59,8 @@ def test_a_run_is_calibrated_on_its_validation_set(folder, tmp_path, capsys, nam
     stored = json.loads((run / "scores.json").read_text())
     assert stored["accuracy"] == pytest.approx(np.mean(chosen == truth))
     assert "majority/accuracy" in stored
+    verdict = json.loads((run / "data.json").read_text())["verdict"]["sentences"]
+    assert all(one.startswith("Before calibration: ") for one in verdict) and verdict
     assert main(["evaluate", f"--model={run}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == stored["accuracy"]
 

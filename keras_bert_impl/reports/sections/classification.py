@@ -127,7 +127,8 @@ def sections(subject: Subject) -> list[Section]:
         _reliability(scores.max(axis=1), labels == scores.argmax(axis=1)),
     ]
     if len(names) == 2:
-        parts.append(_thresholds(names[1], labels == 1, scores[:, 1]))
+        rare = int((labels == 1).sum() <= (labels == 0).sum())  # what a threshold is chosen for
+        parts.append(_thresholds(names[rare], labels == rare, scores[:, rare]))
     loss = -np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-30))
     wrong = np.flatnonzero(labels != predictions)
     order = wrong[np.argsort(-loss[wrong], kind="stable")]
