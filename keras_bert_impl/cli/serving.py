@@ -152,7 +152,7 @@ def _serve(arguments, folder, listener):
         print(f"serving gRPC on {host}:{grpc_port}")
     print(f"serving http://{host}:{port}/v1/models/{quote(folder.name)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn handles signals and raises them again
+        signal.signal(number, lambda *_: server.stop())  # until, and after, uvicorn handles them
     if not server.run(listener):
         sys.stdout.flush()
         os._exit(0)  # a running or loading model would delay or crash Python's exit

@@ -144,6 +144,12 @@ def test_sigterm_lets_requests_finish(folder):
     assert err == "reviews: version 1 is loaded\n"
 
 
+def test_sigterm_right_after_the_start_is_not_lost(folder):
+    process, _ = start(folder)  # returns when the line with the address is printed
+    process.terminate()
+    assert process.wait(timeout=60) == 0
+
+
 @pytest.mark.slow
 def test_the_stop_is_bounded(folder):
     process, client = start(folder, "--batch-timeout", "9000", "--stop-timeout", "1")
