@@ -40,17 +40,24 @@ def run_page(page: Path, folder: Path, environment: dict[str, str]) -> None:
             if "keras-bert serve" in commands:
                 servers.enter_context(_server(commands, folder, environment))
             else:
-                compare(shown, *run(commands, folder, environment))
+                compare(shown, *run(commands, folder, environment, "..." in shown.splitlines()))
 
 
-def run(commands: str, folder: Path, environment: dict[str, str]) -> tuple[str, str]:
-    """Runs the commands of a block in a folder, and returns (stdout, stderr)."""
+def run(
+    commands: str, folder: Path, environment: dict[str, str], as_terminal: bool = False
+) -> tuple[str, str]:
+    """Runs the commands of a block in a folder.
+
+    Returns:
+        (stdout, stderr); with `as_terminal` (both in the order of a terminal, "").
+    """
     done = subprocess.run(
         ["bash", "-e", "-c", commands],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=600,
+        cwd=folder, env=environment | {"PYTHONUNBUFFERED": "1"}, text=True, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT if as_terminal else subprocess.PIPE,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr or done.stdout
+    return done.stdout, done.stderr or ""
 
 
 @contextlib.contextmanager
