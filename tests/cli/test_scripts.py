@@ -38,6 +38,7 @@ def checkout(tmp_path):
     shutil.copytree(ROOT / ".ci", root / ".ci")
     (root / "setup.cfg").write_text("[metadata]\n")
     (root / "pyproject.toml").write_text("")
+    stub_disk(root, free_mb=8000)  # whatever the disk of the tests has
     return root
 
 
@@ -48,6 +49,17 @@ def stub_python(folder, version="3.11", venv_status=0, failing="nothing"):
     path.write_text(STUB.format(version=version, venv_status=venv_status, log=log, failing=failing))
     path.chmod(0o755)
     return path
+
+
+def stub_disk(checkout, free_mb):
+    """Makes `df` report a file system of one block, and `free_mb` as free."""
+    path = checkout.parent / "bin" / "df"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "#!/usr/bin/env bash\necho 'Filesystem 1024-blocks Used Available Capacity Mounted on'\n"
+        f"echo '/dev/disk 9000000 1 {free_mb * 1024} 1% /'\n"
+    )
+    path.chmod(0o755)
 
 
 def run(checkout, script, *arguments, **environment):
@@ -90,6 +102,16 @@ def test_reports_a_missing_python(checkout):
     done = run(checkout, "tools/test.sh", PYTHON="/gone/python3.12")
     assert done.returncode == 1
     assert "there is no /gone/python3.12" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_reported_before_an_environment_is_created(checkout):
+    stub_python(checkout.parent)
+    stub_disk(checkout, free_mb=3999)
+    done = run(checkout, "tools/quickstart.sh")
+    assert done.returncode == 1 and log(checkout) == []
+    assert "has 3999 MB of free space; a new environment needs 4000" in done.stderr
+    stub_disk(checkout, free_mb=4000)
+    assert run(checkout, "tools/quickstart.sh").returncode == 0
 
 
 def test_python_is_preferred_to_python3(checkout):
