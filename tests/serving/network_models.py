@@ -168,17 +168,17 @@ TEXTS_OF_DOCS = ["a joy", "dull, and far too long"]
 
 
 def probabilities_of_docs(package, directory):
-    """Runs the code in docs/runtimes.md that imports `package`; returns its class probabilities.
+    """Runs the code in docs/runtimes.md for `package`; returns its class probabilities.
 
     Uses `TEXTS_OF_DOCS` and the `TextClassifier` in `directory`. The process imports nothing but
     what the code itself imports.
     """
     docs = (helpers.ROOT / "docs/runtimes.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", docs, re.DOTALL)
-    (code,) = [block for block in blocks if package in block]
-    assert all(f'"{text}"' in code for text in TEXTS_OF_DOCS)
-    code, last = code.replace('"served/', f'"{directory}/').strip().rsplit("\n", 1)
-    code += f"\nlogits = {last.removesuffix('.argmax(axis=1)')}\n{_ONLY}"
+    tokenize = blocks[0]
+    assert all(f'"{text}"' in tokenize for text in TEXTS_OF_DOCS)
+    (use,) = [block for block in blocks if package in block]
+    code = f"{tokenize}{use}{_ONLY}".replace('"served/', f'"{directory}/')
     logits = np.array(helpers.run_python(code))
     return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
 

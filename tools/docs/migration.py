@@ -22,13 +22,13 @@ _SEPARATOR = re.compile(r", (?![^(]*\))")  # a comma outside of parentheses
 _BEGIN = """# Migration
 
 Find the equivalents of classes, arguments, configuration keys and flags in transformers (TensorFlow), KerasHub, the Model
-Garden and google-research/bert.
+Garden and google-research/bert. The tables leave out names that are the same or similar here.
 
 - `TextClassifier.fit(epochs=)` is the argument `epochs` of `TextClassifier.fit`. The other task models have the same
   methods.
-- `keras-bert finetune --train` is an option of a command. In Python, settings such as `--batch-size` are keyword arguments
-  of `finetune` and `pretrain`: `batch_size=16`.
-- If you use a name of a different library, the error message shows the equivalent.
+- `finetune --train` is an option of `keras-bert finetune`. In Python, settings such as `--batch-size` are keyword
+  arguments of `finetune` and `pretrain`: `batch_size=16`.
+- If you pass an argument or option of a different library, the error message names the equivalent.
 
 The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """
@@ -67,7 +67,8 @@ def _written(reference: str) -> str:
     """Returns a reference as users write it."""
     if reference == "Tokenizer.__call__":
         return "tokenizer(texts)"
-    return reference.replace("Tokenizer.__call__", "tokenizer")
+    reference = reference.replace("Tokenizer.__call__", "tokenizer")
+    return re.sub(r"^keras-bert (\w+ --)", r"\1", reference)
 
 
 if __name__ == "__main__":

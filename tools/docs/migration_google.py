@@ -4,38 +4,20 @@ from migration_table import Library, Row, Table
 
 _TUNE, _TRAIN, _PREPARE = "keras-bert finetune", "keras-bert pretrain", "keras-bert prepare"
 
-_ENCODER = [
-    Row("vocab_size", ("EncoderConfig(vocabulary_size=)",)),
-    Row("hidden_size", ("EncoderConfig(hidden_dim=)",)),
-    Row("num_layers", ("EncoderConfig(num_layers=)",)),
-    Row("num_attention_heads", ("EncoderConfig(num_heads=)",)),
-    Row("intermediate_size", ("EncoderConfig(intermediate_dim=)",)),
-    Row("max_position_embeddings", ("EncoderConfig(max_length=)",)),
-    Row("type_vocab_size", ("EncoderConfig(num_segments=)",)),
-    Row("hidden_activation", ("EncoderConfig(activation=)",), "`gelu` becomes `gelu_tanh`"),
-    Row("dropout_rate", ("EncoderConfig(dropout=)",)),
-    Row("attention_dropout_rate", ("EncoderConfig(attention_dropout=)",)),
-    Row("initializer_range", ("EncoderConfig(initializer_range=)",)),
-]
 _SENTENCES = [
     Row("task.init_checkpoint", (f"{_TUNE} --model",), "the checkpoint path"),
     Row("task.hub_module_url", (f"{_TUNE} --model",), "the directory of the SavedModel"),
     Row("task.model.num_classes", ("TextClassifier.from_pretrained(num_classes=)",)),
-    Row("task.train_data.tfds_name", (f"{_TUNE} --tfds",)),
-    Row("task.train_data.tfds_split", (f"{_TUNE} --train",)),
-    Row("task.validation_data.tfds_split", (f"{_TUNE} --dev",)),
+    Row(
+        "task.train_data.tfds_name",
+        (f"{_TUNE} --tfds",),
+        "`--train` and `--dev` name the splits",
+    ),
     Row("task.train_data.text_fields", (f"{_TUNE} --text", f"{_TUNE} --pair")),
     Row("task.train_data.global_batch_size", (f"{_TUNE} --batch-size",)),
     Row("task.train_data.seq_length", (f"{_TUNE} --max-length",)),
-    Row("task.train_data.vocab_file", (), "the tokenizer is loaded with the model"),
-    Row("task.train_data.lower_case", ("WordPieceTokenizer(lowercase=)",), "part of the tokenizer"),
-    Row("task.train_data.shuffle_buffer_size", (), "all texts are shuffled"),
     Row("trainer.train_steps", (f"{_TUNE} --epochs",), "epochs instead of steps"),
     Row("trainer.checkpoint_interval", (), "saved after each epoch"),
-    Row(
-        "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate",
-        (f"{_TUNE} --learning-rate",),
-    ),
     Row(
         "trainer.optimizer_config.learning_rate.polynomial.decay_steps",
         (),
@@ -45,10 +27,6 @@ _SENTENCES = [
         "trainer.optimizer_config.warmup.polynomial.warmup_steps",
         (f"{_TUNE} --warmup",),
         "a fraction of the steps",
-    ),
-    Row(
-        "trainer.optimizer_config.optimizer.adamw.weight_decay_rate",
-        (f"{_TUNE} --weight-decay",),
     ),
     Row(
         "trainer.optimizer_config.optimizer.adamw.exclude_from_weight_decay",
@@ -63,32 +41,20 @@ _PRETRAINING = [
     Row("task.train_data.vocab_file_path", (f"{_PREPARE} --tokenizer",)),
     Row("task.train_data.seq_length", (f"{_PREPARE} --length",)),
     Row("task.train_data.use_next_sentence_label", (f"{_PREPARE} --objective",)),
-    Row("task.train_data.use_whole_word_masking", (f"{_TRAIN} --mask-unit",), "`--mask-unit word`"),
+    Row("task.train_data.use_whole_word_masking", (f"{_TRAIN} --mask-unit",), "`word`"),
     Row("task.train_data.max_predictions_per_seq", (f"{_TRAIN} --max-predictions",)),
-    Row("task.train_data.global_batch_size", (f"{_TRAIN} --batch-size",)),
     Row("task.validation_data", (f"{_PREPARE} --held-out",)),
     Row("task.model.cls_heads", (f"{_TRAIN} --objectives",)),
     Row("trainer.train_steps", (f"{_TRAIN} --total-steps",)),
     Row("trainer.steps_per_loop", (f"{_TRAIN} --steps-per-execution",)),
-    Row("trainer.summary_interval", (f"{_TRAIN} --report-every",)),
-    Row("trainer.checkpoint_interval", (f"{_TRAIN} --report-every",)),
+    Row("trainer.summary_interval, trainer.checkpoint_interval", (f"{_TRAIN} --report-every",)),
     Row("trainer.validation_interval", (f"{_TRAIN} --evaluate-every",)),
-    Row(
-        "trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate",
-        (f"{_TRAIN} --learning-rate",),
-    ),
-    Row(
-        "trainer.optimizer_config.warmup.polynomial.warmup_steps",
-        (f"{_TRAIN} --warmup-steps",),
-    ),
-    Row("trainer.optimizer_config.optimizer.type", (f"{_TRAIN} --optimizer",)),
 ]
 _RUN_CLASSIFIER = [
     Row("--data_dir", (f"{_TUNE} --data",), "or a table with `--train` and `--dev`"),
     Row("--task_name", (f"{_TUNE} --task",)),
     Row("--init_checkpoint", (f"{_TUNE} --model",), "the directory of the checkpoint"),
-    Row("--bert_config_file", (), "not needed: read from the checkpoint directory"),
-    Row("--vocab_file", (), "not needed: read from the checkpoint directory"),
+    Row("--bert_config_file, --vocab_file", (), "not needed: read from the checkpoint directory"),
     Row("--do_lower_case", ("WordPieceTokenizer(lowercase=)",), "inferred from the vocabulary"),
     Row("--output_dir", (f"{_TUNE} --out",)),
     Row("--max_seq_length", (f"{_TUNE} --max-length",)),
@@ -96,12 +62,10 @@ _RUN_CLASSIFIER = [
     Row("--do_eval", ("keras-bert evaluate",)),
     Row("--do_predict", ("keras-bert predict",)),
     Row("--train_batch_size", (f"{_TUNE} --batch-size",)),
-    Row("--predict_batch_size", ("TextClassifier.predict(batch_size=)",)),
     Row("--learning_rate", (f"{_TUNE} --learning-rate",), "default 3e-5, not 5e-5"),
-    Row("--num_train_epochs", (f"{_TUNE} --epochs",)),
     Row("--warmup_proportion", (f"{_TUNE} --warmup",)),
     Row("--save_checkpoints_steps", (), "saved after each epoch"),
-    Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`--strategy tpu`"),
+    Row("--use_tpu, --tpu_name", (f"{_TUNE} --strategy",), "`tpu`"),
 ]
 _CREATE = [
     Row("--input_file", (_PREPARE,), "first argument: files, directories and buckets"),
@@ -122,15 +86,12 @@ _CREATE = [
     ),
     Row("--masked_lm_prob", (f"{_TRAIN} --mask-rate",), "tokens are masked during training"),
     Row("--max_predictions_per_seq", (f"{_TRAIN} --max-predictions",), "no limit by default"),
-    Row("--do_whole_word_mask", (f"{_TRAIN} --mask-unit",), "`--mask-unit word`"),
+    Row("--do_whole_word_mask", (f"{_TRAIN} --mask-unit",), "`word`"),
 ]
 _RUN_PRETRAINING = [
     Row("--input_file", (_TRAIN,), "first argument: directory of records"),
-    Row("--output_dir", (f"{_TRAIN} --out",)),
     Row("--bert_config_file", (f"{_TRAIN} --model",), "a published name or a `config.json`"),
     Row("--init_checkpoint", (f"{_TRAIN} --model",), "a model directory"),
-    Row("--max_seq_length", (f"{_PREPARE} --length",)),
-    Row("--max_predictions_per_seq", (f"{_TRAIN} --max-predictions",), "no limit by default"),
     Row("--train_batch_size", (f"{_TRAIN} --batch-size",), "default 256, not 32"),
     Row("--learning_rate", (f"{_TRAIN} --learning-rate",), "default 1e-4, not 5e-5"),
     Row("--num_train_steps", (f"{_TRAIN} --total-steps",)),
@@ -139,15 +100,15 @@ _RUN_PRETRAINING = [
     Row("--iterations_per_loop", (f"{_TRAIN} --steps-per-execution",), "default 1, not 1000"),
     Row("--do_eval", (f"{_PREPARE} --held-out", f"{_TRAIN} --evaluate-every")),
     Row("--max_eval_steps", (), "all held-out examples are scored"),
-    Row("--use_tpu, --tpu_name", (f"{_TRAIN} --strategy",), "`--strategy tpu`"),
+    Row("--use_tpu, --tpu_name", (f"{_TRAIN} --strategy",), "`tpu`"),
 ]
 
 MODEL_GARDEN = Library(
     "Model Garden (official/nlp)",
-    "The keys are from the YAML file of an experiment. `from_pretrained` reads encoders and pre-trainers of the Model "
-    "Garden and SavedModels of TF Hub: [Google checkpoints](google-and-kerashub.md#google-checkpoints).",
+    "`from_pretrained` reads the checkpoints with their `params.yaml`, and SavedModels of TF Hub: "
+    "[Google checkpoints](google-and-kerashub.md#google-checkpoints). The tables list keys of "
+    "`params.yaml`.",
     [
-        Table("`task.model.encoder.bert`", "key", _ENCODER),
         Table("`bert/sentence_prediction`", "key", _SENTENCES),
         Table("Pre-training", "key", _PRETRAINING),
     ],

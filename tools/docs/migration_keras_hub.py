@@ -24,24 +24,19 @@ _CLASSIFIER = [
         "`Encoder(EncoderConfig.named(name))` has random weights",
     ),
     Row("BertTextClassifier(num_classes=)", (f"{_MODEL}(num_classes=)", f"{_MODEL}(labels=)")),
-    Row("BertTextClassifier(backbone=)", ("TextClassifier(encoder=)",)),
-    Row("BertTextClassifier(preprocessor=)", ("TextClassifier(tokenizer=)",)),
     Row(
         "BertTextClassifier(activation=)",
         ("TextClassifier.predict",),
         "returns probabilities, not logits",
     ),
     Row("BertTextClassifier(dropout=)", (f"{_MODEL}(head_dropout=)",)),
-    Row("BertTextClassifier.compile(optimizer=)", ("TextClassifier.compile(optimizer=)",)),
-    Row("BertTextClassifier.compile(loss=)", ("TextClassifier.compile(loss=)",)),
-    Row("BertTextClassifier.compile(metrics=)", ("TextClassifier.compile(metrics=)",)),
     Row("BertTextClassifier.fit(x=)", ("TextClassifier.fit(x=)",), "strings; pairs are tuples"),
     Row("BertTextClassifier.backbone", ("Encoder",), "the attribute `encoder`"),
     Row("BertTextClassifier.preprocessor", ("Tokenizer",), "the attribute `tokenizer`"),
     Row(
         "BertTextClassifier.save_to_preset",
         ("TextClassifier.save_pretrained", "keras-bert convert --form"),
-        "`keras-bert convert --form keras_hub` writes a preset",
+        "`--form keras_hub` writes a preset",
     ),
     Row("BertTextClassifier.presets", ("keras-bert models",)),
 ]
@@ -56,7 +51,6 @@ _PREPROCESSOR = [
         (f"{_MODEL}(long_texts=)",),
         "the longer text of a pair is truncated first",
     ),
-    Row("BertTokenizer(vocabulary=)", ("WordPieceTokenizer(vocabulary=)",)),
     Row(
         "BertTokenizer(lowercase=)", ("WordPieceTokenizer(lowercase=)",), "default true, not false"
     ),
@@ -78,25 +72,16 @@ _PREPROCESSOR = [
     ),
 ]
 _BACKBONE = [
-    Row("BertBackbone(vocabulary_size=)", ("EncoderConfig(vocabulary_size=)",)),
-    Row("BertBackbone(num_layers=)", ("EncoderConfig(num_layers=)",)),
-    Row("BertBackbone(num_heads=)", ("EncoderConfig(num_heads=)",)),
-    Row("BertBackbone(hidden_dim=)", ("EncoderConfig(hidden_dim=)",)),
-    Row("BertBackbone(intermediate_dim=)", ("EncoderConfig(intermediate_dim=)",)),
     Row("BertBackbone(dropout=)", ("EncoderConfig(dropout=)", "EncoderConfig(attention_dropout=)")),
     Row("BertBackbone(max_sequence_length=)", ("EncoderConfig(max_length=)",)),
-    Row("BertBackbone(num_segments=)", ("EncoderConfig(num_segments=)",)),
-    Row("BertBackbone(dtype=)", ("Encoder(dtype=)",)),
     Row("BertBackbone.enable_lora(rank=)", ("Adapter(size=)",), '`Adapter("lora", size=4)`'),
-    Row("BertBackbone.from_preset(preset=)", ("Encoder.from_pretrained(name_or_path=)",)),
-    Row("BertBackbone.save_to_preset", ("Encoder.save_pretrained", "keras-bert convert --form")),
 ]
 
 LIBRARY = Library(
     "KerasHub",
     "`from_pretrained` reads presets by name and from a directory. `Encoder.from_keras_hub` and "
-    "`to_keras_hub` convert backbones: [KerasHub](google-and-kerashub.md#kerashub). The activation "
-    "of KerasHub's BERT is `gelu_tanh`.",
+    "`to_keras_hub` convert backbones: [KerasHub](google-and-kerashub.md#kerashub). `compile`, `fit` "
+    "and `EncoderConfig` have the argument names of KerasHub, except in these tables.",
     [
         Table("Classes", "KerasHub", _CLASSES),
         Table("`BertTextClassifier`", "KerasHub", _CLASSIFIER),

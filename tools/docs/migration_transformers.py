@@ -19,7 +19,7 @@ _CLASSES = [
     Row(
         "pipeline('text-classification')",
         ("TextClassifier.classify",),
-        "a model with one output is for regression, without a sigmoid",
+        "one output means regression, without a sigmoid",
     ),
     Row("pipeline('ner')", ("TokenClassifier.entities",)),
     Row("pipeline('question-answering')", ("QuestionAnswerer.answer",)),
@@ -28,17 +28,14 @@ _CLASSES = [
     Row("pipeline('feature-extraction')", ("TextEmbedder.encode",)),
 ]
 _ARGUMENTS = [
-    Row("pretrained_model_name_or_path", (f"{_MODEL}(name_or_path=)",)),
     Row("num_labels", (f"{_MODEL}(num_classes=)",)),
     Row("id2label, label2id", (f"{_MODEL}(labels=)",), "a list of names in the order of their ids"),
-    Row("problem_type", (f"{_MODEL}(problem_type=)",)),
     Row(
         "hidden_dropout_prob, attention_probs_dropout_prob",
         (f"{_MODEL}(dropout=)",),
         "one argument replaces every dropout rate",
     ),
     Row("classifier_dropout", (f"{_MODEL}(head_dropout=)",)),
-    Row("from_pt=True", (), "not needed: `pytorch_model.bin` is read without PyTorch"),
     Row("revision", ("hub.local_directory(revision=)",), "or `hf://owner/name@revision` as a name"),
     Row("cache_dir", (), "set `HF_HOME`"),
     Row("trust_remote_code", (), "code from a model repository never runs"),
@@ -47,7 +44,6 @@ _ARGUMENTS = [
     Row("output_attentions=True", ("Encoder.with_outputs",), '`with_outputs("attention_scores")`'),
     Row("keras.mixed_precision policy", (f"{_MODEL}(dtype=)",), "or Keras's global policy"),
     Row("model.predict(...).logits", ("TextClassifier.predict",), "returns probabilities"),
-    Row("model.save_pretrained(directory)", ("TextClassifier.save_pretrained",)),
     Row("model.push_to_hub(name)", (), "save the model, then upload the directory"),
 ]
 _TOKENIZER = [
@@ -59,22 +55,19 @@ _TOKENIZER = [
     Row("add_special_tokens=False", ("Tokenizer.tokenize",), "a ragged tensor of ids"),
     Row("return_offsets_mapping=True", ("Tokenizer.tokenize_with_offsets",)),
     Row("decode, batch_decode", ("Tokenizer.detokenize(ids=)",), "one row of ids"),
-    Row("convert_tokens_to_ids", ("Tokenizer.token_to_id",), "one token"),
-    Row("convert_ids_to_tokens", ("Tokenizer.id_to_token",), "one id"),
-    Row("vocab_size", ("Tokenizer.vocabulary_size",)),
+    Row(
+        "convert_tokens_to_ids, convert_ids_to_tokens",
+        ("Tokenizer.token_to_id", "Tokenizer.id_to_token"),
+        "one token",
+    ),
     Row("add_tokens", ("Tokenizer.add_tokens",), "returns a new tokenizer"),
-    Row("do_lower_case", ("WordPieceTokenizer(lowercase=)",)),
-    Row("input_ids", ("Tokenizer.__call__",), "the key `token_ids`"),
-    Row("token_type_ids", ("Tokenizer.__call__",), "the key `segment_ids`"),
-    Row("attention_mask", ("Tokenizer.__call__",), "the key `padding_mask`"),
+    Row(
+        "input_ids, token_type_ids, attention_mask",
+        ("Tokenizer.__call__",),
+        "the keys `token_ids`, `segment_ids`, `padding_mask`",
+    ),
 ]
 _TRAINING = [
-    Row("model.compile(optimizer)", ("TextClassifier.compile(optimizer=)",)),
-    Row(
-        "model.compile() without a loss",
-        ("TextClassifier.compile(loss=)",),
-        "default: the loss of the task",
-    ),
     Row("model.prepare_tf_dataset", ("TextClassifier.fit(x=)",), "not needed: `fit` takes texts"),
     Row("create_optimizer(init_lr)", ("TextClassifier.compile(learning_rate=)",)),
     Row(
@@ -88,10 +81,7 @@ _TRAINING = [
         "default: a tenth of the steps",
     ),
     Row("create_optimizer(weight_decay_rate)", ("AdamW(weight_decay=)",), "default 0.01, not 0"),
-    Row("create_optimizer(adam_beta1)", ("AdamW(beta_1=)",)),
-    Row("create_optimizer(adam_beta2)", ("AdamW(beta_2=)",)),
     Row("create_optimizer(adam_epsilon)", ("AdamW(epsilon=)",), "default 1e-6, not 1e-8"),
-    Row("create_optimizer(adam_global_clipnorm)", ("AdamW(global_clipnorm=)",)),
     Row(
         "create_optimizer(include_in_weight_decay)",
         ("AdamW(not_decayed=)",),
@@ -99,13 +89,11 @@ _TRAINING = [
     ),
     Row("TFTrainer(train_dataset)", ("finetune(train=)", f"{_RUN} --train"), "removed after 4.37"),
     Row("TFTrainer(eval_dataset)", ("finetune(dev=)", f"{_RUN} --dev")),
-    Row("output_dir", ("finetune(output_directory=)", f"{_RUN} --out")),
     Row(
         "per_device_train_batch_size",
         (f"{_RUN} --batch-size",),
         "global batch size; default 32, not 8",
     ),
-    Row("num_train_epochs", (f"{_RUN} --epochs",)),
     Row("learning_rate", (f"{_RUN} --learning-rate",), "default 3e-5, not 5e-5"),
     Row("warmup_ratio", (f"{_RUN} --warmup",), "default 0.1, not 0"),
     Row("weight_decay", (f"{_RUN} --weight-decay",), "default 0.01, not 0"),
@@ -122,9 +110,8 @@ _TRAINING = [
 
 LIBRARY = Library(
     "transformers (TensorFlow)",
-    "transformers 5 has no TensorFlow classes, so these tables are for transformers 4. "
-    "Each library reads the model directories of the other. `from_pretrained` also reads "
-    "`tf_model.h5` and `flax_model.msgpack`.",
+    "These tables are for transformers 4, because transformers 5 has no TensorFlow classes. "
+    "Each library reads the model directories of the other, also with `tf_model.h5`.",
     [
         Table("Classes and pipelines", "transformers", _CLASSES),
         Table("Arguments of `from_pretrained`", "`TFBertForSequenceClassification`", _ARGUMENTS),
