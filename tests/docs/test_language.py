@@ -1,4 +1,4 @@
-"""Pages, help texts, messages, docstrings and comments use the terms of the glossary."""
+"""Pages, help texts, messages, docstrings and comments use the words of docs/decisions/wording.md."""
 
 import ast
 import io
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GLOSSARY = ROOT / "docs" / "glossary.md"
+WORDING = ROOT / "docs" / "decisions" / "wording.md"
 NOT_PROSE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+", re.DOTALL)
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "colab").glob("*.ipynb")]
 MODULES = [
@@ -19,9 +19,9 @@ MODULES = [
 
 
 def avoided():
-    """Returns {word to avoid: term to write} from the tables of the glossary."""
+    """Returns {word to avoid: term to write} from the tables of the page."""
     words = {}
-    for line in GLOSSARY.read_text(encoding="utf-8").splitlines():
+    for line in WORDING.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and cells[-1] not in ("not", "---", ""):
             words |= dict.fromkeys(cells[-1].lower().split(", "), cells[0])
@@ -64,7 +64,7 @@ def findings(path):
     return found
 
 
-def test_the_glossary_lists_words_to_avoid():
+def test_the_page_lists_words_to_avoid():
     assert len(AVOIDED) >= 40
     assert AVOIDED["beside"] == "next to, with, compared with"
 
@@ -87,7 +87,7 @@ def test_finds_words_in_prose_only(name, text, found, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in PAGES if path != GLOSSARY], ids=lambda path: path.name
+    "path", [path for path in PAGES if path != WORDING], ids=lambda path: path.name
 )
 def test_pages(path):
     assert findings(path) == []
