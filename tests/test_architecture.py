@@ -169,6 +169,7 @@ SATELLITES = {
         "models.encoder": {"encoders_run_by"},
         "pretraining.examples.records": {"MANIFEST"},
         "tasks.data.examples": {"LabeledExamples", "join_names"},
+        "tasks.data.splits": {"same_text"},
         "tasks.inputs.feature_rows": {"FEATURES"},
         "tasks.inputs.words": {"Words"},
         "tasks.question_answering.metrics": {"squad_v2_scores"},
@@ -196,7 +197,7 @@ SATELLITES = {
             "ranks",
         },
         "tasks.tagging.spans": {"Span", "read_labels", "spans_of"},
-        "training.runs.reports": {"read_metrics"},
+        "training.runs.reports": {"KEY", "read_metrics"},
     },
     "pretraining.corpus.beam_preparation": {
         "pretraining.corpus": {"blocks", "cutting", "readers"},

@@ -100,6 +100,7 @@ class Evaluate(Command):
     def run(self, arguments: Namespace) -> None:
         """Prints the scores, in the format of a run's `scores.json`."""
         from keras_bert_impl.runs.evaluation import compare, evaluate
+        from keras_bert_impl.runs.inputs import with_metric_of
         from keras_bert_impl.runs.run import load_tuned
 
         arguments, is_same = completed(arguments, arguments.model)
@@ -108,6 +109,7 @@ class Evaluate(Command):
         if is_same and not arguments.test:
             check_unchanged(arguments.model, examples)
             say(f"scores on {examples.source}, as in the run")
+        examples = with_metric_of(arguments.model, examples)
         more = {} if arguments.test else read_more(arguments)
         scores = evaluate(model, examples, arguments.out, more)
         change = None

@@ -6,8 +6,8 @@ from typing import Any
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json, read_yaml
-from keras_bert_impl.runs.inputs import model_directory
+from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.runs.inputs import model_directory, with_metric_of
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.registry import score, task_of_examples
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
@@ -46,9 +46,7 @@ def score_again(run: str | Path, model: TaskModel, examples: Any) -> dict[str, f
         examples: the validation set of the run.
     """
     run = local_path(run)
-    metric = read_yaml(run / "recipe.yaml").text("metric", None)
-    examples = task_of_examples(examples)(examples, examples).with_metric(examples, metric)
-    scores = score(model, examples, run)
+    scores = score(model, with_metric_of(run, examples), run)
     write_json(run / "scores.json", read_json(run / "scores.json") | scores)
     data = read_json(run / "data.json")
     sentences = (data.get("verdict") or {}).get("sentences", [])

@@ -7,6 +7,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import write_json
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.runs.inputs import with_metric_of
 from keras_bert_impl.runs.run import load_embedder, load_tuned
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -36,7 +37,8 @@ def evaluate(
         more: dict of name -> more examples; see `more_dev` of `finetune`.
 
     Returns:
-        Scores by name; the first one is used to compare models.
+        Scores by name. Models are compared by the first one: for a run, the metric that its epochs
+        were compared by.
 
     Raises:
         InputError: the model does not exist, the examples belong to a different task, or a label is
@@ -47,6 +49,7 @@ def evaluate(
         evaluate("run", read_glue("mrpc", "glue", "dev"))["accuracy"]
     """
     if not isinstance(model, TaskModel):
+        examples = with_metric_of(model, examples)
         model = load_tuned(model)
     directory = None if output_directory is None else local_path(output_directory)
     if directory is not None:

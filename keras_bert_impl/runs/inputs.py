@@ -11,6 +11,7 @@ from keras_bert_impl.interop import fingerprint, open_model
 from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.runs.settings import FinetuneSettings
 from keras_bert_impl.tasks.data import user_input
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -22,6 +23,13 @@ def model_directory(path: str | Path) -> str | Path:
     """Returns the model directory of a run directory; keeps other paths and names."""
     directory = local_path(path) / "model"
     return directory if directory.is_dir() else path
+
+
+def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
+    """Returns examples that are scored by the metric of a run first, if the path is a run."""
+    data = local_path(run) / "data.json"
+    metric = read_json(data).text("metric", None) if data.is_file() else None
+    return task_of_examples(examples).with_metric(examples, metric)
 
 
 def made_of(

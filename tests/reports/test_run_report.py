@@ -1,5 +1,6 @@
 """The page of a run: sections, numbers, damaged files, and hostile texts."""
 
+import dataclasses
 import json
 import logging
 import re
@@ -13,6 +14,7 @@ from keras_bert_impl import InputError, load_tuned, write_report
 from keras_bert_impl.reports import run_report, write_comparison
 from keras_bert_impl.reports.sections import scores
 from keras_bert_impl.reports.sections.scores import score_name
+from keras_bert_impl.tasks.data.splits import same_text
 from keras_bert_impl.tasks.scores.metrics import METRICS
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
@@ -58,10 +60,37 @@ def test_scores_are_those_of_the_run(page, run):
 
 def test_the_verdict_names_the_baselines_and_their_scores(page, run):
     found = json.loads((run / "scores.json").read_text())
-    rows = {f"{name}/{metric.lower().replace(' ', '_')}": float(v) for name, metric, v in
-            page.tables["Verdict"][1:]}  # fmt: skip
-    assert rows == {n: pytest.approx(v, abs=5e-5) for n, v in found.items() if "/" in n}
+    (_, *metrics), *rows = page.tables["Verdict"]
+    assert [name for name, *_ in rows] == ["model", "majority", "tfidf"]
+    shown = {
+        f"{name}/{metric}".removeprefix("model/"): float(value)
+        for name, *values in rows
+        for metric, value in zip(metrics, values, strict=True)
+    }
+    assert shown == {score_name(n): pytest.approx(v, abs=5e-5) for n, v in found.items()}
     assert "95% interval of the difference" in page.sections["Verdict"]
+
+
+def test_a_calibrated_run_with_a_metric(run, dev, tmp_path):
+    """The threshold, the curve of the metric, and each wrong text once."""
+    model = load_tuned(run)
+    model.thresholds = {"good": 0.875}
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "predictions.tsv").unlink()
+    metrics = [{"step": 2 * n, "loss": 0.1, "dev_score": n / 4} for n in (1, 2)]
+    lines = "".join(json.dumps(line) + "\n" for line in metrics)
+    (tmp_path / "run" / "metrics.jsonl").write_text(lines)
+    (tmp_path / "run" / "scores.json").write_text('{"f1/good_one": 0.5}')
+    twice = dataclasses.replace(dev, texts=dev.texts * 2, labels=dev.labels * 2, lines=None)
+    page = pages.read(write_report(tmp_path / "run", model, twice))
+    assert "at least the threshold, 0.8750 in this model." in page.sections["Thresholds"]
+    assert "threshold of good" in page.sections["Thresholds"]
+    curves = page.sections["Learning curves"]
+    assert "F1 of good_one" in curves and "Dev score" not in curves
+    chosen = model.decide(model.predict(twice.texts, verbose=0))
+    wrong = [t for t, c, y in zip(twice.texts, chosen, twice.labels) if model.labels[c] != y]
+    assert f"{len(wrong)} of {len(twice)} examples are wrong." in page.sections["Worst errors"]
+    assert page.html.count("<dt>true</dt>") == min(20, len(set(map(same_text, wrong))))
 
 
 def test_scores_of_100_percent_do_not_look_certain():

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.tasks import TextClassifier, read_table
+from keras_bert_impl.tasks import TextClassifier, finetune, read_table
+from keras_bert_impl.tasks import evaluate as evaluate_in_python
 from keras_bert_impl.tasks.scores.statistics import paired_difference
-from tests.tasks.helpers import classifier, examples
+from tests.tasks.helpers import classifier, examples, save_base
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +63,17 @@ def test_what_cannot_be_compared(folder, capsys):
     assert "the models have other labels" in capsys.readouterr().err
     assert main(["evaluate", f"--model={folder}/good", "--max-drop=0.1"]) == 2
     assert "needs --against OLD" in capsys.readouterr().err
+
+
+def test_a_run_is_compared_by_its_metric(folder, capsys):
+    """Accuracy would let a model pass that never predicts a rare class."""
+    data = read_table(folder / "dev.csv", text="text", label="label")
+    settings = {"epochs": 1, "metric": "f1/negative", "max_length": 16}
+    finetune(save_base(folder / "base"), data, data, folder / "run", verbose=0, **settings)
+    capsys.readouterr()
+    assert evaluate(folder, "run", "good", "--json") == 0
+    scores = json.loads(capsys.readouterr().out)
+    found = scores.pop("against")
+    assert list(scores) == ["f1/negative", "accuracy", "macro_f1"]
+    assert (found["metric"], found["new"]) == ("f1/negative", scores["f1/negative"])
+    assert evaluate_in_python(folder / "run", data) == scores

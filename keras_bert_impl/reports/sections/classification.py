@@ -1,6 +1,7 @@
 """Report sections for text classification, such as scores, confusion matrix and errors."""
 
 import csv
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from keras_bert_impl.reports.run_files import (
     read_predictions,
 )
 from keras_bert_impl.reports.sections.scores import Score, score_of, scores_section
+from keras_bert_impl.tasks.data.splits import same_text
 from keras_bert_impl.tasks.scores.comparison import Outcome
 from keras_bert_impl.tasks.scores.metrics import (
     METRICS,
@@ -127,8 +129,7 @@ def sections(subject: Subject) -> list[Section]:
         _reliability(scores.max(axis=1), labels == scores.argmax(axis=1)),
     ]
     if len(names) == 2:
-        rare = int((labels == 1).sum() <= (labels == 0).sum())  # what a threshold is chosen for
-        parts.append(_thresholds(names[rare], labels == rare, scores[:, rare]))
+        parts.append(_thresholds(subject.model, names, labels, scores))
     loss = -np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-30))
     wrong = np.flatnonzero(labels != predictions)
     order = wrong[np.argsort(-loss[wrong], kind="stable")]
@@ -203,19 +204,26 @@ def _reliability(confidences, is_right):
     return Section("Reliability", html, [picture])
 
 
-def _thresholds(name, is_positive, scores):
-    found = by_threshold(is_positive, scores)
+def _thresholds(model, names, labels, scores):
+    """Returns the scores at each threshold of the model's label, or else of the rarer class."""
+    rare = int((labels == 1).sum() <= (labels == 0).sum())
+    ((name, chosen),) = (model and model.thresholds or {names[rare]: None}).items()
+    column = names.index(name)
+    found = by_threshold(labels == column, scores[:, column])
     xs = [one.threshold for one in found]
     columns = {"precision": "s0", "recall": "s1", "f1": "s2"}
     series = [
         charts.Series(key.replace("f1", "F1"), xs, [getattr(one, key) for one in found], color)
         for key, color in columns.items()
     ]
+    if chosen is not None:
+        series.append(charts.Series("chosen", (chosen, chosen), (0, 1), "muted"))
     axes = charts.Axis(f"threshold of {name}", (0, 1)), charts.Axis("score", (0, 1))
     picture = charts.curves("thresholds", "Precision and recall by threshold", series, *axes)
     best = max(found, key=lambda one: one.f1)
     html = page.paragraph(
-        f"{name} is predicted if its probability is at least the threshold. The best F1 on these "
+        f"{name} is predicted if its probability is at least the threshold"
+        f"{'' if chosen is None else f', {chosen:.4f} in this model'}. The best F1 on these "
         f"examples, {best.f1:.4f}, is at {best.threshold:.2f}; chosen here, it is optimistic."
     )
     rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in found[::10]]
@@ -227,7 +235,7 @@ def _thresholds(name, is_positive, scores):
 def _errors(subject, found, labels, order):
     names, scores, chosen = found
     examples, boxes = subject.examples, []
-    for place, row in enumerate(order[:_MOST_ERRORS]):
+    for place, row in enumerate(_different(examples.texts, order)[:_MOST_ERRORS]):
         true, predicted = labels[row], int(chosen[row])
         lines: list[tuple[str, Any]] = [
             ("text", shown_text(examples.texts[row])),
@@ -241,6 +249,14 @@ def _errors(subject, found, labels, order):
             )
         boxes.append(page.example(lines))
     return Section("Worst errors", errors_html(len(order), len(labels), boxes, subject.model))
+
+
+def _different(texts, rows):
+    """Returns the rows without those that repeat the text of an earlier one."""
+    found: dict[Hashable, int] = {}
+    for row in rows:
+        found.setdefault(same_text(texts[row]), row)
+    return list(found.values())
 
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
@@ -275,7 +291,8 @@ def _multi_label(subject, names, scores, result):
     distance = np.abs(labels - scores).sum(axis=1)
     wrong = np.flatnonzero((labels != chosen).any(axis=1))
     boxes = []
-    for row in wrong[np.argsort(-distance[wrong], kind="stable")][:_MOST_ERRORS]:
+    order = wrong[np.argsort(-distance[wrong], kind="stable")]
+    for row in _different(subject.examples.texts, order)[:_MOST_ERRORS]:
         sets = ([name for name, is_in in zip(names, of[row]) if is_in] for of in (labels, chosen))
         true, predicted = (", ".join(one) or "none" for one in sets)
         text = shown_text(subject.examples.texts[row])

@@ -12,9 +12,10 @@ from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.reports.sections.scores import score_name
 from keras_bert_impl.tasks.data.examples import join_names
 from keras_bert_impl.tasks.scores.comparison import BASELINES
+from keras_bert_impl.training.runs.reports import KEY as SCORE
 
 # Values in `metrics.jsonl` that are not metrics of the model.
-_NOT_CURVES = {"step", "epoch", "seconds", "seconds_left"}
+_NOT_CURVES = {"step", "epoch", "seconds", "seconds_left", SCORE}
 _HELD_OUT = "val_"
 _MOST_CLASSES = 30  # number of points in a chart
 _SETS = {"train": "training", "dev": "validation"}
@@ -69,13 +70,18 @@ def verdict_section(run: Run) -> Section | None:
     verdict = run.data.get("verdict")
     if not isinstance(verdict, dict):
         return None
-    scores = {name: value for name, value in run.scores.items() if is_of_baseline(name)}
-    rows = []
-    for key, value in scores.items():
-        baseline, name = key.split("/", 1)
-        rows.append([baseline, score_name(name), page.score(value)])
     html = "".join(page.paragraph(str(line)) for line in verdict.get("sentences", ()))
-    return Section("Verdict", html + page.table(["baseline", "score", "value"], rows))
+    keys = [key.partition("/") for key in run.scores if is_of_baseline(key)]
+    names = dict.fromkeys(name for _, _, name in keys)
+    rows = [["model", *(_score(run, name) for name in names)]]
+    for baseline in dict.fromkeys(one for one, _, _ in keys):
+        rows.append([baseline, *(_score(run, f"{baseline}/{name}") for name in names)])
+    return Section("Verdict", html + page.table(["scores of", *map(score_name, names)], rows))
+
+
+def _score(run, name):
+    value = run.scores.get(name)
+    return page.score(value) if isinstance(value, (int, float)) else ""
 
 
 def data_section(run: Run) -> Section | None:
@@ -134,6 +140,7 @@ def _texts(summary):
 
 def curves_section(runs: list[Run]) -> Section | None:
     """Returns the learning curves of a run, or of several runs in one chart."""
+    runs = [run._replace(metrics=[*_with_metric(run)]) for run in runs]
     names: dict[str, None] = {}
     for run in runs:
         for line in run.metrics:
@@ -156,9 +163,16 @@ def curves_section(runs: list[Run]) -> Section | None:
     return Section("Learning curves", html, list(drawings.values()))
 
 
+def _with_metric(run):
+    """Yields the metrics of a run, with the score that its epochs are compared by under its name."""
+    name = _HELD_OUT + next(iter(run.scores), "score")
+    for line in run.metrics:
+        yield {name: line[SCORE], **line} if SCORE in line else line
+
+
 def _curve(runs, name):
     series = [one for n, run in enumerate(runs) for one in _series(run, name, n, len(runs) > 1)]
-    title = name.replace("_", " ")
+    title = score_name(name)
     axes = charts.Axis("steps"), charts.Axis("")
     return charts.curves(f"curve-{name}", title[0].upper() + title[1:], series, *axes)
 

@@ -128,7 +128,8 @@ class Task:
         """Returns the score that suits the training examples; None means the first score."""
         return None
 
-    def with_metric(self, examples: Any, metric: str | None) -> LabeledExamples:
+    @staticmethod
+    def with_metric(examples: Any, metric: str | None) -> LabeledExamples:
         """Returns the examples, changed such that `score` also computes `metric` on them."""
         return examples
 

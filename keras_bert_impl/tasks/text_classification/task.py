@@ -129,10 +129,12 @@ class TextClassification(Task):
             return None
         return "macro_f1" if is_uneven(np.bincount(train.class_numbers(self._names))) else None
 
-    def with_metric(self, examples: Examples, metric: str | None) -> Examples:
-        if metric is None or self._problem_type == MULTI:
+    @staticmethod
+    def with_metric(examples: Examples, metric: str | None) -> Examples:
+        kind = _problem_type(examples)
+        if metric is None or kind == MULTI:
             return examples
-        names = _metrics(examples, self._problem_type)
+        names = _metrics(examples, kind)
         return dataclasses.replace(examples, metrics=tuple(dict.fromkeys((metric, *names))))
 
     @staticmethod
