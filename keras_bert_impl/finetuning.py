@@ -65,7 +65,8 @@ def finetune(
             a `TokenClassifier`; `QuestionExamples` of `read_squad`, a `QuestionAnswerer`;
             `ChoiceExamples` of `read_choices`, a `MultipleChoice`; `SimilarityExamples` of any of
             the first with pairs and numbers, or `AnchorExamples` of pairs or triplets without
-            labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`.
+            labels, a `TextEmbedder`; or a tuple (texts, labels), see `as_examples`. For several
+            files, see `join_examples`.
         dev: validation examples of the same type.
         output_directory: the run directory.
         strategy: see `get_strategy`.

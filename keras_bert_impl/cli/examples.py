@@ -11,7 +11,8 @@ from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_for
 from keras_bert_impl.cli.parser import Rare
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import encoded_as
-from keras_bert_impl.tasks.data.held_rows import held_out_file
+from keras_bert_impl.tasks.data.held_rows import held_out_files
+from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
 from keras_bert_impl.tasks.names import reader_help, reader_options, task_names
 
@@ -44,7 +45,14 @@ def _tasks():
 def _add_sources(group, is_training, is_scored):
     tables = ".csv, .tsv, .jsonl, .parquet, .arrow"
     if is_training:
-        group.add_argument("--train", type=EXAMPLES, metavar="FILE", help=f"training set: {tables}")
+        group.add_argument(
+            "--train",
+            type=EXAMPLES,
+            nargs="+",
+            action=_Files,
+            metavar="FILE",
+            help=f"training set: {tables}",
+        )
     if is_scored:
         what = (
             "validation set, or a run with its own"
@@ -167,7 +175,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     """Checks the combination of arguments of `add_examples`."""
     _check_combination(arguments)
     if vars(arguments).get("dev") and not arguments.tfds:
-        arguments.dev = held_out_file(arguments.dev)
+        arguments.dev = held_out_files(arguments.dev)
     of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
     if len(of_split) > 1:
         raise InputError("--groups and --dates are two ways to split: leave out one.")
@@ -248,20 +256,31 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     _check_combination(arguments)
     if split in vars(arguments).get("tables", ()):
         return arguments.tables.pop(split)
-    source = _source(arguments)
     if arguments.task in (*TASKS, *MULTILINGUAL):
-        return source.published(arguments.task, split)
+        return _joined(arguments, split, lambda source: source.published(arguments.task, split))
     from keras_bert_impl.tasks.registry import task_named
 
-    with encoded_as(source.encoding):
-        return task_named(arguments.task).read(source, split)
+    return _joined(arguments, split, lambda one: task_named(arguments.task).read(one, split))
 
 
 def read_table(arguments: argparse.Namespace, split: str, *needed: str) -> Any:
     """Reads the examples of a table of texts, without TensorFlow."""
-    source = dataclasses.replace(_source(arguments), splits=(split,))
-    with encoded_as(source.encoding):
-        return source.table(split, source.regression, ("text", *needed))
+    return _joined(
+        arguments,
+        split,
+        lambda source: dataclasses.replace(source, splits=(split,)).table(
+            split, source.regression, ("text", *needed)
+        ),
+    )
+
+
+def _joined(arguments, split, read):
+    """Reads each file of a split, and joins their examples."""
+    parts = []
+    for source in _source(arguments).each(split):
+        with encoded_as(source.encoding):
+            parts.append(read(source))
+    return join_examples(parts)
 
 
 def _source(arguments):
@@ -318,6 +337,13 @@ def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
         for name, (task, split) in more.items()
         if has_glue(task, arguments.data, split)
     }
+
+
+class _Files(argparse.Action):
+    """Stores one file as a string, and several as a list."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 
 
 def _share(text):

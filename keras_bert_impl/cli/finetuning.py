@@ -31,7 +31,7 @@ from keras_bert_impl.cli.examples import (
     read_whole,
 )
 from keras_bert_impl.cli.parser import Command, Rare
-from keras_bert_impl.cli.remembered import options_of
+from keras_bert_impl.cli.remembered import options_of, with_columns_of_run
 from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.reading import read_json
@@ -62,6 +62,8 @@ class Finetune(Command):
     example = (
         "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"
         "      --text body --label tag --out run\n"
+        "  keras-bert finetune --model run --train october.csv november.csv \\\n"
+        "      --dev run --out run-2\n"
         "  keras-bert finetune --model DIR --task mrpc --data glue --out sweep --sweep"
     )
 
@@ -120,6 +122,7 @@ class Finetune(Command):
         """Checks the combination of arguments, and the settings."""
         check_run(arguments)
         _check_folds(arguments)
+        vars(arguments).update(vars(with_columns_of_run(arguments)))
         check_examples(arguments)
         _, settings, _ = _resolve(arguments)
         for name in ("model", "teacher"):

@@ -37,6 +37,12 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
             return names[0]
         return super()._format_action_invocation(action)
 
+    def _format_args(self, action, default_metavar):
+        """Writes the values of options with one or more in short, as `FILE...`."""
+        if action.nargs == "+" and action.option_strings:
+            return f"{action.metavar}..."
+        return super()._format_args(action, default_metavar)
+
 
 class CommandParser(argparse.ArgumentParser):
     """`ArgumentParser` that raises `InputError` instead of printing usage and exiting."""

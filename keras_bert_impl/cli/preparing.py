@@ -13,7 +13,7 @@ from keras_bert_impl.cli.common import (
 )
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_table
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
 from keras_bert_impl.io.lines import is_utf8
 from keras_bert_impl.io.progress import Progress
@@ -248,7 +248,9 @@ class Check(Command):
     uses_tensorflow = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=FILE, metavar="FILE", help="table of labeled texts")
+        parser.add_argument(
+            "file", type=FILE, nargs="+", metavar="FILE", help="tables of labeled texts"
+        )
         group = parser.add_argument_group("output")
         group.add_argument("--json", action="store_true", help="print the numbers as JSON")
         add_examples(parser, is_training=False, title="columns and validation set")
@@ -266,14 +268,20 @@ class Check(Command):
         from keras_bert_impl.tasks.data import checks
         from keras_bert_impl.tasks.data.tables import table_columns
 
-        given = vars(arguments) | {"train": arguments.file, "skip_bad_rows": True}
-        if not given["encoding"] and not is_utf8(arguments.file):
+        files = arguments.file
+        given = vars(arguments) | {"train": files, "skip_bad_rows": True}
+        others = [file for file in files if not is_utf8(file)]
+        if others and not given["encoding"]:
             given["encoding"] = "cp1252"
-            say(f"{arguments.file} is not UTF-8; it is read as with --encoding cp1252.")
+            say(f"{listed(others)}: not UTF-8, so read as with --encoding cp1252.")
         train = read_table(Namespace(**given), "train")
         dev = read_table(Namespace(**given), "dev") if arguments.dev else None
-        columns = table_columns(arguments.file, arguments.delimiter, not arguments.no_header)
-        found = checks.check_table(columns, train, dev, given["encoding"])
+        columns = [
+            column
+            for file in files
+            for column in table_columns(file, arguments.delimiter, not arguments.no_header)
+        ]
+        found = checks.check_table(list(dict.fromkeys(columns)), train, dev, given["encoding"])
         if arguments.json:
             print_json(found)
         else:

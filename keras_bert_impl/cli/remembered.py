@@ -7,9 +7,9 @@ from typing import Any
 
 from keras_bert_impl.cli.examples import check_tables, read_examples_of
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import is_utf8, suffix_of
+from keras_bert_impl.io.lines import suffix_of
 from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.tasks.data.source import ExampleSource, applicable
 from keras_bert_impl.tasks.data.splits import hold_out
 
 _PLACES = ("train", "dev", "data", "tfds")
@@ -27,9 +27,21 @@ def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
     options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
     for name in _PLACES:
-        if options[name] and Path(options[name]).exists():
-            options[name] = str(Path(options[name]).absolute())
+        if isinstance(options[name], list):
+            options[name] = list(map(_absolute, options[name]))
+        elif options[name]:
+            options[name] = _absolute(options[name])
     return options
+
+
+def _absolute(name):
+    """Returns the absolute path of a file; the name of a split unchanged."""
+    return str(Path(name).absolute()) if Path(name).exists() else name
+
+
+def files_of(value: str | list[str] | None) -> list[str]:
+    """Returns the files of a split as a list."""
+    return value if isinstance(value, list) else [value] if value else []
 
 
 def run_of(model: str | Path) -> str | Path | None:
@@ -51,7 +63,8 @@ def has_data(arguments: argparse.Namespace) -> bool:
 def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argparse.Namespace:
     """Returns the arguments with missing columns filled in from a run."""
     names = list(_COLUMNS)
-    form = form_of_run(options, arguments.dev) if arguments.dev else None
+    files = files_of(arguments.dev)
+    form = form_of_run(options, files[0]) if files else None
     if form is None and options.get("task") == "tagging":
         names = ["outside", "word_prefix"]
     if options.get("task") == "tagging":
@@ -60,18 +73,33 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
     return _completed(arguments, columns | (form or {}))
 
 
+def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
+    """Returns the arguments of a training command with the columns and task of the model's run.
+
+    They are unchanged if any column, a task or a data set is given, or the model is not from a run.
+    """
+    given = vars(arguments)
+    run = run_of(arguments.model) if arguments.model and arguments.train else None
+    if run is None or any(given[name] for name in ("task", "data", "tfds", *_COLUMNS)):
+        return arguments
+    options = read_options(run)
+    if options.get("data") or options.get("tfds"):
+        return arguments
+    files = {"dev": files_of(arguments.train)[0]}
+    found = with_columns(argparse.Namespace(**given | files), options)
+    task = {"task": options.get("task")}
+    return argparse.Namespace(**vars(found) | task | {"dev": arguments.dev})
+
+
 def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
     """Returns how a run read files with the suffix of `path`; None for other files.
 
     A file that is UTF-8 is read as such, whatever the encoding of the run's files.
     """
-    before = options.get("dev") or options.get("train")
-    if not before or suffix_of(before) != suffix_of(path):
+    before = files_of(options.get("dev") or options.get("train"))
+    if suffix_of(path) not in map(suffix_of, before):
         return None
-    form = {name: options[name] for name in OF_FORM if name in options}
-    if form.get("encoding") and is_utf8(path):
-        del form["encoding"]
-    return form
+    return applicable({name: options[name] for name in OF_FORM if name in options}, path)
 
 
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
@@ -88,9 +116,8 @@ def with_data(
     train = found.pop("train", None)
     if found.get("dev_split"):
         found["dev"] = train
-    for name in ("dev", "data"):
-        path = found.get(name)
-        if path and Path(path).is_absolute() and not Path(path).exists():
+    for path in [*files_of(found.get("dev")), *files_of(found.get("data"))]:
+        if Path(path).is_absolute() and not Path(path).exists():
             raise InputError(
                 f"{path}, which {run} was scored on, does not exist. Pass the data to score on "
                 "with --dev FILE."

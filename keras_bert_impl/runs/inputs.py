@@ -96,7 +96,9 @@ def read_options(
         options["train"], options["dev"] = options["dev"], None
     places = ("data",) if options.get("tfds") else ("train", "dev", "data")  # otherwise from splits
     for name in places:
-        if options.get(name):
+        if isinstance(options.get(name), list):
+            options[name] = [str(Path(path).absolute()) for path in options[name]]
+        elif options.get(name):
             options[name] = str(Path(options[name]).absolute())
     return options
 

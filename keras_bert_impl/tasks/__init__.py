@@ -32,6 +32,7 @@ _HOMES = {
     "finetune": "keras_bert_impl.finetuning",
     "finetune_set": "keras_bert_impl.finetuning",
     "hold_out": "data.splits",
+    "join_examples": "data.joining",
     "load_embedder": "keras_bert_impl.runs.run",
     "load_tuned": "keras_bert_impl.runs.run",
     "read_choices": "multiple_choice.data",

@@ -8,7 +8,7 @@ import io
 import json
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 TRUE_LABEL = "true_label"  # column of the labels of examples, in files of predictions
 _MOST_SHOWN = 1000  # characters of a text in such files
+OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
 
 
 def content_hash(*columns: Any) -> str:
@@ -53,9 +54,10 @@ class LabeledExamples:
     """Base class of the labeled examples of all tasks.
 
     A subclass is a frozen dataclass. `labels` is None for unlabeled examples. `source` is the name
-    of the data in messages. `skipped` lists the skipped rows with the reason. `read_with` contains
-    the fields of `ExampleSource` that the file was read with (the file itself as `dev`); it is None
-    for other data.
+    of the data in messages. `files` is the file of each example if there are several, else None.
+    `skipped` lists the skipped rows with the reason. `read_with` contains the fields of
+    `ExampleSource` that the file was read with (the file itself as `dev`); it is None for other
+    data.
     """
 
     texts: list
@@ -63,9 +65,40 @@ class LabeledExamples:
     source: str
     skipped: tuple[str, ...]
     read_with: dict[str, Any] | None
+    files: list[str] | None
+    lines: Any
+    unit: str
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns the examples with other values of some fields."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    @property
+    def columns(self) -> dict[str, list]:
+        """The fields with a value for each example."""
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        found = {name: getattr(self, name) for name in names if name not in OF_ALL}
+        return {name: values for name, values in found.items() if isinstance(values, list)}
+
+    def select(self, numbers: Iterable[int]) -> Self:
+        """Returns the examples with these indices."""
+        numbers = list(numbers)
+        return self.replace(
+            **{name: [values[n] for n in numbers] for name, values in self.columns.items()}
+        )
+
+    def file_of(self, position: int) -> str:
+        """Returns the file of an example, or the name of the data."""
+        return self.source if self.files is None else self.files[position]
+
+    def where(self, position: int) -> str:
+        """Returns the file and line of an example, for messages."""
+        if getattr(self, "lines", None) is None:
+            return f"{self.file_of(position)}, example {position}"
+        return f"{self.file_of(position)}, {self.unit} {self.lines[position]}"
 
     @property
     def has_labels(self) -> bool:
@@ -85,12 +118,12 @@ class LabeledExamples:
         """Returns columns that identify each example in a file of predictions.
 
         Returns:
-            `true_label`, as text; `line`, where a file has it; `id`, if the reader was given its
-            column; `text` and `pair`, cut to 1,000 characters.
+            `true_label`, as text; `file`, if there are several; `line`, where a file has it; `id`,
+            if the reader was given its column; `text` and `pair`, cut to 1,000 characters.
         """
         labels = [""] * len(self) if self.labels is None else map(self.label_text, self.labels)
         columns = {TRUE_LABEL: list(labels)}
-        for name, values in (("line", "lines"), ("id", "ids")):
+        for name, values in (("file", "files"), ("line", "lines"), ("id", "ids")):
             if getattr(self, values, None) is not None:
                 columns[name] = getattr(self, values)
         parts = [(text,) if isinstance(text, str) else text for text in self.texts]
@@ -126,6 +159,7 @@ class Examples(LabeledExamples):
         unit: `"line"`, `"row"` or `"example"`, what `lines` counts.
         ids, groups, dates: values of these columns, if the reader was given them; dates in seconds
             since 1970, or the numbers of the file.
+        files: file of each text, if there are several.
     """
 
     texts: list
@@ -140,6 +174,7 @@ class Examples(LabeledExamples):
     ids: list[str] | None = None
     groups: list[str] | None = None
     dates: list[float] | None = None
+    files: list[str] | None = None
 
     @property
     def is_numeric(self) -> bool:
@@ -169,12 +204,6 @@ class Examples(LabeledExamples):
         if isinstance(label, str) or not self.label_names:
             return str(label)
         return self.label_names[label]
-
-    def where(self, position: int) -> str:
-        """Returns the file and line of a text, for messages."""
-        if self.lines is None:
-            return f"{self.source}, example {position}"
-        return f"{self.source}, {self.unit} {self.lines[position]}"
 
     def class_numbers(self, names: list[str]) -> np.ndarray:
         """Converts the labels to int32 indices into `names`.

@@ -1,9 +1,9 @@
 """Copies of the held-out rows of a table, in the format of its file."""
 
+import dataclasses
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
@@ -11,46 +11,62 @@ from keras_bert_impl.io.lines import encoded_as, raw_lines, suffix_of
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.tasks.data import table_rows
 from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.data.tables import table_format
 
+_OPTIONS = {field.name for field in dataclasses.fields(ExampleSource)}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def write_held_out(examples: LabeledExamples, directory: Path) -> Path | None:
+def write_held_out(examples: LabeledExamples, directory: Path) -> list[Path]:
     """Writes the rows that `hold_out` took from a file as `dev` with its suffix.
 
     Returns:
-        The file; None for examples of another origin, or of Arrow files.
+        The file; or one for each file with held-out rows, `dev.1.csv` and so on. Empty for examples
+        of another origin, or if one of the files is in the Arrow format.
     """
     how = examples.read_with or {}
     lines = getattr(examples, "lines", None)
     is_table = "label_separator" in how  # only `read_table` has this option
     if not (is_table and how.get("dev_split") and lines):
-        return None
-    source, kind = how["dev"], table_format(how["dev"], how.get("delimiter"))
-    suffix = suffix_of(source)
-    if kind == "arrow" and suffix not in table_rows.PARQUET:
-        return None
-    path = directory / f"dev{suffix}"
-    with encoded_as(how.get("encoding")), replace_file(path) as temporary:
+        return []
+    options = {name: how[name] for name in how.keys() & _OPTIONS}
+    sources = {one.file("dev"): one for one in ExampleSource(**options, splits=()).each("dev")}
+    if any(suffix_of(file) in table_rows.ARROW for file in sources):
+        return []
+    written, width = [], len(str(len(sources)))
+    for number, (file, source) in enumerate(sources.items(), 1):
+        rows, name = lines, "dev"
+        if examples.files is not None:
+            rows = [line for one, line in zip(examples.files, lines) if one == file]
+            name = f"dev.{number:0{width}}"
+        if rows:
+            written.append(directory / f"{name}{suffix_of(file)}")
+            _write_rows(source, rows, written[-1], bool(how.get("encoding")))
+    return written
+
+
+def _write_rows(source, rows, path, has_mark):
+    """Copies rows of a file; text gets a byte order mark if other files have another encoding."""
+    kind = table_format(source.dev, source.delimiter)
+    with encoded_as(source.encoding), replace_file(path) as temporary:
         if kind == "arrow":
-            _copy_parquet(source, lines, temporary)
+            _copy_parquet(source.dev, rows, temporary)
         else:
-            temporary.write_bytes(b"".join(_text_of_rows(source, kind, lines, how)))
-    return path
+            temporary.write_bytes(b"".join(_text_of_rows(source, kind, rows, has_mark)))
 
 
-def held_out_file(path: str) -> str:
-    """Returns the file of held-out rows in a run directory; any other path unchanged."""
+def held_out_files(path: str) -> str | list[str]:
+    """Returns the files of held-out rows in a run directory; any other path unchanged."""
     if not os.path.isdir(path):
         return path
-    found = sorted(Path(path).glob("dev.*"))
+    found = sorted(map(str, Path(path).glob("dev.*")))
     if not found:
         raise InputError(
             f"{path} has no held-out rows. Pass a file, or a run that was made with --dev-split from "
             "a table."
         )
-    return str(found[0])
+    return found if len(found) > 1 else found[0]
 
 
 def _copy_parquet(source, rows, path):
@@ -60,28 +76,28 @@ def _copy_parquet(source, rows, path):
     pyarrow.parquet.write_table(table.take([row - 1 for row in rows]), path)
 
 
-def _text_of_rows(source, kind, rows, how) -> Iterable[bytes]:
+def _text_of_rows(source, kind, rows, has_mark) -> Iterable[bytes]:
     """Yields the bytes of rows: their lines, or the items of a JSON array."""
-    if kind == "json" and table_rows.is_json_array(source):
-        items = list(table_rows.array_items(source))
+    if kind == "json" and table_rows.is_json_array(source.dev):
+        items = list(table_rows.array_items(source.dev))
         yield ("[" + ",\n".join(items[row - 1] for row in rows) + "]\n").encode("utf-8")
         return
-    if how.get("encoding"):
-        yield _BYTE_ORDER_MARK  # the file is UTF-8, which it is then read as
-    wanted = _lines_of_rows(source, kind, set(rows), how)
-    for number, line in raw_lines(source):
+    if has_mark:
+        yield _BYTE_ORDER_MARK  # the copy is UTF-8, which it is then read as
+    wanted = _lines_of_rows(source, kind, set(rows))
+    for number, line in raw_lines(source.dev):
         if number in wanted:
             yield line if line.endswith(b"\n") else line + b"\n"
 
 
-def _lines_of_rows(source, kind, rows, how: dict[str, Any]) -> set[int]:
+def _lines_of_rows(source, kind, rows) -> set[int]:
     """Returns the numbers of the lines of rows and of the header."""
-    has_header = not how.get("no_header")
+    has_header = not source.no_header
     if kind != "csv":
         return rows | ({1} if kind == "tsv" and has_header else set())
-    columns = [how[name] for name in ("text", "pair") if how.get(name)]
-    path = local_path(source)
-    _, delimiter = table_rows.csv_header(path, how.get("delimiter"), columns, has_header)
+    columns = [name for name in (source.text, source.pair) if name]
+    path = local_path(source.dev)
+    _, delimiter = table_rows.csv_header(path, source.delimiter, columns, has_header)
     lines: set[int] = set()
     for number, record in enumerate(table_rows.csv_records(path, delimiter)):
         if record.last in rows:

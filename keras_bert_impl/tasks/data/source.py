@@ -2,9 +2,11 @@
 
 import csv
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.io.lines import encoded_as, is_utf8, suffix_of
 
 MULTILINGUAL = ("xnli", "paws_x")
 
@@ -14,7 +16,7 @@ class ExampleSource:
     """Files of labeled examples, with their columns and options.
 
     Args:
-        train, dev: path of a file; with `tfds`, name of a split.
+        train, dev: path of a file, or a list of paths; with `tfds`, name of a split.
         data: folder of GLUE, XNLI or PAWS-X.
         tfds: name or directory of a TensorFlow Datasets dataset.
         text, pair, negative, label, id, groups, dates: columns of a table. For files of words
@@ -35,8 +37,8 @@ class ExampleSource:
         splits: splits that the command reads, for messages.
     """
 
-    train: str | None = None
-    dev: str | None = None
+    train: str | list[str] | None = None
+    dev: str | list[str] | None = None
     data: str | None = None
     tfds: str | None = None
     text: str | None = None
@@ -79,14 +81,30 @@ class ExampleSource:
             )
         return getattr(self, split)
 
+    def each(self, split: str) -> "list[ExampleSource]":
+        """Returns one source per file of a split."""
+        files = getattr(self, split, None)
+        if not isinstance(files, list):
+            return [self]
+        form: dict[str, Any] = {"encoding": self.encoding, "delimiter": self.delimiter}
+        return [
+            dataclasses.replace(
+                self,
+                **{split: file},
+                **(form if self.tfds else dict.fromkeys(form) | applicable(form, file)),
+            )
+            for file in files
+        ]
+
     def _columns(self):
         """Returns a sentence that lists the columns of the first file."""
         from keras_bert_impl.tasks.data.tables import table_columns
 
         if self.tfds:
             return ""
-        path = getattr(self, self.splits[0])
-        columns = table_columns(path, self.delimiter, not self.no_header)
+        first = self.each(self.splits[0])[0]
+        path = getattr(first, self.splits[0])
+        columns = table_columns(path, first.delimiter, not self.no_header)
         return f" The columns of {path} are {listed(columns)}."
 
     def _label(self, path):
@@ -101,23 +119,28 @@ class ExampleSource:
 
     def check_table(self, *needed: str) -> None:
         """Raises `InputError` if a file or column does not exist; does not read rows."""
+        for split in self.splits:
+            for one in self.each(split):
+                one._check_columns(one.file(split, *needed))
+
+    def _check_columns(self, path):
         from keras_bert_impl.tasks.data.layout import Layout
         from keras_bert_impl.tasks.data.tables import check_columns
 
-        for split in self.splits:
-            path = self.file(split, *needed)
-            if not self.tfds:
-                layout = Layout(
-                    self.text,
-                    self.pair,
-                    self._label(path),
-                    id=self.id,
-                    groups=self.groups,
-                    dates=self.dates,
-                    negative=self.negative,
-                    header=not self.no_header,
-                )
-                check_columns(path, layout, self.delimiter)
+        if self.tfds:
+            return
+        with encoded_as(self.encoding):
+            layout = Layout(
+                self.text,
+                self.pair,
+                self._label(path),
+                id=self.id,
+                groups=self.groups,
+                dates=self.dates,
+                negative=self.negative,
+                header=not self.no_header,
+            )
+            check_columns(path, layout, self.delimiter)
 
     def table(self, split: str, numeric: bool, needed: tuple = ("text", "label")) -> Any:
         """Reads `Examples` from a table or from TensorFlow Datasets."""
@@ -178,6 +201,18 @@ class ExampleSource:
             skip_bad_rows=self.skip_bad_rows,
         )
         return dataclasses.replace(examples, label_names=like.label_names, metrics=like.metrics)
+
+
+def applicable(form: dict[str, Any], file: str | Path) -> dict[str, Any]:
+    """Returns the encoding, delimiter etc. of several files without what one of them does not have."""
+    from keras_bert_impl.tasks.data.tables import WITHOUT_DELIMITER
+
+    found = dict(form)
+    if found.get("encoding") and is_utf8(file):
+        del found["encoding"]
+    if found.get("delimiter") and suffix_of(file) in WITHOUT_DELIMITER:
+        del found["delimiter"]
+    return found
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Splits of labeled examples into a training and a validation set."""
 
 import collections
-import dataclasses
 from collections.abc import Hashable
 from typing import Any, TypeVar
 
@@ -12,7 +11,6 @@ from keras_bert_impl.io.settings import Fraction, check
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 
 AnyExamples = TypeVar("AnyExamples", bound=LabeledExamples)
-_OF_ALL = ("label_names", "metrics", "skipped")  # fields without a value per example
 _PARTS = 10  # parts of the label range; the same share of each is held out
 
 
@@ -43,13 +41,13 @@ def hold_out(examples: AnyExamples, share: float, seed: int = 1) -> tuple[AnyExa
             f"{examples.source}: a share of {share:g} of {len(examples)} examples makes one part "
             "empty. Equal texts, groups and dates are not split."
         )
-    train, dev = _part(examples, ~is_held), _part(examples, is_held)
+    train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
     read_with = examples.read_with
     if read_with is not None:  # a command splits files, but no folders of data sets
         of_split = {"dev_split": share, "seed": seed}
         read_with = read_with | of_split if "dev" in read_with else None
     source = f"{examples.source} (held out)"
-    return train, dataclasses.replace(dev, source=source, read_with=read_with)
+    return train, dev.replace(source=source, read_with=read_with)
 
 
 def folds(
@@ -88,10 +86,10 @@ def folds(
     parts = []
     for fold in range(count):
         is_held = numbers == fold
-        train, dev = (_part(examples, chosen) for chosen in (~is_held, is_held))
-        train, dev = (dataclasses.replace(part, read_with=None) for part in (train, dev))
+        train, dev = (examples.select(np.flatnonzero(chosen)) for chosen in (~is_held, is_held))
+        train, dev = (part.replace(read_with=None) for part in (train, dev))
         source = f"{examples.source} (fold {fold + 1} of {count})"
-        parts.append((train, dataclasses.replace(dev, source=source), np.flatnonzero(is_held)))
+        parts.append((train, dev.replace(source=source), np.flatnonzero(is_held)))
     return parts
 
 
@@ -162,14 +160,3 @@ def _held(strata, share, draw):
                 held += units[number]
                 kept -= 1
     return held
-
-
-def _part(examples, chosen):
-    """Selects examples by `chosen`, bool [examples]."""
-    numbers = np.flatnonzero(chosen)
-    fields = {
-        field.name: [value[number] for number in numbers]
-        for field in dataclasses.fields(examples)
-        if field.name not in _OF_ALL and isinstance(value := getattr(examples, field.name), list)
-    }
-    return dataclasses.replace(examples, **fields)

@@ -32,7 +32,8 @@ from keras_bert_impl.tasks.data.table_rows import (
 )
 
 JSON = (".jsonl", ".ndjson", ".json")
-FORMATS = (".csv", ".tsv", *JSON, *table_rows.PARQUET, *table_rows.ARROW)
+WITHOUT_DELIMITER = (*JSON, *table_rows.PARQUET, *table_rows.ARROW)
+FORMATS = (".csv", ".tsv", *WITHOUT_DELIMITER)
 _COLUMNS = ("text", "pair", "negative", "id", "groups", "dates", "label_separator", "single_label")
 # Lines to check for a table that was passed as texts.
 _USUAL_COLUMNS = {"text", "label", "sentence"}
@@ -190,7 +191,7 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
     if delimiter is not None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise InputError(f"the delimiter must be one character. Received: {delimiter!r}")
-        if suffix in FORMATS[2:]:
+        if suffix in WITHOUT_DELIMITER:
             raise InputError(f"{path} is not a CSV or TSV file, so it has no delimiter.")
         return "csv"
     if suffix not in FORMATS:

@@ -34,6 +34,7 @@ class ChoiceExamples(LabeledExamples):
         skipped: tuple of str: location of each skipped row, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
         unit: `"line"` or `"row"`, depending on what `lines` counts.
+        files: file of each example, if there are several.
     """
 
     texts: list
@@ -43,6 +44,7 @@ class ChoiceExamples(LabeledExamples):
     skipped: tuple = ()
     read_with: dict[str, Any] | None = None
     unit: str = "line"
+    files: list[str] | None = None
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
         return "endings", most_common(f"{len(endings)} each" for _, endings in self.texts)

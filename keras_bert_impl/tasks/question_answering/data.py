@@ -31,6 +31,7 @@ class QuestionExamples(LabeledExamples):
         source: file name.
         skipped: tuple of str: location and reason for each skipped question.
         read_with: how a file was read; see `LabeledExamples`.
+        files: file of each question, if there are several.
     """
 
     ids: list
@@ -42,6 +43,7 @@ class QuestionExamples(LabeledExamples):
     source: str = "examples"
     skipped: tuple = ()
     read_with: dict[str, Any] | None = None
+    files: list[str] | None = None
 
     def __len__(self):
         return len(self.ids)

@@ -40,6 +40,7 @@ class TaggedExamples(LabeledExamples):
         skipped: location of each skipped sentence, with the reason.
         read_with: how a file was read; see `LabeledExamples`.
         unit: `"line"` or `"row"`, depending on what `lines` counts.
+        files: file of each sentence, if there are several.
     """
 
     texts: list[list[str]]
@@ -50,12 +51,13 @@ class TaggedExamples(LabeledExamples):
     skipped: tuple[str, ...] = ()
     read_with: dict[str, Any] | None = None
     unit: str = "line"
+    files: list[str] | None = None
 
     def where(self, position: int, word: int = 0) -> str:
         """Returns the file and line of a word, for error messages."""
         if self.lines is None:
             return f"{self.source}, sentence {position}, word {word}"
-        return f"{self.source}, {self.unit} {self.lines[position][word]}"
+        return f"{self.file_of(position)}, {self.unit} {self.lines[position][word]}"
 
     def class_numbers(self, names: list[str]) -> list[np.ndarray]:
         """Returns each sentence's labels as int32 indices into `names`.

@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.held_rows import held_out_file, write_held_out
+from keras_bert_impl.tasks.data.held_rows import held_out_files, write_held_out
 from keras_bert_impl.tasks.data.splits import hold_out
 from keras_bert_impl.tasks.data.tables import read_table
 
@@ -43,7 +43,7 @@ def test_the_held_out_rows_are_read_again(name, encoding, tmp_path):
     (tmp_path / name).write_text(FILES[name], encoding=encoding or "utf-8")
     how = {"label": "label", "encoding": encoding, "delimiter": "|" if name == "c.txt" else None}
     _, dev = hold_out(read_table(tmp_path / name, "text", **how), 0.3)
-    written = write_held_out(dev, tmp_path)
+    (written,) = write_held_out(dev, tmp_path)
     assert written == tmp_path / f"dev.{name[2:]}"
     again = read_table(written, "text", **how)
     assert (again.texts, again.labels) == (dev.texts, dev.labels) and len(again) == 6
@@ -51,7 +51,7 @@ def test_the_held_out_rows_are_read_again(name, encoding, tmp_path):
     numbers = read_table(written, "n", **how).texts
     expected = read_table(tmp_path / name, "n", **how)
     assert numbers == [expected.texts[expected.lines.index(line)] for line in dev.lines]
-    assert held_out_file(str(tmp_path)) == str(written)
+    assert held_out_files(str(tmp_path)) == str(written)
 
 
 def test_tables_without_a_header(tmp_path):
@@ -59,20 +59,20 @@ def test_tables_without_a_header(tmp_path):
         (tmp_path / name).write_text("".join(f"text {n}{delimiter}{n % 2}\n" for n in range(20)))
         how = {"label": "1", "header": False}
         _, dev = hold_out(read_table(tmp_path / name, "0", **how), 0.3)
-        again = read_table(write_held_out(dev, tmp_path), "0", **how)
+        again = read_table(*write_held_out(dev, tmp_path), "0", **how)
         assert (again.texts, again.labels) == (dev.texts, dev.labels)
 
 
 def test_parquet(tmp_path):
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     _, dev = hold_out(read_table(tmp_path / "a.parquet", "text", label="label"), 0.3)
-    rows = pyarrow.parquet.read_table(write_held_out(dev, tmp_path)).to_pylist()
+    rows = pyarrow.parquet.read_table(*write_held_out(dev, tmp_path)).to_pylist()
     assert rows == [ROWS[line - 1] for line in dev.lines]
 
 
 def test_examples_of_another_origin_are_not_written(tmp_path):
     _, dev = hold_out(Examples(["a", "b", "c", "d"], ["x", "y"] * 2), 0.5)
-    assert write_held_out(dev, tmp_path) is None and not any(tmp_path.iterdir())
+    assert write_held_out(dev, tmp_path) == [] and not any(tmp_path.iterdir())
     with pytest.raises(InputError, match="has no held-out rows. Pass a file, or a run"):
-        held_out_file(str(tmp_path))
-    assert held_out_file("new.csv") == "new.csv"
+        held_out_files(str(tmp_path))
+    assert held_out_files("new.csv") == "new.csv"
