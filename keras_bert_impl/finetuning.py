@@ -20,7 +20,7 @@ from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports.run_report import describe_run, is_described
 from keras_bert_impl.runs.inputs import as_examples, made_of, with_named_classes
 from keras_bert_impl.runs.run import settings_for, task_with, tune
-from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.scores.decisions import warn_of_nan
@@ -54,8 +54,8 @@ def finetune(
     three files of SQuAD), and `report.html`, a page about the run. A teacher (see
     `ObjectiveSettings`) is not saved.
 
-    An interrupted run resumes from its newest checkpoint, the end of an epoch, with the batches and
-    the dropout of an uninterrupted run. A finished run removes its checkpoints, with the state of
+    An interrupted run resumes from its newest checkpoint, which is at most `checkpoint_minutes` old,
+    with the batches and the dropout of an uninterrupted run. A finished run removes its checkpoints, with the state of
     the optimizer, and is not trained again.
 
     Args:
@@ -241,7 +241,7 @@ def _check_possible(directory, runs, resume, train, dev):
         task_with(settings, train, dev)
         if (directory / path).exists():
             read = made_of(settings, train, dev)
-            RunDirectory(directory / path, settings, resume, made_of=read)
+            RunDirectory(directory / path, settings, resume, MAY_CHANGE, read)
 
 
 def _summary(chosen, scores):

@@ -53,6 +53,7 @@ _CALLS = {
         "--dtype mixed_bfloat16": "bf16",
         "--keep-best": "load-best-model-at-end",
         "--patience 2": "early-stopping-patience",
+        "--checkpoint-minutes 10": "save-freq save-strategy",
         "--metric macro_f1": "metric-for-best-model monitor scoring",
         "--encoding cp1252": "charset",
         "--model DIR": "model-name-or-path model-name pretrained",

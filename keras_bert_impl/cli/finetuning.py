@@ -57,7 +57,7 @@ def _settings_class(kind: type = _Settings) -> type:
 class Finetune(Command):
     """`keras-bert finetune`: fine-tunes one model, or selects the best of several."""
 
-    kept = "Finished epochs are in {out}."
+    kept = "The last checkpoint is in {out}."
 
     example = (
         "  keras-bert finetune --model DIR --train all.csv --dev-split 0.1 \\\n"

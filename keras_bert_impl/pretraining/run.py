@@ -207,7 +207,7 @@ class _Training:
         shown = TrainingProgress(
             self._stages[-1].end,
             self._step_of,
-            finished,
+            self._step_of(finished),
             verbose=verbose if is_chief() else 0,
         )
         with shown:

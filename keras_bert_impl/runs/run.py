@@ -29,7 +29,7 @@ from keras_bert_impl.runs.phases import (
     phases_of,
     read_scores,
 )
-from keras_bert_impl.runs.settings import FinetuneSettings, with_settings_of
+from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.data.examples import LabeledExamples
@@ -114,7 +114,7 @@ def tune(
     data = task.inputs(train), task.inputs(dev)
     # Created after all checks, so that invalid input does not leave a directory.
     read = made_of(config, train, dev) if is_chief() else None
-    run = RunDirectory(output_directory, config, resume, made_of=read)
+    run = RunDirectory(output_directory, config, resume, MAY_CHANGE, read)
     verbose = verbose if is_chief() else 0
     if run.is_finished:
         _show(verbose, f"{run.path} is already finished; its model is in {run.model}")
@@ -255,32 +255,45 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             _compile(model, settings, steps, phase)
         directory = run.checkpoints / phase.name
         checkpoint = RunCheckpoint(
-            model, directory, seed=settings.seed, best=best_here, num_epochs=phase.end
+            model,
+            directory,
+            seed=settings.seed,
+            best=best_here,
+            num_epochs=phase.end,
+            minutes=settings.checkpoint_minutes,
         )
         finished = max(checkpoint.restore(), phase.start)  # epochs
         if best_here:
             best.scores = read_scores(run.metrics, phase.start, finished, steps)
         if finished == phase.end or (best_here and best.is_over):
             continue
+        steps_done = finished * steps + checkpoint.batches
         if is_chief() and not log:
-            log = [MetricsLog(run, steps, end * steps, finished * steps)]
+            log = [MetricsLog(run, steps, end * steps, steps_done)]
             log[0].examples_per_step = settings.batch_size
         # The score comes first, since the log and the checkpoint of the best epoch use it.
         of_score = [best] if best_here else []
         progress = TrainingProgress(
-            end, step_of, finished, "epoch", verbose, best_here and best.metric
+            end, step_of, steps_done, "epoch", verbose, best_here and best.metric
         )
-        with progress as shown:
-            model.fit(
-                *train,
-                batch_size=settings.batch_size,
-                epochs=phase.end,
-                initial_epoch=finished,
-                validation_data=dev if phase.is_scored else None,
-                callbacks=[*of_score, *log, checkpoint, *callbacks, shown],
-                verbose=0,  # shown by `TrainingProgress`
-                **of_fit,
-            )
+        fit = functools.partial(
+            model.fit,
+            *train,
+            batch_size=settings.batch_size,
+            validation_data=dev if phase.is_scored else None,
+            callbacks=[*of_score, *log, checkpoint, *callbacks, progress],
+            verbose=0,  # shown by `TrainingProgress`
+            **of_fit,
+        )
+        with progress:
+            if checkpoint.batches:
+                if phase.is_scored:  # creates the metrics, for their values in the checkpoint
+                    model.evaluate(*dev, batch_size=settings.batch_size, steps=1, verbose=0)
+                model.batches_done = checkpoint.batches
+                fit(epochs=finished + 1, initial_epoch=finished)
+                model.batches_done, finished = 0, finished + 1
+            if finished < phase.end and not model.stop_training:
+                fit(epochs=phase.end, initial_epoch=finished)
     if best is not None:
         checkpoint.restore_best()
         mean_of_workers(strategy, 0.0)  # the chief removes it after all workers have read it

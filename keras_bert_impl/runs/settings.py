@@ -22,6 +22,7 @@ from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 # The grid for fine-tuning BERT on all tasks: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
+MAY_CHANGE = ("checkpoint_minutes",)  # settings that a resumed run may have other values of
 SOFT, TINYBERT = "soft", "tinybert"
 _DEFAULTS = {  # epochs of each kind of distillation
     SOFT: {"temperature": 2.0, "teacher_weight": 0.5},
@@ -117,6 +118,8 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         metric: Score to compare epochs and runs by, such as macro_f1, f1 or f1/CLASS. It is listed
             first. Default: macro_f1 if the largest class has ten times as many examples as the
             smallest, else the task's default.
+        checkpoint_minutes: Minutes after which a checkpoint is also saved within an epoch. It may
+            change when a run is resumed.
         seed: Seed of the head, text order and dropout.
 
     Source: Devlin et al., "BERT", appendix A.3.
@@ -135,6 +138,7 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
     keep_best: bool = False
     patience: PositiveInt | None = None
     metric: str | None = None
+    checkpoint_minutes: PositiveFloat = 10.0
     seed: Seed = 1
 
     def __post_init__(self):

@@ -102,6 +102,7 @@ def test_killed_run_gives_the_same_result(base, tmp_path):
     assert whole.returncode == 0, whole.stderr[-3000:]
     assert start(tmp_path / "killed", "2").returncode == -signal.SIGKILL
     assert not (tmp_path / "killed" / "model").exists()
+    assert (tmp_path / "killed" / "checkpoints" / "ckpt-2-2.index").exists()
     resumed = start(tmp_path / "killed")
     assert resumed.returncode == 0, resumed.stderr[-3000:]
     expected = saved_weights(tmp_path / "whole")

@@ -41,4 +41,5 @@ def unlink(path, before=Path.unlink, **how):
 Path.unlink = unlink
 sets = [Examples(*examples(count=24, seed=seed), source="made up") for seed in (0, 1)]
 settings = {"batch_size": 8, "epochs": 4, "learning_rate": 1e-3, "max_length": 16}
+settings["checkpoint_minutes"] = 1e-9  # a checkpoint after each step
 finetune(model, *sets, out, callbacks=[Kill()], verbose=0, **settings)

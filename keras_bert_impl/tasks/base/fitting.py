@@ -67,7 +67,7 @@ def fit_arguments(
     """Returns the arguments of `keras.Model.fit`, with the texts as datasets of features."""
     callbacks = _checked_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
-    data_position = _DataPosition()
+    data_position = _DataPosition(model.batches_done)
     validation_steps = sizes.validation_steps
     if user_data.is_batched(x):
         split = sizes.validation_split or None
@@ -86,8 +86,9 @@ def fit_arguments(
         first_batch = data_position.first_batch
         labels, seed = data.labels, model.compile_arguments()["seed"]
         steps = sizes.steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
+        left = steps - model.batches_done
         x = batching.training_batches(
-            rows, targets, sizes.batch_size, seed, shuffle, first_batch, steps
+            rows, targets, sizes.batch_size, seed, shuffle, first_batch, left
         )
         x = model.completed(x, first_batch)
         steps_per_epoch = None  # each epoch's dataset has this number of batches
@@ -177,8 +178,9 @@ class _DataPosition(keras.callbacks.Callback):
 
     steps_per_epoch = 0
 
-    def __init__(self) -> None:
+    def __init__(self, batches_done: int) -> None:
         super().__init__()
+        self._batches_done = batches_done
         self.first_batch = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._has_begun = False
 
@@ -188,7 +190,7 @@ class _DataPosition(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._has_begun = True
-        self.first_batch.assign(epoch * self.steps_per_epoch)
+        self.first_batch.assign(epoch * self.steps_per_epoch + self._batches_done)
 
 
 def predict(model: Any, x: Any, batch_size: int, steps: int | None, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: after each epoch, of the best epoch, and on a signal to stop."""
+"""Checkpoints of a run: after and within epochs, of the best epoch, and on a signal to stop."""
 
 import itertools
 import logging
@@ -8,18 +8,25 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.training.jax_devices import whole_value
 from keras_bert_impl.training.runs.reports import KEY
-from keras_bert_impl.training.strategy import is_chief, mean_of_workers
+from keras_bert_impl.training.strategy import (
+    is_chief,
+    mean_of_workers,
+    num_workers,
+    number_of_chief,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -96,10 +103,14 @@ class EndsOnSigterm(keras.callbacks.Callback):
 
 
 _ARE_COPIES = keras.backend.backend() != "tensorflow"
+_BATCHES = 16  # between two comparisons of the workers' clocks
 
 
 class RunCheckpoint(keras.callbacks.Callback):
-    """Saves and restores weights, optimizer, step, seed and data position of a run."""
+    """Saves and restores weights, optimizer, step, seed and data position of a run.
+
+    Saves after each epoch, and with `minutes` also in an epoch, when the last save is that old.
+    """
 
     def __init__(
         self,
@@ -110,6 +121,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         max_to_keep: int = 3,
         best: BestEpoch | None = None,
         num_epochs: int | None = None,
+        minutes: float | None = None,
     ) -> None:
         super().__init__()
         if not model.built or model.optimizer is None:
@@ -120,19 +132,29 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._max_to_keep = max_to_keep
         self._best = best
         self._num_epochs = num_epochs
+        self._minutes = minutes
+        self.batches = 0  # of the unfinished epoch, that the restored checkpoint has trained on
+        self._saved_at = time.monotonic()
         self._strategy = model.distribute_strategy
         self._variables = [*_variables(model), *more]
         self._epochs = tf.Variable(0, dtype=tf.int64)
         self._seed = tf.Variable(seed, dtype=tf.int64)
         self._saved = [_of_tensorflow(variable) for variable in self._variables]
         self._checkpoint = self._checkpoint_of(self._saved)
+        # Within an epoch also its metrics so far, joined, since Keras creates them in `fit`.
+        self._batches = tf.Variable(0, dtype=tf.int64)
+        self._metrics = tf.Variable([], dtype=tf.float64, shape=[None])
+        self._within = self._checkpoint_of(
+            self._saved, batches=self._batches, metrics=self._metrics
+        )
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         # Every worker must take part in a save; only the chief's files are kept.
         self._scratch = None if is_chief() else tempfile.TemporaryDirectory(prefix="keras-bert-")
 
     def restore(self) -> int:
         """Restores the newest readable checkpoint, if there is any."""
-        paths = _newest_first(self._directory, self._num_epochs)
+        last = None if self._num_epochs is None else (self._num_epochs, 0)
+        paths = _newest_first(self._directory, last)
         seed = int(self._seed.numpy())
         for path in paths:
             try:
@@ -146,6 +168,7 @@ class RunCheckpoint(keras.callbacks.Callback):
                     f"{path} belongs to a run with seed {self._seed.numpy()}, not {seed}; use that "
                     "seed, or another run directory."
                 )
+            _, self.batches = _position(path)
             return int(self._epochs.numpy())
         if paths:
             raise InputError(
@@ -166,19 +189,46 @@ class RunCheckpoint(keras.callbacks.Callback):
                 f"{self._directory.parent} to start again."
             ) from error
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self._saved_at = time.monotonic()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self._epoch = epoch
+        if self.batches:  # Keras has reset them
+            values, variables = self._metrics.numpy(), _metrics_of(self.model)
+            ends = np.cumsum([math.prod(variable.shape) for variable in variables])
+            for part, variable in zip(np.split(values, ends[:-1]), variables, strict=True):
+                variable.assign(part.reshape(variable.shape).astype(variable.dtype))
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        is_last = batch + 1 == self.params["steps"]
+        if self._minutes is not None and not is_last and self._is_due(batch):
+            values = [whole_value(variable).ravel() for variable in _metrics_of(self.model)]
+            self._metrics.assign(np.concatenate(values))
+            self.save(self._epoch, self.batches + batch + 1)
+
+    def _is_due(self, batch):
+        """Returns whether the last save is old, by the clock of the chief."""
+        age = time.monotonic() - self._saved_at
+        if num_workers() > 1:  # all save together
+            age = number_of_chief(self._strategy, age) if batch % _BATCHES == 0 else 0
+        return age > 60 * self._minutes
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.batches = 0
         self.save(epoch + 1)
 
-    def save(self, epochs: int) -> None:
-        """Saves the state after `epochs` epochs. When it returns, all workers can read it."""
+    def save(self, epochs: int, batches: int = 0) -> None:
+        """Saves the state after epochs and batches. When it returns, all workers can read it."""
         self._epochs.assign(epochs)
+        self._batches.assign(batches)
         if _ARE_COPIES:
             for copy, variable in zip(self._saved, self._variables, strict=True):
                 copy.assign(whole_value(variable))
         directory = Path(self._scratch.name) if self._scratch else self._directory
-        path = directory / f"ckpt-{epochs}"
+        path = directory / (f"ckpt-{epochs}-{batches}" if batches else f"ckpt-{epochs}")
         try:
-            self._checkpoint.write(str(path))
+            (self._within if batches else self._checkpoint).write(str(path))
         except (tf.errors.ResourceExhaustedError, tf.errors.OutOfRangeError) as error:
             shutil.rmtree(f"{path}_temp", ignore_errors=True)
             reason = error.message.partition(" [Op:")[0].rpartition("; ")[2]
@@ -186,14 +236,16 @@ class RunCheckpoint(keras.callbacks.Callback):
                 f"cannot write {path}: {reason}. Earlier checkpoints are intact. Free some disk "
                 "space and run the same command again."
             ) from error
-        kept = None if self._best is None else str(directory / f"ckpt-{self._best.best}")
-        for path in _newest_first(directory, epochs)[self._max_to_keep :]:
+        has_best = self._best is not None and self._best.scores
+        kept = str(directory / f"ckpt-{self._best.best}") if has_best else None
+        for path in _newest_first(directory, (epochs, batches))[self._max_to_keep :]:
             if path != kept:
                 # The index is deleted first, so that the rest does not count as a checkpoint after
                 # an interruption.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
                     file.unlink()
         mean_of_workers(self._strategy, 0.0)  # waits for the chief
+        self._saved_at = time.monotonic()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Removes the scratch directory of a worker that is not the chief; called by Keras."""
@@ -203,7 +255,8 @@ class RunCheckpoint(keras.callbacks.Callback):
     def _restore_from(self, path):
         _check_number(path)
         saved = _saved_shapes(path)
-        variables, copies, checkpoint = self._variables, self._saved, self._checkpoint
+        variables, copies = self._variables, self._saved
+        checkpoint = self._within if _position(path)[1] else self._checkpoint
         without_steps = len(saved) == len(variables) - 1 and hasattr(self._optimizer, "infer_steps")
         if without_steps:  # written by a version without per-variable steps
             own = [variable is not self._optimizer.steps for variable in variables]
@@ -217,8 +270,10 @@ class RunCheckpoint(keras.callbacks.Callback):
         if without_steps:
             self._optimizer.infer_steps()
 
-    def _checkpoint_of(self, variables):
-        state = tf.train.Checkpoint(variables=variables, epochs=self._epochs, seed=self._seed)
+    def _checkpoint_of(self, variables, **more):
+        state = tf.train.Checkpoint(
+            variables=variables, epochs=self._epochs, seed=self._seed, **more
+        )
         assert state.save_counter is not None  # creates it: `restore` expects it in the file
         return state
 
@@ -231,10 +286,19 @@ _UNREADABLE = (tf.errors.OpError, IndexError, _MisnamedError)
 
 
 def _check_number(path):
-    """Raises an error if the number in a checkpoint's name is not its number of epochs."""
-    epochs = tf.train.load_checkpoint(path).get_tensor("epochs/.ATTRIBUTES/VARIABLE_VALUE")
-    if not path.endswith(f"ckpt-{epochs}"):
-        raise _MisnamedError(f"it is ckpt-{epochs} under another name")
+    """Raises an error if the numbers in a checkpoint's name are not its epochs and batches."""
+    reader = tf.train.load_checkpoint(path)
+    names = [f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("epochs", "batches")]
+    saved = [int(reader.get_tensor(name)) for name in names if reader.has_tensor(name)]
+    if (*saved, 0)[:2] != _position(path):
+        name = "-".join(map(str, ["ckpt", *saved]))
+        raise _MisnamedError(f"it is {name} under another name")
+
+
+def _position(path):
+    """Returns the epochs and the batches of the next one in the name of a checkpoint's file."""
+    found = re.match(r"ckpt-(\d+)(?:-(\d+))?", Path(path).name)
+    return int(found[1]), int(found[2] or 0)
 
 
 def _saved_shapes(path):
@@ -274,12 +338,18 @@ def _variables(model):
     return [*model.variables, *model.optimizer.variables]
 
 
+def _metrics_of(model):
+    """Returns the variables of the metrics of an epoch."""
+    watch = model.step_watch
+    return [*model.metrics_variables, *(watch.variables if watch is not None else ())]
+
+
 def _newest_first(directory, last=None):
-    """Returns the checkpoint paths in a directory, newest first, up to the number `last`."""
-    numbers = [
-        int(found[1])
+    """Returns the checkpoint paths in a directory, newest first, up to the position `last`."""
+    paths = [
+        str(file.with_suffix(""))
         for file in directory.glob("ckpt-*.index")
-        if (found := re.fullmatch(r"ckpt-(\d+)\.index", file.name))
+        if re.fullmatch(r"ckpt-\d+(-\d+)?\.index", file.name)
     ]
-    own = (number for number in numbers if last is None or number <= last)
-    return [str(directory / f"ckpt-{number}") for number in sorted(own, reverse=True)]
+    own = (path for path in paths if last is None or _position(path) <= last)
+    return sorted(own, key=_position, reverse=True)

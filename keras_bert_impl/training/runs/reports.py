@@ -164,8 +164,8 @@ class TrainingProgress(keras.callbacks.Callback):
         super().__init__()
         self._total, self._unit, self._metric = total, unit, metric
         self._is_shown = verbose != 0
-        self._step_of = step_of
-        self._progress = Progress(unit, step_of(total), "steps", done=step_of(done))
+        self._step_of, self._begun = step_of, done
+        self._progress = Progress(unit, step_of(total), "steps", done=done)
         is_terminal = sys.stderr.isatty()
         self._has_bar = verbose in (1, "auto") and is_terminal
         self._has_lines = self._is_shown and not is_terminal
@@ -180,7 +180,7 @@ class TrainingProgress(keras.callbacks.Callback):
             self._progress.__exit__(*error)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self._step = self._step_of(epoch)
+        self._step = max(self._step_of(epoch), self._begun)
         self._progress.label = self._name(epoch)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
@@ -265,14 +265,15 @@ class MetricsLog(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         now = time.monotonic()
-        self._step += self.steps_per_epoch
+        steps = self.steps_per_epoch - self.model.batches_done
+        self._step += steps
         logs = {} if logs is None else logs
         for name, value in logs.items():
             logs[name] = float(value)
         logs["learning_rate"] = float(
             keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)
         )
-        logs |= self._speed(now - self._epoch_start)
+        logs |= self._speed(steps, now - self._epoch_start)
         logs["seconds_left"] = round(self._seconds_left(now - self._start), 1)
         line = {"step": self._step, "seconds": round(now - self._start, 3), **logs}
         with clear_errors(self._path, "Free some disk space and run the same command again."):
@@ -280,16 +281,16 @@ class MetricsLog(keras.callbacks.Callback):
                 file.write(json.dumps(line) + "\n")
             self._events.write(self._step, logs)
 
-    def _speed(self, seconds):
+    def _speed(self, steps, seconds):
         speed = {}
         if self.tokens_per_step is not None:
-            tokens = self.tokens_per_step * self.steps_per_epoch / seconds
+            tokens = self.tokens_per_step * steps / seconds
             speed["tokens_per_second"] = round(tokens, 1)
             if self._peak_flops is not None:
                 share = 3 * self.flops_per_token * tokens / self._peak_flops
                 speed["model_flops_utilization"] = round(share, 4)
         if self.examples_per_step is not None:
-            examples = self.examples_per_step * self.steps_per_epoch / seconds
+            examples = self.examples_per_step * steps / seconds
             speed["examples_per_second"] = round(examples, 1)
         if self.model.step_watch is not None:
             waited = self._input_wait() - self._waited_before

@@ -19,7 +19,7 @@ from keras_bert_impl.io.reading import read_json, read_yaml
 from keras_bert_impl.training.strategy import is_chief
 
 # Files of a checkpoint, folder of a save in progress, and TensorFlow's list of checkpoints.
-_CHECKPOINT = re.compile(r"ckpt-\d+(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
+_CHECKPOINT = re.compile(r"ckpt-\d+(-\d+)?(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
 INTERMEDIATE = "intermediate"  # folder for the checkpoints of the first phase of a distillation
 _NAMES = {"train": "train texts", "dev": "dev texts"}
 

@@ -92,6 +92,11 @@ class StepWatch:
         with tf.device("CPU:0"):
             self._waited = tf.Variable(0.0, dtype=tf.float64, trainable=False)  # seconds
 
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """The statistics of the steps since `reset`."""
+        return [*self._norm.variables, self._highest]
+
     def update(
         self, loss: tf.Tensor, gradients: list[tf.Tensor | None], loss_scale: tf.Tensor | None
     ) -> None:

@@ -133,6 +133,7 @@ class ReplicatedTrainer(_Step):
     """
 
     _compiled = SimpleNamespace(arguments={}, lost=None, logged=set())
+    batches_done = 0  # batches of the first epoch of `fit` that an interrupted run has trained on
 
     def compile(
         self,

@@ -115,6 +115,24 @@ def test_a_damaged_newest_checkpoint_falls_back(run, caplog, kind):
     assert RunCheckpoint(compiled(), directory, seed=7).restore() == 2
 
 
+def test_checkpoints_within_an_epoch(tmp_path):
+    """The last batch has none, since the end of the epoch follows."""
+    model = compiled()
+    checkpoint = RunCheckpoint(model, tmp_path, minutes=1e-9)
+    model.fit(dataset(16, 64), epochs=2, verbose=0, callbacks=[checkpoint])
+    names = {path.stem for path in tmp_path.glob("*.index")}
+    assert names == {"ckpt-1-2", "ckpt-1-3", "ckpt-2"}
+    for file in tmp_path.glob("ckpt-2.*"):
+        file.unlink()
+    for file in tmp_path.glob("ckpt-1-2.*"):  # a copy under another number is ignored
+        shutil.copy(file, tmp_path / file.name.replace("1-2", "1-4"))
+    damage(tmp_path, "1-3")
+    other = compiled(seed=3)
+    checkpoint = RunCheckpoint(other, tmp_path)
+    assert (checkpoint.restore(), checkpoint.batches) == (1, 2)
+    assert int(other.optimizer.iterations.numpy()) == 6
+
+
 def test_a_flipped_byte_is_noticed(run):
     _, directory = run
     path = directory / "ckpt-2.data-00000-of-00001"

@@ -22,7 +22,7 @@ class Model:
         learning_rate = np.float32(0.5)
 
     def __init__(self):
-        self.step_watch = self
+        self.step_watch, self.batches_done = self, 0
         self.waited = 10.0
 
     def input_wait(self):
@@ -70,6 +70,17 @@ def test_a_report(tmp_path, clock):
     assert logs == expected  # for Keras to display
     (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(line) == {"step": 10, "seconds": 35.0, **expected}
+
+
+def test_a_report_of_the_rest_of_an_epoch(tmp_path, clock):
+    log = make(tmp_path, initial_step=14)
+    log.examples_per_step, log.model.batches_done = 8, 4
+    clock.append(103.0)
+    logs = {}
+    log.on_epoch_end(1, logs)
+    assert logs["examples_per_second"] == 6 * 8 / 3
+    assert logs["seconds_left"] == 30 * 3 / 6
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["step"] == 20
 
 
 def test_time_left_is_not_more_than_the_budget(tmp_path, clock):
