@@ -28,7 +28,7 @@ Garden and google-research/bert. The tables leave out names that are the same or
   methods.
 - `finetune --train` is an option of `keras-bert finetune`. In Python, settings such as `--batch-size` are keyword
   arguments of `finetune` and `pretrain`: `batch_size=16`.
-- If you pass an argument or option of a different library, the error message names the equivalent.
+- For many names of other libraries, the error message shows the equivalent.
 
 The tables are for transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and bert-tensorflow 1.0.
 """
