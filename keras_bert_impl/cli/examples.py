@@ -14,7 +14,7 @@ from keras_bert_impl.io.lines import encoded_as
 from keras_bert_impl.tasks.data.held_rows import held_out_files
 from keras_bert_impl.tasks.data.joining import join_examples
 from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
-from keras_bert_impl.tasks.names import reader_help, reader_options, task_names
+from keras_bert_impl.tasks.names import reader_help, reader_options, readers, task_names
 
 _OF_TFDS = {"text", "pair", "label"}
 _OF_DATA = "With --data, a task of GLUE, xnli or paws_x."
@@ -182,7 +182,7 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     if of_split and not arguments.dev_split:
         raise InputError(f"--{of_split[0]} requires --dev-split SHARE, the share to hold out.")
     options = reader_options()
-    of_words = "text" in options.get(arguments.task, ()) and not _reads_tables(arguments.task)
+    of_words = "text" in options.get(arguments.task, ()) and not reads_tables(arguments.task)
     if arguments.tfds and of_words:
         task = arguments.task
         raise InputError(
@@ -229,24 +229,24 @@ def _tasks_with(option):
     return [task for task, options in reader_options().items() if task and option in options]
 
 
-def _reads_tables(task):
+def reads_tables(task: str | None) -> bool:
     """Returns whether a task reads texts and pairs from tables."""
     return "pair" in reader_options().get(task, ())
 
 
 def check_tables(arguments: argparse.Namespace) -> None:
     """Raises if a table does not have the columns in the arguments."""
-    if arguments.task is None or (_reads_tables(arguments.task) and not arguments.data):
+    if arguments.task is None or (reads_tables(arguments.task) and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
         _source(_with_dev(arguments)).check_table(*needed)
 
 
-def read_tables(arguments: argparse.Namespace) -> None:
-    """Reads tables of texts before TensorFlow is imported, for `read_examples`."""
-    if arguments.task is None and not arguments.tfds:
+def read_files(arguments: argparse.Namespace) -> None:
+    """Reads files before TensorFlow is imported, for `read_examples`."""
+    if arguments.task in readers() and not (arguments.tfds or arguments.data):
         splits = ("train",) if arguments.dev_split else ("train", "dev")
         whole = _with_dev(arguments)
-        arguments.tables = {split: read_table(whole, split, "label") for split in splits}
+        arguments.examples = {split: read_examples(whole, split) for split in splits}
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
@@ -254,24 +254,46 @@ def read_examples(arguments: argparse.Namespace, split: str) -> Any:
     from keras_bert_impl.tasks.data.published import TASKS
 
     _check_combination(arguments)
-    if split in vars(arguments).get("tables", ()):
-        return arguments.tables.pop(split)
+    if split in vars(arguments).get("examples", ()):
+        return arguments.examples.pop(split)
     if arguments.task in (*TASKS, *MULTILINGUAL):
         return _joined(arguments, split, lambda source: source.published(arguments.task, split))
+    return _joined(arguments, split, lambda source: _reader(arguments.task)(source, split))
+
+
+def _reader(task):
+    """Returns the reader of a task; only registered tasks need TensorFlow."""
+    if task in readers():
+        return readers()[task]
     from keras_bert_impl.tasks.registry import task_named
 
-    return _joined(arguments, split, lambda one: task_named(arguments.task).read(one, split))
+    return task_named(task).read
 
 
-def read_table(arguments: argparse.Namespace, split: str, *needed: str) -> Any:
-    """Reads the examples of a table of texts, without TensorFlow."""
-    return _joined(
-        arguments,
-        split,
-        lambda source: dataclasses.replace(source, splits=(split,)).table(
-            split, source.regression, ("text", *needed)
-        ),
-    )
+def read_split(arguments: argparse.Namespace, split: str) -> Any:
+    """Reads the examples of one split, without TensorFlow; tables of texts may have no labels."""
+
+    def read(source):
+        source = dataclasses.replace(source, splits=(split,))
+        if arguments.task is None:
+            return source.table(split, source.regression, ("text",))
+        return readers()[arguments.task](source, split)
+
+    return _joined(arguments, split, read)
+
+
+def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
+    """Returns the columns of the tables of a split, and their delimiters."""
+    from keras_bert_impl.tasks.data.tables import table_form
+
+    forms = []
+    for source in _source(arguments).each(split):
+        with encoded_as(source.encoding):
+            path = getattr(source, split)
+            forms.append(table_form(path, source.delimiter, not source.no_header))
+    columns = dict.fromkeys(name for names, _ in forms for name in names)
+    delimiters = dict.fromkeys(delimiter for _, delimiter in forms if delimiter)
+    return {"delimiter": " ".join(delimiters) or None, "columns": list(columns)}
 
 
 def _joined(arguments, split, read):

@@ -25,8 +25,8 @@ from keras_bert_impl.cli.examples import (
     check_examples,
     check_tables,
     read_examples,
+    read_files,
     read_more,
-    read_tables,
     read_train_and_dev,
     read_whole,
 )
@@ -130,7 +130,7 @@ class Finetune(Command):
 
     def check_files(self, arguments: Namespace) -> None:
         check_tables(arguments)
-        read_tables(arguments)
+        read_files(arguments)
 
     def run(self, arguments: Namespace) -> None:
         """Fine-tunes a model, and prints its scores and where it is."""

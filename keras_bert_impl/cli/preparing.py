@@ -1,6 +1,7 @@
 """`keras-bert check`, `vocab` and `prepare`: labeled texts, a tokenizer and records."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from keras_bert_impl.cli.common import (
     FILE,
@@ -11,12 +12,20 @@ from keras_bert_impl.cli.common import (
     print_json,
     say,
 )
-from keras_bert_impl.cli.examples import add_examples, check_examples, read_table
+from keras_bert_impl.cli.examples import (
+    add_examples,
+    check_examples,
+    form_of_tables,
+    read_split,
+    reads_tables,
+)
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.lines import is_utf8
+from keras_bert_impl.io.lines import is_utf8, suffix_of
 from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
+from keras_bert_impl.tasks.names import readers
 
 _SIZE, _ADDED = 30522, 1000  # tokens
 
@@ -239,50 +248,77 @@ def _share_of_true_pairs(split, objective):
 
 
 class Check(Command):
-    """`keras-bert check`: shows what a run would read from a table, without TensorFlow."""
+    """`keras-bert check`: shows what a run would read from a file, without TensorFlow."""
 
     example = (
         "  keras-bert check reviews.csv --text review --label stars\n"
-        "  keras-bert check train.csv --dev dev.csv --text body --label tag --json"
+        "  keras-bert check train.csv --dev dev.csv --text body --label tag --json\n"
+        "  keras-bert check train.conll --task tagging --model bert-base-cased"
     )
     uses_tensorflow = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "file", type=FILE, nargs="+", metavar="FILE", help="tables of labeled texts"
+            "file", type=FILE, nargs="+", metavar="FILE", help="files of labeled examples"
         )
         group = parser.add_argument_group("output")
         group.add_argument("--json", action="store_true", help="print the numbers as JSON")
+        group.add_argument(
+            "--model", type=MODEL, metavar="MODEL", help="count the tokens of this model"
+        )
+        group.add_argument(
+            "--max-length",
+            type=positive_int,
+            metavar="N",
+            help="maximum tokens of a text; default: 128 (384 for questions)",
+        )
         add_examples(parser, is_training=False, title="columns and validation set")
 
     def check(self, arguments: Namespace) -> None:
         """Checks the combination of arguments."""
-        if arguments.task or arguments.data or arguments.tfds:
-            raise InputError(
-                "`keras-bert check` reads tables: leave out --task, --data and --tfds."
-            )
+        if arguments.task not in readers() or arguments.data or arguments.tfds:
+            raise InputError("`keras-bert check` reads files: leave out --data, --tfds and GLUE.")
+        if arguments.max_length and not arguments.model:
+            raise InputError("--max-length requires --model, whose tokens are counted.")
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
         """Prints about ten lines."""
         from keras_bert_impl.tasks.data import checks
-        from keras_bert_impl.tasks.data.tables import table_columns
 
         files = arguments.file
         given = vars(arguments) | {"train": files, "skip_bad_rows": True}
-        others = [file for file in files if not is_utf8(file)]
+        text_files = [file for file in files if suffix_of(file) not in (*PARQUET, *ARROW)]
+        others = [file for file in text_files if not is_utf8(file)]
         if others and not given["encoding"]:
             given["encoding"] = "cp1252"
             say(f"{listed(others)}: not UTF-8, so read as with --encoding cp1252.")
-        train = read_table(Namespace(**given), "train")
-        dev = read_table(Namespace(**given), "dev") if arguments.dev else None
-        columns = [
-            column
-            for file in files
-            for column in table_columns(file, arguments.delimiter, not arguments.no_header)
-        ]
-        found = checks.check_table(list(dict.fromkeys(columns)), train, dev, given["encoding"])
+        train = read_split(Namespace(**given), "train")
+        dev = read_split(Namespace(**given), "dev") if arguments.dev else None
+        form = {"encoding": given["encoding"] or "utf-8"} if text_files else {}
+        if reads_tables(arguments.task):
+            form |= form_of_tables(Namespace(**given), "train")
+        found = checks.check_examples(train, dev, form, _tokens(arguments, train))
         if arguments.json:
             print_json(found)
         else:
             print("\n".join(checks.lines_of(found)))
+
+
+def _tokens(arguments, examples):
+    """Returns the numbers of tokens for `--model`; None without it or if they cannot be counted."""
+    if not arguments.model:
+        return None
+    from keras_bert_impl.hub import local_directory
+    from keras_bert_impl.tasks.data.checks import token_numbers
+    from keras_bert_impl.tasks.data.token_lengths import token_lengths
+
+    of_run = Path(arguments.model) / "model"
+    directory = of_run if of_run.is_dir() else local_directory(arguments.model)
+    try:
+        lengths = token_lengths(directory, examples.sequences)
+    except InputError as error:
+        say(f"lengths are in words only: {error}")
+        return None
+    max_length = arguments.max_length or (384 if arguments.task == "squad" else 128)
+    return token_numbers(lengths, max_length, arguments.task in ("squad", "tagging"))

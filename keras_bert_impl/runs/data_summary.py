@@ -88,7 +88,6 @@ def summarize(
     _, of_dev = dev.label_counts()
     lengths = _lengths(model, train)
     percentiles = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
-    known = set(map(_key, train.inputs))
     summary = DataSummary(
         len(train),
         len(dev),
@@ -98,7 +97,7 @@ def summarize(
         {**percentiles, "max": int(lengths.max())},
         model.max_length,
         None if model.splits_texts else float((lengths > model.max_length).mean()),
-        sum(_key(text) in known for text in dev.inputs),
+        checks.count_in_both(train, dev),
         sum(_is_empty(text) for examples in (train, dev) for text in examples.inputs),
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
@@ -109,11 +108,6 @@ def summarize(
 
 
 # === Texts ===
-
-
-def _key(text):
-    """Converts a text, pair, or prompt with endings to a hashable value."""
-    return text if isinstance(text, str) else tuple(map(_key, text))
 
 
 def _is_empty(text):

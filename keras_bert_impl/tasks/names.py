@@ -4,8 +4,10 @@ import functools
 import importlib
 import pkgutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 @functools.cache
@@ -33,6 +35,11 @@ def registered_tasks() -> list[type]:
     """Returns the tasks registered outside this package, without importing the registry."""
     registry = sys.modules.get(f"{__package__}.registry")
     return [] if registry is None else list(registry._registered)
+
+
+def readers() -> dict[str | None, Callable[[Any, str], Any]]:
+    """Returns the readers of the built-in tasks by task name; see `Task.read`."""
+    return {folder.TASK_NAME: folder.read for folder in _folders()}
 
 
 def reader_options() -> dict[str | None, set[str]]:

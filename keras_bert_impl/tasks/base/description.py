@@ -164,8 +164,8 @@ class Task:
                 return cls.model_classes[0]
         return None
 
-    @classmethod
-    def read(cls, source: Any, split: str) -> Any:
+    @staticmethod
+    def read(source: Any, split: str) -> Any:
         """Reads labeled examples.
 
         Args:

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.tasks.data.examples import segments_of
 from keras_bert_impl.tasks.inputs.words import Words
 
 TargetScore = Callable[[Any], Any]  # from an output of the network to float32 [batch]
@@ -74,9 +75,7 @@ class Explained:
     @staticmethod
     def rows_of(text: Any) -> list[tuple[str, ...]]:
         """Returns the segments of each row of a text; for choices, only the longest row."""
-        if isinstance(text, tuple):
-            return [tuple(p if isinstance(p, str) else max(p, key=len) for p in text)]
-        return [(" ".join(text) if isinstance(text, list) else str(text),)]
+        return [segments_of(text)]
 
     def segments_of_rows(self, example: Any) -> list[tuple]:
         """Returns the texts in each row of an example."""

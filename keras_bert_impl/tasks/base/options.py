@@ -2,8 +2,8 @@
 
 The `__init__` module of a task's folder declares `TASK_NAME`, the value of `--task` (None for the
 default task); `SETTINGS`, the dataclass of its task-specific settings; `READER_OPTIONS`, the fields
-of `ExampleSource` that its reader takes; and for `--help`, `READS`, its input files, with an
-optional `READER_NOTE`.
+of `ExampleSource` that its reader takes; `read`, the reader; and for `--help`, `READS`, its input
+files, with an optional `READER_NOTE`.
 """
 
 import dataclasses

@@ -1,14 +1,14 @@
-"""Checks of labeled texts before training: labels, duplicates, leaks, HTML and skipped rows."""
+"""Checks of labeled examples before training: labels, duplicates, leaks, HTML and skipped rows."""
 
 import collections
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import shown
-from keras_bert_impl.tasks.data.examples import Examples, LabeledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples, segments_of
 from keras_bert_impl.tasks.data.layout import count_reasons
 from keras_bert_impl.tasks.data.splits import same_text
 
@@ -17,7 +17,8 @@ _HTML = re.compile(
     r"\b[^<>]*>|&(nbsp|amp|lt|gt|quot|apos|#\d+|#x[0-9a-f]+);",
     re.IGNORECASE,
 )
-_PERCENTILES = (50, 90, 99)
+PERCENTILES = (50, 90, 99)
+_COUNTED = ("classes", "numbers", "entities", "tags", "questions", "endings")
 
 
 def similar_labels(names: Iterable[str]) -> list[list[str]]:
@@ -30,16 +31,16 @@ def similar_labels(names: Iterable[str]) -> list[list[str]]:
 
 def count_html(texts: Iterable[Any]) -> int:
     """Returns the number of texts or pairs with HTML tags or entities such as `&nbsp;`."""
-    return sum(any(map(_HTML.search, _parts(text))) for text in texts)
+    return sum(any(map(_HTML.search, segments_of(text))) for text in texts)
 
 
 def count_in_both(train: LabeledExamples, dev: LabeledExamples) -> int:
-    """Returns the number of examples of `dev` with a text of `train`, ignoring case."""
-    known = set(map(same_text, train.inputs))
-    return sum(same_text(text) in known for text in dev.inputs)
+    """Returns the number of examples of `dev` with a text or context of `train`, ignoring case."""
+    known = set(map(same_text, train.undivided))
+    return sum(same_text(text) in known for text in dev.undivided)
 
 
-def count_repeated(examples: Examples) -> tuple[int, int]:
+def count_repeated(examples: LabeledExamples) -> tuple[int, int]:
     """Returns (texts that repeat an earlier one, and how many have another label)."""
     first: dict[Any, Any] = {}
     repeated = different = 0
@@ -52,11 +53,10 @@ def count_repeated(examples: Examples) -> tuple[int, int]:
     return repeated, different
 
 
-def count_words(texts: Iterable[Any]) -> dict[str, int]:
-    """Returns percentiles and the maximum of the lengths of texts in words, of white space."""
-    lengths = [sum(len(part.split()) for part in _parts(text)) for text in texts]
-    found = {str(n): int(np.percentile(lengths, n, method="higher")) for n in _PERCENTILES}
-    return found | {"max": max(lengths)}
+def percentiles(lengths: Sequence[int]) -> dict[str, int]:
+    """Returns percentiles and the maximum of lengths."""
+    found = {str(n): int(np.percentile(lengths, n, method="higher")) for n in PERCENTILES}
+    return found | {"max": int(max(lengths))}
 
 
 def advice(train: Any) -> list[str]:
@@ -75,67 +75,106 @@ def advice(train: Any) -> list[str]:
     return found
 
 
-def _parts(text):
-    return (text,) if isinstance(text, str) else text
-
-
-def check_table(
-    columns: list[str], train: Examples, dev: Examples | None = None, encoding: str | None = None
-) -> dict[str, Any]:
-    """Returns what is in a table of labeled texts, and what may spoil a model, as numbers.
+def token_numbers(lengths: Sequence[int], max_length: int, are_split: bool) -> dict[str, Any]:
+    """Returns percentiles of lengths in tokens, and the share of texts that are too long.
 
     Args:
-        columns: names of the columns of the file.
-        train: its examples, read with `skip_bad_rows`.
+        lengths: tokens of each sequence, with special tokens.
+        max_length: maximum length of the model.
+        are_split: whether longer texts are split into windows instead of truncated.
+    """
+    share = float(np.mean(np.array(lengths) > max_length))
+    name = "split" if are_split else "truncated"
+    return {"tokens": percentiles(lengths), "max_length": max_length, name: share}
+
+
+def check_examples(
+    train: LabeledExamples,
+    dev: LabeledExamples | None = None,
+    form: Mapping[str, Any] | None = None,
+    tokens: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns what is in a file of labeled examples, and what may spoil a model, as numbers.
+
+    Args:
+        train: examples, read with `skip_bad_rows`.
         dev: validation set.
-        encoding: of the file; None for UTF-8.
+        form: encoding of the file, and delimiter and columns of a table.
+        tokens: return value of `token_numbers`.
     """
     counted, labels = train.label_counts()
     repeated, different = count_repeated(train)
     return {
         "file": train.source,
-        "encoding": encoding or "utf-8",
-        "columns": columns,
+        **(form or {}),
         "rows": len(train) + len(train.skipped),
         "usable": len(train),
         "skipped": count_reasons(train.skipped),
         counted or "classes": labels,
-        "similar_labels": similar_labels(labels) if counted == "classes" else [],
+        "similar_labels": [] if counted == "numbers" else similar_labels(labels),
+        **train.facts(),
         "repeated": repeated,
         "repeated_with_other_label": different,
-        "words": count_words(train.texts),
-        "html": count_html(train.texts),
+        "words": percentiles([sum(len(part.split()) for part in row) for row in train.sequences]),
+        **(tokens or {}),
+        "html": count_html(train.inputs),
         "in_both": None if dev is None else count_in_both(train, dev),
     }
 
 
 def lines_of(found: Mapping[str, Any], most: int = 8) -> list[str]:
-    """Returns the result of `check_table` as lines of text, ten or fewer."""
+    """Returns the result of `check_examples` as lines of text, about ten."""
+    form = [found["encoding"]] if found.get("encoding") else []
+    if found.get("delimiter"):
+        is_tab = found["delimiter"] == "\t"
+        form.append(f"delimiter {'tab' if is_tab else shown(found['delimiter'])}")
+    if found.get("columns"):
+        form.append(f"columns {', '.join(map(shown, found['columns'][:20]))}")
     lines = [
-        f"{found['file']}: {found['encoding']}, columns {', '.join(map(shown, found['columns'][:20]))}",
+        f"{found['file']}: {', '.join(form)}",
         f"rows: {found['rows']:,}, of which {found['usable']:,} can be used",
     ]
     if found["skipped"]:
         reasons = list(found["skipped"].items())[:most]
         parts = (f"{count:,} ({reason.removesuffix('.')})" for reason, count in reasons)
         lines.append(f"skipped: {', '.join(parts)}")
-    for name in ("classes", "numbers"):
-        if found.get(name):
-            lines.append(f"{name}: {_counts(found[name], most)}")
+    counted = next((name for name in _COUNTED if found.get(name)), None)
+    if counted is not None:
+        lines.append(f"{counted}: {_counts(found[counted], most)}")
     for group in found["similar_labels"][:2]:
-        counts = {name: found["classes"][name] for name in group}
+        counts = {name: found[counted][name] for name in group}
         lines.append(f"labels that differ in case or spaces only: {_counts(counts, most)}")
+    if "contexts" in found:
+        lines.append(f"contexts: {found['contexts']:,}")
+    if "label_scheme" in found:
+        count, first = found["invalid_entities"], found.get("first_invalid_entity")
+        invalid = f"{count:,} entities do not follow it, the first in {first}" if count else "valid"
+        lines.append(f"label scheme: {found['label_scheme']}, {invalid}")
     if found["repeated"]:
         other = found["repeated_with_other_label"]
         lines.append(f"repeated texts: {found['repeated']:,}, {other:,} with another label")
-    words = found["words"]
-    shares = ", ".join(f"{n} % up to {words[str(n)]}" for n in _PERCENTILES)
-    lines.append(f"words: {shares}, longest {words['max']:,}")
+    lines.append(f"words: {_shares(found['words'])}")
+    if "tokens" in found:
+        how = "split" if "split" in found else "truncated"
+        long = f"{found[how]:.1%} are {'split into windows' if how == 'split' else how}"
+        lines.append(
+            f"tokens: {_shares(found['tokens'])}; max_length is {found['max_length']}, {long}"
+        )
     if found["html"]:
         lines.append(f"HTML: {found['html']:,} texts have tags or entities such as &nbsp;")
     if found["in_both"]:
-        lines.append(f"leak: {found['in_both']:,} validation texts are also in the training set")
+        what = (
+            "contexts of {:,} validation questions"
+            if "contexts" in found
+            else "{:,} validation texts"
+        )
+        lines.append(f"leak: {what.format(found['in_both'])} are also in the training set")
     return lines
+
+
+def _shares(lengths):
+    shares = ", ".join(f"{n} % up to {lengths[str(n)]:,}" for n in PERCENTILES)
+    return f"{shares}, longest {lengths['max']:,}"
 
 
 def _counts(counts, most):

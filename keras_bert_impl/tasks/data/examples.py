@@ -50,6 +50,13 @@ def join_names(names: Iterable[str]) -> str:
     return file.getvalue()
 
 
+def segments_of(text: Any) -> tuple[str, ...]:
+    """Returns the segments of a text, words, a pair, or a prompt with its longest ending."""
+    if isinstance(text, tuple):
+        return tuple(part if isinstance(part, str) else max(part, key=len) for part in text)
+    return (" ".join(text) if isinstance(text, list) else str(text),)
+
+
 class LabeledExamples:
     """Base class of the labeled examples of all tasks.
 
@@ -110,9 +117,23 @@ class LabeledExamples:
         """The model inputs, one for each example."""
         return self.texts
 
+    @property
+    def undivided(self) -> list:
+        """What each example must not share with an example of another split; equal if the same."""
+        return self.inputs
+
+    @property
+    def sequences(self) -> list[tuple[str, ...]]:
+        """The segments of the sequences that a model reads."""
+        return [segments_of(one) for one in self.inputs]
+
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
         """Returns (what is counted, such as `"classes"`; dict of counts), or (None, {})."""
         return None, {}
+
+    def facts(self) -> dict[str, Any]:
+        """Returns more counts of these examples for `keras-bert check`, by their name."""
+        return {}
 
     def described(self) -> dict[str, list]:
         """Returns columns that identify each example in a file of predictions.

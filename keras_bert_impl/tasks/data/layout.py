@@ -24,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 _MOST_SKIPPED, _SHOWN_SKIPPED, _SHOWN_REASONS = 100_000, 3, 10
 _PLACE = re.compile(r"^.*?, (?:line|row|example|question) [^:]*: ")  # of a row
 _BYTE = re.compile(r" \(byte \d+\)")
+_VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")
 SKIP_HINT = " To skip such rows, pass --skip-bad-rows."  # end of an error message about a row
 _STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?\s*)?[\])]", re.DOTALL)
@@ -259,8 +260,13 @@ def warn_of_skipped(source: str | Path, skipped: list[str] | None, unit: str = "
 
 
 def count_reasons(skipped: Iterable[str]) -> dict[str, int]:
-    """Counts the messages of skipped rows without their places; the most common come first."""
-    reasons = (_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped)
+    """Counts the messages of skipped rows without their places; the most common come first.
+
+    If there are more than ten different ones, values in quotes and numbers are replaced by `...`.
+    """
+    reasons = [_BYTE.sub("", _PLACE.sub("", one, count=1)) for one in skipped]
+    if len(set(reasons)) > _SHOWN_REASONS:
+        reasons = [_VALUES.sub("...", one) for one in reasons]
     return dict(Counter(reasons).most_common())
 
 

@@ -114,8 +114,7 @@ def _units(examples):
             parents[number] = number = parents[parents[number]]
         return number
 
-    # A context instead of its questions; two contexts may have the same question.
-    columns = [list(map(same_text, getattr(examples, "contexts", None) or examples.inputs))]
+    columns = [list(map(same_text, examples.undivided))]
     columns += [getattr(examples, "groups", None) or []]
     for column in columns:
         first: dict[Hashable, int] = {}

@@ -206,6 +206,16 @@ def table_format(path: str | Path, delimiter: str | None = None) -> str:
     return {".ndjson": "jsonl"}.get(suffix, suffix[1:])
 
 
+def table_form(
+    path: str | Path, delimiter: str | None = None, header: bool = True
+) -> tuple[list[str], str | None]:
+    """Returns the column names of a table, and the delimiter of a CSV or TSV file."""
+    kind = table_format(path, delimiter)
+    if kind == "csv":
+        return csv_header(local_path(path), delimiter, header=header)
+    return table_columns(path, delimiter, header), "\t" if kind == "tsv" else None
+
+
 def table_columns(path: str | Path, delimiter: str | None = None, header: bool = True) -> list[str]:
     """Returns the column names of a table; for JSON, the keys of the first row."""
     path, kind = local_path(path), table_format(path, delimiter)

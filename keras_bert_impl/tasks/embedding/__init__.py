@@ -1,7 +1,9 @@
 """Sentence embeddings and semantic search."""
 
 import dataclasses
+from typing import Any
 
+from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, VectorSettings
 
 TASK_NAME = "similarity"
@@ -26,3 +28,18 @@ class SimilaritySettings(VectorSettings):
 
 
 SETTINGS = SimilaritySettings
+
+
+def read(source: Any, split: str) -> Any:
+    """Reads `SimilarityExamples` or `AnchorExamples` of a split from an `ExampleSource`."""
+    from keras_bert_impl.tasks.embedding.similarity import AnchorExamples, SimilarityExamples
+
+    if source.data:
+        return SimilarityExamples.of(source.published("stsb", split))
+    if not source.pair:
+        raise InputError("the column of the second text is missing: pass --pair, or --data.")
+    if not source.label:
+        return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
+    if source.negative:
+        raise InputError("--negative cannot be combined with --label: leave out --label.")
+    return SimilarityExamples.of(source.table(split, numeric=True))

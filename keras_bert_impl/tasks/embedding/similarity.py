@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 
+def _single_texts(examples):
+    return [(text,) for texts in examples.texts for text in texts]
+
+
 class SimilarityExamples(Examples):
     """`Examples` of text pairs with float labels, for training embeddings.
 
@@ -24,6 +28,10 @@ class SimilarityExamples(Examples):
         from keras_bert_impl.tasks import SimilarityExamples, read_glue
         train = SimilarityExamples.of(read_glue("stsb", "glue", "train"))
     """
+
+    @property
+    def sequences(self) -> list[tuple[str, ...]]:
+        return _single_texts(self)
 
     @classmethod
     def of(cls, examples: Examples) -> SimilarityExamples:
@@ -97,6 +105,10 @@ class AnchorExamples(Examples):
         from keras_bert_impl.tasks import AnchorExamples, read_table
         train = AnchorExamples.of(read_table("train.csv", "question", "answer"))
     """
+
+    @property
+    def sequences(self) -> list[tuple[str, ...]]:
+        return _single_texts(self)
 
     @classmethod
     def of(cls, examples: Examples) -> AnchorExamples:

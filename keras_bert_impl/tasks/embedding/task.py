@@ -8,8 +8,7 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.data.source import ExampleSource
-from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME
+from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.embedding.similarity import (
@@ -28,6 +27,7 @@ class _Embedding(Task):
     model_classes = (TextEmbedder,)
     report = "keras_bert_impl.reports.sections.embedding"
     settings = setting_names(SETTINGS)
+    read = staticmethod(read)
 
     @classmethod
     def recognize(cls, source: ModelSource) -> type | None:
@@ -40,18 +40,6 @@ class _Embedding(Task):
         check_scores(cosines, "pair")
         for cosine in cosines.tolist():
             yield {"cosine": cosine}, [f"{cosine:.4f}"]
-
-    @classmethod
-    def read(cls, source: ExampleSource, split: str) -> SimilarityExamples | AnchorExamples:
-        if source.data:
-            return SimilarityExamples.of(source.published("stsb", split))
-        if not source.pair:
-            raise InputError("the column of the second text is missing: pass --pair, or --data.")
-        if not source.label:
-            return AnchorExamples.of(source.table(split, numeric=False, needed=("text",)))
-        if source.negative:
-            raise InputError("--negative cannot be combined with --label: leave out --label.")
-        return SimilarityExamples.of(source.table(split, numeric=True))
 
 
 class Similarity(_Embedding):

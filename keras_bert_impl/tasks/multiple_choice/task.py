@@ -5,8 +5,7 @@ from pathlib import Path
 
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.data.source import ExampleSource
-from keras_bert_impl.tasks.multiple_choice import SETTINGS, TASK_NAME
+from keras_bert_impl.tasks.multiple_choice import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.multiple_choice.data import (
     ChoiceExamples,
     read_choices,
@@ -26,6 +25,7 @@ class Choice(Task):
     example_class = ChoiceExamples
     architectures = ("ForMultipleChoice",)
     settings = setting_names(SETTINGS)
+    read = staticmethod(read)
     metrics = ("accuracy",)
 
     @staticmethod
@@ -36,10 +36,6 @@ class Choice(Task):
         if directory is not None:
             write_choice_predictions(directory / "predictions.tsv", probabilities, examples)
         return score_choices(examples, probabilities)
-
-    @classmethod
-    def read(cls, source: ExampleSource, split: str) -> ChoiceExamples:
-        return read_choices(source.file(split), skip_bad_rows=source.skip_bad_rows)
 
     @staticmethod
     def read_inputs(path: str) -> list:

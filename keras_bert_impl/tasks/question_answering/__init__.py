@@ -1,6 +1,7 @@
 """Extractive question answering."""
 
 import dataclasses
+from typing import Any
 
 from keras_bert_impl.io.settings import PositiveInt
 from keras_bert_impl.tasks.base.options import WindowSettings
@@ -22,3 +23,10 @@ class QuestionSettings(WindowSettings):
 
 
 SETTINGS = QuestionSettings
+
+
+def read(source: Any, split: str) -> Any:
+    """Reads `QuestionExamples` of a split from an `ExampleSource`."""
+    from keras_bert_impl.tasks.question_answering.data import read_squad
+
+    return read_squad(source.file(split), skip_bad_rows=source.skip_bad_rows)

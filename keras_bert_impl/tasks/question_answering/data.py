@@ -10,7 +10,7 @@ from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.lines import read_document, suffix_of
 from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.tasks.data import table_rows
-from keras_bert_impl.tasks.data.examples import LabeledExamples
+from keras_bert_impl.tasks.data.examples import LabeledExamples, join_names
 from keras_bert_impl.tasks.data.layout import usable, warn_of_skipped
 
 _LONGEST_TEXT = 4 << 20  # characters, the length of a long novel
@@ -45,21 +45,28 @@ class QuestionExamples(LabeledExamples):
     read_with: dict[str, Any] | None = None
     files: list[str] | None = None
 
-    def __len__(self):
-        return len(self.ids)
-
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """list of (question, context), the input of `QuestionAnswerer`."""
         return list(zip(self.questions, self.contexts))
 
     @property
-    def inputs(self) -> list:
+    def texts(self) -> list:  # type: ignore[override]
         return self.pairs
 
     @property
-    def has_labels(self) -> bool:
-        return True  # "no answer" is also a label
+    def labels(self) -> list:  # type: ignore[override]
+        return self.answers
+
+    @property
+    def undivided(self) -> list:
+        return self.contexts
+
+    def label_text(self, label: list) -> str:
+        return join_names(dict.fromkeys(text for text, _ in label))
+
+    def facts(self) -> dict[str, Any]:
+        return {"contexts": len(set(self.contexts))}
 
     def label_counts(self) -> tuple[str | None, dict[str, float]]:
         count = sum(self.is_impossible or ())

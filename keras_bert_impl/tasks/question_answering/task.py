@@ -7,10 +7,9 @@ from pathlib import Path
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
-from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples, read_squad
+from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME, read
+from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.question_answering.results import (
@@ -31,6 +30,7 @@ class QuestionAnswering(Task):
     # The second is used by FlauBERT.
     architectures = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     settings = setting_names(SETTINGS)
+    read = staticmethod(read)
     decision_settings = ("null_threshold",)
     highest_score = 100.0  # as in the published script
     metrics = ("exact_match", "f1")
@@ -60,10 +60,6 @@ class QuestionAnswering(Task):
         self, model: QuestionAnswerer, dev: QuestionExamples, directory: Path | None = None
     ) -> dict[str, float]:
         return _score(model, dev, directory, search_threshold=self._has_nulls)
-
-    @classmethod
-    def read(cls, source: ExampleSource, split: str) -> QuestionExamples:
-        return read_squad(source.file(split), skip_bad_rows=source.skip_bad_rows)
 
     @staticmethod
     def predictions(model: QuestionAnswerer, texts: list) -> Iterator[tuple[dict, list[str]]]:

@@ -1,6 +1,7 @@
 """Token classification, such as named entity recognition and part-of-speech tagging."""
 
 import dataclasses
+from typing import Any
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, WindowSettings
@@ -54,3 +55,21 @@ class TaggingSettings(WindowSettings):
 
 
 SETTINGS = TaggingSettings
+
+
+def read(source: Any, split: str) -> Any:
+    """Reads `TaggedExamples` of a split from an `ExampleSource`."""
+    from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
+
+    return read_tags(
+        source.file(split),
+        source.text,
+        source.label,
+        source.sentence,
+        source.labels,
+        source.outside,
+        source.word_prefix,
+        source.delimiter,
+        not source.no_header,
+        source.skip_bad_rows,
+    )

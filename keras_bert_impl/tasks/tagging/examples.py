@@ -18,6 +18,7 @@ from keras_bert_impl.tasks.data.examples import (
 from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1
 from keras_bert_impl.tasks.tagging.spans import (
     entity_scores,
+    invalid_spans,
     misfits,
     outside_candidates,
     read_labels,
@@ -78,6 +79,13 @@ class TaggedExamples(LabeledExamples):
             return "tags", most_common(label for row in self.labels for label in row)
         spans = (span for row in self.labels for span in spans_of(row))
         return "entities", most_common(span.type for span in spans)
+
+    def facts(self) -> dict[str, Any]:
+        scheme, places = invalid_spans(self.labels, self.label_names)
+        if scheme is None:
+            return {}
+        found: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(places)}
+        return found | ({"first_invalid_entity": self.where(*places[0])} if places else {})
 
     @property
     def fingerprint(self) -> str:

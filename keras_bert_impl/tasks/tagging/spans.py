@@ -189,6 +189,29 @@ def spans_of(
     return [span for span in strict if span is not None]
 
 
+def invalid_spans(
+    sentences: list[list[str]], labels: Iterable[str]
+) -> tuple[str | None, list[tuple[int, int]]]:
+    """Finds the entities that do not follow the label scheme, such as an `I` without its `B`.
+
+    Returns:
+        (scheme, (sentence, word) of each such entity). Of IOB1 and IOB2, which have the same labels,
+        the scheme is the one that fewer entities violate.
+    """
+    scheme = detect_scheme(labels)
+    if scheme is None:
+        return None, []
+    parts = read_labels(labels).parts
+    schemes = ("IOB2", "IOB1") if scheme in ("IOB1", "IOB2") else (scheme,)
+    found: dict[str, list[tuple[int, int]]] = {one: [] for one in schemes}
+    for number, row in enumerate(sentences):
+        spans = spans_of(row, parts=parts)
+        for one, places in found.items():
+            valid = set(spans_of(row, one, parts))
+            places += [(number, span.start) for span in spans if span not in valid]
+    return min(found.items(), key=lambda item: len(item[1]))
+
+
 def labels_of(spans: Iterable[Span], length: int, scheme: str = "IOB2") -> list[str]:
     """Returns the labels of a sentence with the given entities."""
     check("scheme", scheme, Scheme)

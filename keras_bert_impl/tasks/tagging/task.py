@@ -9,12 +9,11 @@ from keras_bert_impl.interop.source import ModelSource
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.data.labels import check_several
-from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.inputs.words import as_words
 from keras_bert_impl.tasks.scores.comparison import Comparison
 from keras_bert_impl.tasks.scores.decisions import undefined
-from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME
+from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.tagging.baseline import compared, read_tag_predictions, word_tags
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
@@ -22,7 +21,7 @@ from keras_bert_impl.tasks.tagging.examples import (
     write_tag_predictions,
 )
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
-from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags, read_words
+from keras_bert_impl.tasks.tagging.reading.read_tags import read_words
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 
@@ -36,6 +35,7 @@ class Tagging(Task):
     example_class = TaggedExamples
     architectures = ("ForTokenClassification",)
     settings = setting_names(SETTINGS)
+    read = staticmethod(read)
 
     def __init__(self, train: TaggedExamples, dev: TaggedExamples):
         self._names = list(train.label_names)
@@ -78,21 +78,6 @@ class Tagging(Task):
         if "lstm_dim" in source.config.mapping(OWN_SETTINGS):
             return FeatureTagger  # saved before model classes were recorded
         return super().recognize(source)
-
-    @classmethod
-    def read(cls, source: ExampleSource, split: str) -> TaggedExamples:
-        return read_tags(
-            source.file(split),
-            source.text,
-            source.label,
-            source.sentence,
-            source.labels,
-            source.outside,
-            source.word_prefix,
-            source.delimiter,
-            not source.no_header,
-            source.skip_bad_rows,
-        )
 
     @staticmethod
     def read_inputs(path: str) -> list | None:

@@ -1,6 +1,7 @@
 """Single-label and multi-label classification, and regression, of texts or text pairs."""
 
 import dataclasses
+from typing import Any
 
 from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, VectorSettings
 
@@ -21,3 +22,8 @@ class ClassificationSettings(VectorSettings):
 
 
 SETTINGS = ClassificationSettings
+
+
+def read(source: Any, split: str) -> Any:
+    """Reads `Examples` of a split from an `ExampleSource`."""
+    return source.table(split, numeric=source.regression)

@@ -19,7 +19,6 @@ from keras_bert_impl.tasks.base.prediction_files import (
 from keras_bert_impl.tasks.data.examples import Examples, join_names
 from keras_bert_impl.tasks.data.label_checks import class_weights
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE, check_several
-from keras_bert_impl.tasks.data.source import ExampleSource
 from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
 from keras_bert_impl.tasks.scores.comparison import (
     Comparison,
@@ -34,7 +33,7 @@ from keras_bert_impl.tasks.scores.metrics import (
     metric_named,
     multi_label_scores,
 )
-from keras_bert_impl.tasks.text_classification import SETTINGS
+from keras_bert_impl.tasks.text_classification import SETTINGS, read
 from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
 
@@ -54,6 +53,7 @@ class TextClassification(Task):
     example_class = Examples
     architectures = ("ForSequenceClassification",)
     settings = setting_names(SETTINGS)
+    read = staticmethod(read)
 
     def __init__(self, train: Examples, dev: Examples) -> None:
         self._problem_type, self._names = _problem_type(train), None
@@ -189,10 +189,6 @@ class TextClassification(Task):
         if model.problem_type == SINGLE:
             targets = [model.labels[number] for number in targets]
         return model.calibrate(examples.texts, targets, *goal)
-
-    @classmethod
-    def read(cls, source: ExampleSource, split: str) -> Examples:
-        return source.table(split, numeric=source.regression)
 
     @staticmethod
     def predictions(model: TextClassifier, texts: list) -> Iterator[tuple[dict, list[str]]]:

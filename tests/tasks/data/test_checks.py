@@ -10,6 +10,9 @@ from keras_bert_impl.cli.main import main
 from keras_bert_impl.tasks.data import checks
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.layout import count_reasons
+from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
+from tests.tasks.helpers import encoder, tokenizer
+from tests.tasks.squad_files import document, question, write
 
 ROWS = [
     "id;text;label",
@@ -38,6 +41,7 @@ def test_numbers_of_a_dirty_table(table, capsys):
     assert json.loads(out) == {
         "file": str(table),
         "encoding": "cp1252",
+        "delimiter": ";",
         "columns": ["id", "text", "label"],
         "rows": 8,
         "usable": 5,
@@ -67,13 +71,115 @@ def test_at_most_ten_lines_and_a_leak(table, capsys):
     assert "labels that differ in case or spaces only: good 2, Good 1" in lines
 
 
-def test_labels_are_optional_and_tasks_are_not_read(table, capsys):
+def test_labels_are_optional_and_data_sets_are_not_read(table, capsys):
     assert main(["check", str(table), "--text", "text"]) == 0
     assert "classes" not in capsys.readouterr().out
-    assert main(["check", str(table), "--task", "tagging"]) == 2
-    assert "reads tables" in capsys.readouterr().err
+    assert main(["check", str(table), "--task", "mrpc"]) == 2
+    assert "reads files" in capsys.readouterr().err
     assert main(["check", str(table)]) == 2
     assert "The columns of" in capsys.readouterr().err
+
+
+# Counted by hand: words, entities, an I that starts an entity, a repeated sentence, a bad row.
+CONLL = """Ann B-PER
+Lee I-PER
+left O
+
+Oslo I-LOC
+is O
+cold O
+
+OSLO B-LOC
+is O
+cold O
+
+bad
+
+Bob B-per
+"""
+
+
+def test_labeled_words(tmp_path, capsys):
+    path, dev = tmp_path / "train.conll", tmp_path / "dev.conll"
+    path.write_text(CONLL)
+    dev.write_text("ann B-PER\nlee I-PER\nleft O\n\nnew O\n")
+    assert main(["check", str(path), "--task", "tagging", "--dev", str(dev), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"] == 5 and found["usable"] == 4
+    assert found["skipped"] == {"1 columns, but the first row has 2.": 1}
+    assert found["entities"] == {"LOC": 2, "PER": 1, "per": 1}
+    assert found["similar_labels"] == [["PER", "per"]]
+    assert (found["label_scheme"], found["invalid_entities"]) == ("IOB2", 1)
+    assert found["first_invalid_entity"] == f"{path}, line 5"
+    assert (found["repeated"], found["repeated_with_other_label"]) == (1, 1)
+    assert found["in_both"] == 1 and found["words"]["max"] == 3
+    assert main(["check", str(path), "--task", "tagging", "--dev", str(dev)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = f"1 entities do not follow it, the first in {path}, line 5"
+    assert f"label scheme: IOB2, {place}" in lines and len(lines) <= 10
+
+
+def test_questions(tmp_path, capsys):
+    asked = [
+        question("a"),
+        *(question(f"b{n}", [("Oslo", n)]) for n in range(12)),
+        question("a"),
+        question("d", [], is_impossible=True),
+        question("e", [("Monday", 29)], question="  "),
+    ]
+    path = write(tmp_path / "train.json", document(*asked))
+    other = document(question("z", [("Rome", 0)]), context="Rome is old.")
+    dev = write(tmp_path / "dev.json", {"data": document(question("y"))["data"] + other["data"]})
+    assert main(["check", str(path), "--task", "squad", "--dev", str(dev), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["skipped"] == {
+        "the answer ... is not at character ... of the context, which has ... there; it does not "
+        "occur.": 12,
+        "the question at data[...].paragraphs[...].qas[...] has the same id.": 1,
+        "its question must be a non-empty string. Received: ...": 1,
+    }
+    assert found["questions"] == {"with an answer": 1, "without": 1} and found["contexts"] == 1
+    assert (found["repeated"], found["repeated_with_other_label"]) == (1, 1)
+    assert found["in_both"] == 1 and found["words"]["max"] == 15
+    assert main(["check", str(path), "--task", "squad", "--dev", str(dev)]) == 0
+    leak = "leak: contexts of 1 validation questions are also in the training set"
+    assert capsys.readouterr().out.splitlines()[-1] == leak
+
+
+def test_tokens_are_those_of_the_model(tmp_path, capsys):
+    tagger = TokenClassifier(encoder(use_pooler=False), tokenizer(), labels=["O", "B-PER"])
+    tagger.save_pretrained(tmp_path / "run" / "model")
+    path = tmp_path / "train.conll"
+    path.write_text("good O\nfilm O\n\n" + "bad O\n" * 9)
+    given = [str(path), "--task", "tagging", "--model", str(tmp_path / "run"), "--max-length", "8"]
+    assert main(["check", *given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    lengths = [len(row) + 2 for row in tokenizer().tokenize(["good film", "bad " * 9]).to_list()]
+    assert found["tokens"] == {
+        "50": max(lengths),
+        "90": max(lengths),
+        "99": max(lengths),
+        "max": 11,
+    }
+    assert found["split"] == 0.5 and found["max_length"] == 8
+    assert main(["check", *given]) == 0
+    assert "max_length is 8, 50.0% are split into windows" in capsys.readouterr().out
+    (tmp_path / "run" / "model" / "tokenizer.json").unlink()
+    assert main(["check", *given]) == 0
+    out, err = capsys.readouterr()
+    assert "tokens:" not in out and "lengths are in words only" in err
+
+
+def test_pairs_and_prompts(tmp_path, capsys):
+    pairs, choices = tmp_path / "pairs.tsv", tmp_path / "choices.jsonl"
+    pairs.write_text("a\tb\tscore\ngood film\tgood\t1.5\nbad\tfilm\t2\n")
+    columns = ["--text", "a", "--pair", "b", "--label", "score"]
+    assert main(["check", str(pairs), "--task", "similarity", *columns, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["delimiter"] == "\t" and found["words"]["max"] == 2  # each text by itself
+    choices.write_text('{"prompt": "I am", "endings": ["here", "not here"], "answer": 0}\n')
+    assert main(["check", str(choices), "--task", "choice"]) == 0
+    assert "endings: 2 each 1" in capsys.readouterr().out
 
 
 def _modules_of(*arguments):
@@ -86,6 +192,12 @@ def _modules_of(*arguments):
 def test_tensorflow_is_not_imported_by_the_check_nor_before_an_error_of_a_row(table):
     columns = ["--text", "text", "--label", "label", "--encoding", "cp1252"]
     assert _modules_of("check", table, *columns).returncode == 0
+    words = table.with_name("words.conll")
+    words.write_text(CONLL)
+    assert _modules_of("check", words, "--task", "tagging").returncode == 0
+    files = ["--train", words, "--dev", words, "--task", "tagging", "--out", table.parent / "run"]
+    found = _modules_of("finetune", "--model", table.parent, *files)
+    assert found.returncode == 2 and "words.conll, line 13: 1 columns" in found.stderr
     given = ["--model", table.parent, "--train", table, "--dev-split", "0.5", "--out"]
     found = _modules_of("finetune", *given, table.parent / "run", *columns)
     assert found.returncode == 2 and "line 4: the text in column 'text' is empty" in found.stderr

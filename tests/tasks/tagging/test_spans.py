@@ -16,6 +16,7 @@ from keras_bert_impl.tasks.tagging.spans import (
     convert_labels,
     detect_scheme,
     entity_scores,
+    invalid_spans,
     labels_of,
     misfits,
     read_labels,
@@ -231,3 +232,15 @@ def test_a_sentence_of_single_words_is_decoded_with_its_scheme(scheme, form):
         strict = [] if (scheme, letter) == ("IOB1", "B") else [Span(name, 0, 1)]
         assert spans_of(labels, scheme) == strict
         assert entity_scores([labels], [labels], scheme)["f1"] == float(bool(strict))
+
+
+def test_invalid_entities_and_the_scheme_that_fits_best():
+    sentences = [["B-A", "I-A", "O"], ["O", "I-A"], ["B-A", "I-B"]]
+    labels = {label for row in sentences for label in row}
+    assert invalid_spans(sentences, labels) == ("IOB2", [(1, 1), (2, 1)])
+    older = [["I-A", "B-A", "O"], ["O", "I-B"], ["I-B", "O"]]
+    assert invalid_spans(older, {"O", "I-A", "B-A", "I-B", "B-B"}) == ("IOB1", [])
+    cut = [["B-A", "E-A"], ["S-A", "B-A"], ["I-A", "E-A"]]
+    assert invalid_spans(cut, {"O", "B-A", "I-A", "E-A", "S-A"}) == ("BIOES", [(1, 1), (2, 0)])
+    assert invalid_spans([["A", "O"]], {"A", "O"}) == ("IO", [])
+    assert invalid_spans([["DET"]], {"DET"}) == (None, [])
