@@ -28,7 +28,9 @@ def model_directory(path: str | Path) -> str | Path:
 def with_metric_of(run: str | Path, examples: LabeledExamples) -> LabeledExamples:
     """Returns examples that are scored by the metric of a run first, if the path is a run."""
     data = local_path(run) / "data.json"
-    metric = read_json(data).text("metric", None) if data.is_file() else None
+    if not data.is_file():
+        return examples
+    metric = read_json(data).mapping("compared_by").text("metric", None)
     return task_of_examples(examples).with_metric(examples, metric)
 
 

@@ -123,8 +123,8 @@ def tune(
         summary = summarize(tuned, train, dev, metric, "class_weight" in of_fit)
         read_with = read_with or read_options(train, dev, task.name)
         options = None if read_with is None else given_options(read_with)
-        noted = {"summary": dataclasses.asdict(summary), "read_with": options, "metric": metric}
-        run.note(noted)
+        run.note({"summary": dataclasses.asdict(summary), "read_with": options})
+        run.note({"compared_by": {"metric": metric}})
         write_held_out(dev, run.path)
         skipped = dict.fromkeys((*train.skipped, *dev.skipped))
         if skipped:

@@ -83,7 +83,10 @@ def test_a_calibrated_run_with_a_metric(run, dev, tmp_path):
     (tmp_path / "run" / "scores.json").write_text('{"f1/good_one": 0.5}')
     twice = dataclasses.replace(dev, texts=dev.texts * 2, labels=dev.labels * 2, lines=None)
     page = pages.read(write_report(tmp_path / "run", model, twice))
-    assert "at least the threshold, 0.8750 in this model." in page.sections["Thresholds"]
+    assert (
+        "at least the threshold, 0.8750 in this model (vertical line)."
+        in page.sections["Thresholds"]
+    )
     assert "threshold of good" in page.sections["Thresholds"]
     curves = page.sections["Learning curves"]
     assert "F1 of good_one" in curves and "Dev score" not in curves

@@ -77,3 +77,4 @@ def test_a_run_is_compared_by_its_metric(folder, capsys):
     assert list(scores) == ["f1/negative", "accuracy", "macro_f1"]
     assert (found["metric"], found["new"]) == ("f1/negative", scores["f1/negative"])
     assert evaluate_in_python(folder / "run", data) == scores
+    assert "- dev: 60 examples" in (folder / "run" / "model" / "README.md").read_text()

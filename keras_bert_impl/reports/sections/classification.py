@@ -217,13 +217,13 @@ def _thresholds(model, names, labels, scores):
         for key, color in columns.items()
     ]
     if chosen is not None:
-        series.append(charts.Series("chosen", (chosen, chosen), (0, 1), "muted"))
+        series.append(charts.Series("", (chosen, chosen), (0, 1), "muted"))
     axes = charts.Axis(f"threshold of {name}", (0, 1)), charts.Axis("score", (0, 1))
     picture = charts.curves("thresholds", "Precision and recall by threshold", series, *axes)
     best = max(found, key=lambda one: one.f1)
     html = page.paragraph(
         f"{name} is predicted if its probability is at least the threshold"
-        f"{'' if chosen is None else f', {chosen:.4f} in this model'}. The best F1 on these "
+        f"{'' if chosen is None else f', {chosen:.4f} in this model (vertical line)'}. The best F1 on these "
         f"examples, {best.f1:.4f}, is at {best.threshold:.2f}; chosen here, it is optimistic."
     )
     rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in found[::10]]
