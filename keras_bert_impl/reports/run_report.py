@@ -251,7 +251,7 @@ def _paired(runs, examples):
             if outcome is first:
                 rows.append([*row, "", "", ""])
                 continue
-            columns = first.labels, first.predictions, outcome.predictions
+            columns = first.labels, first.column(found.name), outcome.column(found.name)
             change = paired_difference(first.metrics[found.name], *columns)
             difference = page.score(change.interval.value), page.bounds(change.interval)
             rows.append([*row, *difference, f"{change.p:.3f}"])

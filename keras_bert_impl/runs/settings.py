@@ -115,9 +115,9 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
         keep_best: Save the epoch with the best `metric` on --dev.
         patience: Stop after this many epochs without a better score. Implies `keep_best`. The
             learning rate falls as in a run of all `epochs`.
-        metric: Score to compare epochs and runs by, such as macro_f1, f1 or f1/CLASS. It is listed
-            first. Default: macro_f1 if the largest class has ten times as many examples as the
-            smallest, else the task's default.
+        metric: Score to compare epochs and runs by, such as macro_f1, f1/CLASS or
+            average_precision. It is listed first. Default: macro_f1 if the largest class has ten
+            times as many examples as the smallest, else the task's default.
         checkpoint_minutes: Minutes after which a checkpoint is also saved within an epoch. It may
             change when a run is resumed.
         seed: Seed of the head, text order and dropout.

@@ -61,10 +61,12 @@ def test_finetune(base, tmp_path):
 
 @pytest.mark.slow
 def test_names_a_killed_worker_and_resumes_the_run(base, tmp_path):
-    arguments = [*finetune(base, tmp_path), "--epochs=6", "--out", tmp_path / "run"]
+    # Two workers save after each epoch and, within it, after its first batch.
+    settings = ["--epochs=6", "--checkpoint-minutes=1e-9"]
+    arguments = [*finetune(base, tmp_path), *settings, "--out", tmp_path / "run"]
     workers = start_workers(*COMMAND, *arguments)
     try:
-        while not [*(tmp_path / "run").rglob("ckpt-1.index")]:
+        while not [*(tmp_path / "run").rglob("ckpt-1-1.index")]:
             assert workers[0].poll() is workers[1].poll() is None, workers[0].stdout.read()[-3000:]
             time.sleep(0.05)
         workers[1].kill()

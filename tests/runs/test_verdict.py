@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
@@ -37,6 +38,32 @@ def test_a_metric_is_chosen_by_its_name(base, tmp_path):
     with pytest.raises(InputError, match="metric must be .*accuracy, macro_f1, .*got 'f1'"):
         finetune(base, train, train, tmp_path / "other", metric="f1")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("is_multi_label", [False, True])
+def test_epochs_are_compared_by_average_precision(base, tmp_path, capsys, is_multi_label):
+    oracle = pytest.importorskip("sklearn.metrics").average_precision_score
+    names = ["bad", "good"] * 20
+    train = Examples(TEXTS, [["film", name] for name in names] if is_multi_label else names)
+    out, metric = tmp_path / "run", "average_precision"
+    scores = run(base, out, train, metric=metric, keep_best=True)
+    assert list(scores)[0] == metric and scores[f"majority/{metric}"] in (0.5, 2 / 3)
+    assert scores[f"tfidf/{metric}"] == 1.0
+    lines = capsys.readouterr().err.splitlines()
+    line = next(line for line in lines if line.startswith("epoch 1"))
+    assert f"{metric} {scores[metric]:.4f}" in line
+    rows = [row.split("\t") for row in (out / "predictions.tsv").read_text().splitlines()]
+    first, count = 2, 3 if is_multi_label else 2
+    of_classes = np.array([row[first : first + count] for row in rows[1:]], float)
+    if is_multi_label:
+        expected = oracle(
+            [[name in row for name in rows[0][2:5]] for row in train.labels], of_classes
+        )
+    else:
+        expected = oracle([name == "good" for name in names], of_classes[:, 1])
+    assert scores[metric] == pytest.approx(expected, abs=1e-13)
+    assert evaluate(out, train)[metric] == scores[metric]
+    assert ">average precision</th>" in (out / "report.html").read_text()
 
 
 def test_a_tagger_is_compared_with_the_most_frequent_tag_of_a_word(base, tmp_path):

@@ -24,6 +24,7 @@ from keras_bert_impl.tasks.scores.metrics import (
     MULTI_LABEL_METRICS,
     OF_CLASS,
     metric_named,
+    ranking_names,
 )
 from keras_bert_impl.tasks.scores.statistics import (
     by_threshold,
@@ -90,19 +91,23 @@ def outcome(subject: Subject) -> Outcome | None:
 
 
 def _outcome(subject, names, scores, chosen):
-    examples = subject.examples
-    if examples.is_multi_label:
-        return Outcome(examples.multi_hot(names) > 0.5, chosen > 0, MULTI_LABEL_METRICS)
+    examples, is_multi_label = subject.examples, subject.examples.is_multi_label
     default: tuple[str, ...] = ("accuracy", "macro_f1")
-    if examples.is_numeric:
+    if is_multi_label:
+        default = tuple(MULTI_LABEL_METRICS)
+        labels, predictions = examples.multi_hot(names) > 0.5, chosen > 0
+    elif examples.is_numeric:
         default = ("pearson", "spearman", "mean_squared_error")
         labels, predictions = np.array(examples.labels, "float64"), scores[:, 0]
     else:
         labels, predictions = examples.class_numbers(names), chosen
-    of_classes = {f"{OF_CLASS}{name}" for name in names}
-    in_run = [name for name in subject.run.scores if name in METRICS or name in of_classes]
-    chosen = in_run or examples.metrics or default
-    return Outcome(labels, predictions, {name: metric_named(name, names) for name in chosen})
+    known = {*METRICS, *default, *(f"{OF_CLASS}{name}" for name in names), *ranking_names(names)}
+    in_run = [name for name in subject.run.scores if name in known]
+    metrics = {
+        name: metric_named(name, names, is_multi_label)
+        for name in in_run or examples.metrics or default
+    }
+    return Outcome(labels, predictions, metrics, scores)
 
 
 def sections(subject: Subject) -> list[Section]:
@@ -139,7 +144,7 @@ def sections(subject: Subject) -> list[Section]:
 def scores_of(result: Outcome) -> list[Score]:
     """Returns the scores of predictions."""
     return [
-        score_of(name, metric, result.labels, result.predictions)
+        score_of(name, metric, result.labels, result.column(name))
         for name, metric in result.metrics.items()
     ]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
-from keras_bert_impl.tasks.scores.metrics import OF_CLASS
+from keras_bert_impl.tasks.scores.metrics import OF_CLASS, RANKING
 from keras_bert_impl.tasks.scores.statistics import SAMPLES, Interval, bootstrap, wilson
 
 _PROPORTIONS = {"accuracy", "subset_accuracy"}
@@ -52,8 +52,9 @@ def score_of(name: str, metric: Callable[..., float], labels: Any, predictions: 
 
 def score_name(key: str) -> str:
     """Returns the readable name of a score: "macro F1" for `macro_f1`."""
-    if key.startswith(OF_CLASS):
-        return f"F1 of {key.removeprefix(OF_CLASS)}"
+    for prefix in (OF_CLASS, f"{RANKING}/"):
+        if key.startswith(prefix):
+            return f"{score_name(prefix[:-1])} of {key.removeprefix(prefix)}"
     return key.replace("_", " ").replace("f1", "F1")
 
 

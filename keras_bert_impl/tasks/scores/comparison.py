@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert_impl.io.errors import listed
-from keras_bert_impl.tasks.scores.metrics import comparable
+from keras_bert_impl.tasks.scores.metrics import comparable, is_of_scores
 from keras_bert_impl.tasks.scores.statistics import (
     SAMPLES,
     Difference,
@@ -25,13 +25,23 @@ class Outcome(NamedTuple):
     Attributes:
         labels, predictions: arguments of the metrics, `[examples, ...]`, such as class numbers,
             numbers, or bool `[examples, labels]`.
-        metrics: dict of name -> function of labels and predictions. Models are compared by the
-            first one.
+        metrics: dict of name -> function of labels and predictions, or scores; see `is_of_scores`.
+            Models are compared by the first one.
+        scores: float `[examples, classes]`, for metrics of scores.
     """
 
     labels: np.ndarray
     predictions: np.ndarray
     metrics: dict[str, Callable[..., float]]
+    scores: np.ndarray | None = None
+
+    def column(self, metric: str) -> Any:
+        """Returns the second argument of a metric."""
+        return self.scores if is_of_scores(metric) else self.predictions
+
+    def score(self, metric: str) -> float:
+        """Returns the value of a metric."""
+        return float(self.metrics[metric](self.labels, self.column(metric)))
 
 
 class Comparison(NamedTuple):
@@ -39,36 +49,34 @@ class Comparison(NamedTuple):
 
     Attributes:
         outcome: predictions of the model.
-        baselines: dict of name -> predictions, in the form of `outcome.predictions`.
+        baselines: dict of name -> predictions of a baseline on the same examples.
         remarks: sentences about the predictions that metrics do not show.
     """
 
     outcome: Outcome
-    baselines: dict[str, np.ndarray]
+    baselines: dict[str, Outcome]
     remarks: tuple[str, ...] = ()
 
     def scores(self) -> dict[str, float]:
         """Returns the scores of the baselines, named `BASELINE/METRIC`."""
-        labels, _, metrics = self.outcome
         return {
-            f"{name}/{metric}": float(function(labels, predictions))
-            for name, predictions in self.baselines.items()
-            for metric, function in metrics.items()
+            f"{name}/{metric}": baseline.score(metric)
+            for name, baseline in self.baselines.items()
+            for metric in self.outcome.metrics
         }
 
     def verdict(self) -> list[str]:
         """Returns sentences that compare the model with the baselines, with other findings."""
-        labels, predictions, metrics = self.outcome
-        metric, function = next(iter(metrics.items()))
+        labels = self.outcome.labels
+        metric, function = next(iter(self.outcome.metrics.items()))
         lines = list(self.remarks)
-        value = function(labels, predictions)
+        value = self.outcome.score(metric)
         if self.baselines and not np.isnan(value):
-            found = {name: function(labels, of) for name, of in self.baselines.items()}
+            found = {name: of.score(metric) for name, of in self.baselines.items()}
             ranks = {name: comparable(metric, score) for name, score in found.items()}
             best = max(ranks, key=lambda name: -np.inf if np.isnan(ranks[name]) else ranks[name])
-            difference = paired_difference(
-                function, labels, self.baselines[best], predictions, _samples(len(labels))
-            )
+            columns = self.baselines[best].column(metric), self.outcome.column(metric)
+            difference = paired_difference(function, labels, *columns, _samples(len(labels)))
             lines.append(_compared(metric, value, best, found[best], difference, len(labels)))
         return lines
 
@@ -121,10 +129,10 @@ def change(new: Outcome, old: Outcome) -> Change:
     """Compares two models on the same examples, by the first metric of the new one."""
     metric, function = next(iter(new.metrics.items()))
     labels = new.labels
-    samples = _samples(len(labels))
-    difference = paired_difference(function, labels, old.predictions, new.predictions, samples)
+    columns = old.column(metric), new.column(metric)
+    difference = paired_difference(function, labels, *columns, _samples(len(labels)))
     value, low, high = (comparable(metric, bound) for bound in difference.interval)
-    after, before = (float(function(labels, one.predictions)) for one in (new, old))
+    after, before = new.score(metric), old.score(metric)
     gain = Interval(value, min(low, high), max(low, high))
     return Change(metric, after, before, gain, len(labels))
 

@@ -104,6 +104,34 @@ def macro_f1_of_labels(labels: ArrayLike, predictions: ArrayLike) -> float:
     return float(np.mean([f1(*column) for column in columns]))
 
 
+@_nan_if_any_is
+def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Mean over classes of the average precision of each class against the rest.
+
+    The precision at each threshold is weighted by the increase in recall, without interpolation.
+
+    Args:
+        labels: class numbers `[examples]`, or 0 and 1 `[examples, classes]`.
+        scores: `[examples, classes]`. For two classes with class numbers, the result is for class 1
+            alone. Classes that never occur are left out.
+    """
+    is_class, ranking = np.asarray(labels), np.asarray(scores)
+    classes = range(ranking.shape[1])
+    if is_class.ndim == 1:
+        is_class = is_class[:, None] == np.array(classes)
+        classes = classes[1:] if len(classes) == 2 else classes
+    found = [_of_ranking(is_class[:, c], ranking[:, c]) for c in classes if is_class[:, c].any()]
+    return float(np.mean(found)) if found else 0.0
+
+
+def _of_ranking(is_positive, scores):
+    """Returns the average precision of one class; examples of equal scores share a threshold."""
+    order = np.argsort(-scores, kind="stable")
+    hits, ranked = np.cumsum(is_positive[order]), scores[order]
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # of each score
+    return np.sum(np.diff(hits[last], prepend=0) * hits[last] / (last + 1)) / hits[-1]
+
+
 METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
     function.__name__: function
     for function in (accuracy, f1, macro_f1, matthews, pearson, spearman, mean_squared_error)
@@ -117,20 +145,40 @@ MULTI_LABEL_METRICS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {
 }
 
 
-def metric_named(name: str, classes: Sequence[str] = ()) -> Callable[..., float]:
-    """Returns the function for a name in `METRICS`, or for `f1/CLASS` with a class name."""
-    if not name.startswith(OF_CLASS):
-        return METRICS[name]
-    number = list(classes).index(name.removeprefix(OF_CLASS))
-    return lambda labels, predictions: f1(labels == number, predictions == number)
-
-
 OF_CLASS = "f1/"  # prefix of a class name
+RANKING = average_precision.__name__  # metric of scores, also with `/CLASS`
 
 
-def multi_label_scores(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Computes multi-label scores from 0 and 1 `[examples, labels]`."""
-    return {name: metric(labels, predictions) for name, metric in MULTI_LABEL_METRICS.items()}
+def is_of_scores(name: str) -> bool:
+    """Returns whether a metric takes the scores of the classes instead of the predictions."""
+    return name == RANKING or name.startswith(f"{RANKING}/")
+
+
+def metric_named(
+    name: str, classes: Sequence[str] = (), is_multi_label: bool = False
+) -> Callable[..., float]:
+    """Returns the function for a name in `METRICS` or `MULTI_LABEL_METRICS`, for `f1/CLASS` with a
+    class name, or for `average_precision`, also with `/CLASS`.
+    """
+    if name == RANKING:
+        return average_precision
+    if name.startswith(f"{RANKING}/"):
+        number = list(classes).index(name.removeprefix(f"{RANKING}/"))
+        return functools.partial(_of_class, number)
+    if name.startswith(OF_CLASS):
+        number = list(classes).index(name.removeprefix(OF_CLASS))
+        return lambda labels, predictions: f1(labels == number, predictions == number)
+    return (MULTI_LABEL_METRICS if is_multi_label else METRICS)[name]
+
+
+def _of_class(number, labels, scores):
+    is_class = labels == number if labels.ndim == 1 else labels[:, number]
+    return average_precision(is_class[:, None], scores[:, number, None])
+
+
+def ranking_names(classes: Sequence[str]) -> list[str]:
+    """Returns the names of the metrics of scores."""
+    return [RANKING, *(f"{RANKING}/{name}" for name in classes)]
 
 
 def comparable(name: str, value: float) -> float:

@@ -47,7 +47,8 @@ def compared(
     of_model, of_simple = (count(gold, rows) for rows in (predicted, simple))
     outcome = Outcome(np.zeros(len(gold)), of_model, metric)
     remarks = _no_entity(of_model) if has_entities else ()
-    return Comparison(outcome, {"most_frequent_tag": of_simple}, remarks)
+    simple_outcome = outcome._replace(predictions=of_simple)
+    return Comparison(outcome, {"most_frequent_tag": simple_outcome}, remarks)
 
 
 def _no_entity(counts):

@@ -3,7 +3,7 @@
 import collections
 import contextlib
 import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,16 @@ MOST_TEXTS = 20_000  # maximum number of training texts for TF-IDF, spread over 
 MOST_FEATURES = 50_000
 
 
+class Baseline(NamedTuple):
+    """Predictions of a baseline, in the form of `targets`, and its scores `[texts, classes]`."""
+
+    predictions: np.ndarray
+    scores: np.ndarray
+
+
 def baselines(
-    texts: list, targets: np.ndarray, of_dev: list, problem_type: str
-) -> dict[str, np.ndarray]:
+    texts: list, targets: np.ndarray, of_dev: list, problem_type: str, num_classes: int
+) -> dict[str, Baseline]:
     """Predicts texts with the most frequent label and, if scikit-learn is installed, with TF-IDF.
 
     Args:
@@ -25,21 +32,27 @@ def baselines(
         problem_type: `SINGLE`, `MULTI` or `REGRESSION`.
 
     Returns:
-        {name: predictions in the form of `targets`}: `majority` (not for regression) and `tfidf`.
+        Baselines by name: `majority` (not for regression) and `tfidf`. The scores of `majority` and
+        of regression are 0.
     """
     found = {}
+    no_scores = np.zeros([len(of_dev), num_classes])
     if problem_type != REGRESSION:
         rows = [tuple(np.atleast_1d(row).tolist()) for row in targets]
         most = collections.Counter(rows).most_common(1)[0][0]
         row = np.array(most, targets.dtype) if problem_type == MULTI else targets.dtype.type(*most)
-        found["majority"] = np.array([row] * len(of_dev))
+        found["majority"] = Baseline(np.array([row] * len(of_dev)), no_scores)
     if importlib.util.find_spec("sklearn"):
         model = tfidf_model(texts, problem_type)
         chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
         if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
             with contextlib.suppress(ValueError):  # all words have fewer than two letters
                 model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
-                found["tfidf"] = np.asarray(model.predict(list(map(_joined, of_dev))))
+                inputs, scores = list(map(_joined, of_dev)), no_scores.copy()
+                if problem_type != REGRESSION:
+                    classes = model.classes_ if problem_type == SINGLE else range(num_classes)
+                    scores[:, classes] = model.predict_proba(inputs)
+                found["tfidf"] = Baseline(np.asarray(model.predict(inputs)), scores)
     return found
 
 

@@ -31,7 +31,7 @@ from keras_bert_impl.tasks.scores.metrics import (
     MULTI_LABEL_METRICS,
     OF_CLASS,
     metric_named,
-    multi_label_scores,
+    ranking_names,
 )
 from keras_bert_impl.tasks.text_classification import SETTINGS, read
 from keras_bert_impl.tasks.text_classification.baselines import baselines
@@ -117,12 +117,10 @@ class TextClassification(Task):
         return class_weights(weights, self._names, train.class_numbers(self._names))
 
     def score_names(self, dev: Examples) -> list[str]:
-        if self._problem_type == MULTI:
-            return list(MULTI_LABEL_METRICS)
         names = list(dev.metrics or _METRICS[self._problem_type])
         if self._problem_type == SINGLE:
             names += ["matthews", *(f"{OF_CLASS}{name}" for name in self._names)]
-        return names
+        return names if self._problem_type == REGRESSION else names + ranking_names(self._names)
 
     def default_metric(self, train: Examples) -> str | None:
         if self._problem_type != SINGLE or train.metrics:
@@ -131,10 +129,9 @@ class TextClassification(Task):
 
     @staticmethod
     def with_metric(examples: Examples, metric: str | None) -> Examples:
-        kind = _problem_type(examples)
-        if metric is None or kind == MULTI:
+        if metric is None:
             return examples
-        names = _metrics(examples, kind)
+        names = _metrics(examples, _problem_type(examples))
         return dataclasses.replace(examples, metrics=tuple(dict.fromkeys((metric, *names))))
 
     @staticmethod
@@ -147,23 +144,21 @@ class TextClassification(Task):
         if directory is not None:
             write_predictions(directory / "predictions.tsv", model, scores, examples)
         predictions = scores[:, 0] if received == REGRESSION else model.decide(scores)
-        if received == MULTI:
-            return multi_label_scores(targets, predictions)
-        return {
-            name: metric_named(name, model.labels)(targets, predictions)
-            for name in _metrics(examples, received)
-        }
+        metrics = _functions(examples, received, model.labels)
+        result = Outcome(targets, predictions, metrics, scores)
+        return {name: result.score(name) for name in metrics}
 
     def compare(self, train: Examples, dev: Examples, directory: Path) -> Comparison:
         headings, rows = read_predictions_table(directory / "predictions.tsv")
         first = headings[:1] == ["label"]  # numbers have no such column
         scores = np.array([row[first:] for row in rows], "float32")
         kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
-        simple = baselines(train.texts, targets, dev.texts, kind)
+        simple = baselines(train.texts, targets, dev.texts, kind, scores.shape[1])
         labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
-        metrics = _functions(dev, kind, self._names)
+        outcome = Outcome(labels, predictions, _functions(dev, kind, self._names), scores)
         remarks = never_predicted(self._names, labels, predictions) if kind == SINGLE else ()
-        return Comparison(Outcome(labels, predictions, metrics), simple, remarks)
+        others = {name: outcome._replace(**one._asdict()) for name, one in simple.items()}
+        return Comparison(outcome, others, remarks)
 
     @staticmethod
     def outcome(model: TextClassifier, examples: Examples, like: TextClassifier) -> Outcome:
@@ -177,11 +172,13 @@ class TextClassification(Task):
         scores = model.predict(examples.texts, verbose=0)
         check_scores(scores)
         predictions = scores[:, 0] if kind == REGRESSION else model.decide(scores)
+        columns = [model.labels.index(name) for name in names]
         if kind == SINGLE:
-            predictions = np.array([names.index(name) for name in model.labels])[predictions]
+            predictions = np.argsort(columns)[predictions]
         elif kind == MULTI:
-            predictions = predictions[:, [model.labels.index(name) for name in names]]
-        return Outcome(targets, predictions, _functions(examples, kind, names))
+            predictions = predictions[:, columns]
+        metrics = _functions(examples, kind, names)
+        return Outcome(targets, predictions, metrics, scores[:, columns])
 
     @staticmethod
     def calibrate(model: TextClassifier, examples: Examples, goal: Goal) -> Calibration:
@@ -254,9 +251,9 @@ def _metrics(examples, problem_type):
 
 def _functions(examples, problem_type, names):
     """Returns the functions of the metrics by name."""
-    if problem_type == MULTI:
-        return MULTI_LABEL_METRICS
-    return {name: metric_named(name, names) for name in _metrics(examples, problem_type)}
+    is_multi_label = problem_type == MULTI
+    metrics = _metrics(examples, problem_type)
+    return {name: metric_named(name, names, is_multi_label) for name in metrics}
 
 
 def _predicted(scores, problem_type):

@@ -6,17 +6,23 @@ import pytest
 from keras_bert_impl.tasks.scores.comparison import (
     Comparison,
     Outcome,
+    change,
     is_uneven,
     never_predicted,
 )
-from keras_bert_impl.tasks.scores.metrics import accuracy, macro_f1, mean_squared_error
+from keras_bert_impl.tasks.scores.metrics import (
+    accuracy,
+    average_precision,
+    macro_f1,
+    mean_squared_error,
+)
 
 LABELS = np.array([0] * 190 + [1] * 10)
 
 
 def verdict(labels, predictions, baseline, **metrics):
     outcome = Outcome(labels, predictions, metrics or {"accuracy": accuracy})
-    return Comparison(outcome, {"simple": baseline}).verdict()[-1]
+    return Comparison(outcome, {"simple": outcome._replace(predictions=baseline)}).verdict()[-1]
 
 
 def test_a_model_that_predicts_one_class_does_not_beat_the_most_frequent_one():
@@ -51,15 +57,31 @@ def test_errors_are_better_when_they_are_lower():
 
 def test_the_best_baseline_is_compared_and_all_are_scored():
     outcome = Outcome(LABELS, LABELS, {"accuracy": accuracy})
-    comparison = Comparison(outcome, {"weak": 1 - LABELS, "strong": np.zeros(200)})
+    simple = {"weak": 1 - LABELS, "strong": np.zeros(200)}
+    comparison = Comparison(
+        outcome, {name: outcome._replace(predictions=of) for name, of in simple.items()}
+    )
     assert comparison.scores() == {"weak/accuracy": 0.0, "strong/accuracy": 0.95}
     assert "baseline strong 0.950" in comparison.verdict()[-1]
+
+
+def test_metrics_of_scores_rank_models_that_never_predict_the_rare_class():
+    """Average precision of constant scores is the share of the class."""
+    scores = np.stack([1 - LABELS, LABELS], axis=1) * 0.1
+    metrics = {"average_precision": average_precision, "accuracy": accuracy}
+    outcome = Outcome(LABELS, np.zeros(200), metrics, scores)
+    majority = outcome._replace(scores=np.zeros([200, 2]))
+    comparison = Comparison(outcome, {"majority": majority})
+    assert comparison.scores() == {"majority/average_precision": 0.05, "majority/accuracy": 0.95}
+    assert comparison.verdict()[-1].startswith("average_precision 1.000, baseline majority 0.050")
+    assert change(outcome, majority).gain.value == 0.95
 
 
 def test_nothing_is_said_about_undefined_scores():
     predictions = np.full(200, np.nan)
     outcome = Outcome(LABELS, predictions, {"accuracy": accuracy})
-    assert Comparison(outcome, {"majority": np.zeros(200)}).verdict() == []
+    majority = outcome._replace(predictions=np.zeros(200))
+    assert Comparison(outcome, {"majority": majority}).verdict() == []
 
 
 @pytest.mark.parametrize(

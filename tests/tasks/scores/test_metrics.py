@@ -5,7 +5,13 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from keras_bert_impl.tasks.scores.metrics import METRICS, comparable, multi_label_scores
+from keras_bert_impl.tasks.scores.metrics import (
+    METRICS,
+    MULTI_LABEL_METRICS,
+    comparable,
+    is_of_scores,
+    metric_named,
+)
 
 DRAW = np.random.default_rng(0)
 BINARY = DRAW.integers(0, 2, (2, 200))
@@ -30,6 +36,37 @@ def test_metrics_equal_scikit_learn_and_scipy(name, pair, oracle):
     assert METRICS[name](*pair) == pytest.approx(oracle(*pair), abs=1e-13)
 
 
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("decimals", [1, 8])  # with and without equal scores
+def test_average_precision_equals_scikit_learn(classes, decimals):
+    oracle = sklearn.metrics.average_precision_score
+    random = np.random.default_rng(classes)
+    labels = np.concatenate([np.arange(classes), random.integers(0, classes, 300)])
+    scores = random.dirichlet(np.ones(classes), len(labels)).round(decimals)
+    metric = metric_named("average_precision")
+    expected = oracle(labels, scores[:, 1] if classes == 2 else scores, average="macro")
+    assert metric(labels, scores) == pytest.approx(expected, abs=1e-13)
+    names, hot = [f"name {number}" for number in range(classes)], np.eye(classes)[labels]
+    for number, name in enumerate(names):
+        one = metric_named(f"average_precision/{name}", names)
+        expected = oracle(hot[:, number], scores[:, number])
+        assert one(labels, scores) == pytest.approx(expected, abs=1e-13)
+        assert one(hot, scores) == one(labels, scores)
+    several = (random.random(hot.shape) < 0.3) | (hot > 0)
+    assert metric(several, scores) == pytest.approx(oracle(several, scores), abs=1e-13)
+
+
+def test_average_precision_leaves_out_classes_that_never_occur():
+    scores = np.random.default_rng(0).random([50, 3])
+    labels = np.arange(50) % 2
+    by_class = (metric_named(f"average_precision/{c}", "abc")(labels, scores) for c in "ab")
+    assert metric_named("average_precision")(labels, scores) == np.mean([*by_class])
+    assert metric_named("average_precision/c", "abc")(labels, scores) == 0.0
+    scores[3, 1] = math.nan
+    assert math.isnan(metric_named("average_precision")(labels, scores))
+    assert is_of_scores("average_precision/c") and not is_of_scores("f1/c")
+
+
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("side", [0, 1])
 def test_nan_in_labels_or_predictions_gives_nan(name, side):
@@ -42,7 +79,7 @@ def test_nan_in_multi_label_predictions_gives_nan():
     labels = np.eye(3)
     predictions = labels.copy()
     predictions[0, 1] = math.nan
-    assert all(map(math.isnan, multi_label_scores(labels, predictions).values()))
+    assert all(math.isnan(of(labels, predictions)) for of in MULTI_LABEL_METRICS.values())
 
 
 @pytest.mark.parametrize("constant", [0.1, 0.3, 1e-9, 0.0])

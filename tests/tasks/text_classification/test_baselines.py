@@ -5,11 +5,16 @@ import pytest
 
 from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.text_classification import baselines as module
-from keras_bert_impl.tasks.text_classification.baselines import baselines
+from keras_bert_impl.tasks.text_classification.baselines import baselines as all_of
 
 WORDS = ["the parcel is late", "a late parcel again", "great, thank you", "thank you so much"]
 TEXTS, CLASSES = WORDS * 5, np.array([0, 0, 1, 1] * 5)
 DEV = ["late again", "thank you", "so great", "the parcel"]
+
+
+def baselines(*arguments):
+    """Returns the predictions by name."""
+    return {name: found.predictions for name, found in all_of(*arguments, 3).items()}
 
 
 def test_majority_is_the_most_frequent_class():
@@ -25,14 +30,17 @@ def test_tfidf_is_scikit_learns():
     found = baselines(TEXTS, CLASSES, DEV, SINGLE)["tfidf"]
     np.testing.assert_array_equal(found, model.predict(features.transform(DEV)))
     np.testing.assert_array_equal(found, [0, 1, 1, 0])
+    scores = all_of(TEXTS, CLASSES * 2, DEV, SINGLE, 3)["tfidf"].scores  # class 1 never occurs
+    np.testing.assert_array_equal(scores[:, ::2], model.predict_proba(features.transform(DEV)))
+    np.testing.assert_array_equal(scores[:, 1], np.zeros(4))
 
 
 def test_several_labels_numbers_pairs_and_texts_without_spaces():
     pytest.importorskip("sklearn")
-    hot = np.eye(2)[CLASSES]
+    hot = np.eye(3)[CLASSES]
     found = baselines(TEXTS, hot, DEV, MULTI)
-    np.testing.assert_array_equal(found["tfidf"], np.eye(2)[[0, 1, 1, 0]])
-    assert found["majority"].shape == (4, 2)
+    np.testing.assert_array_equal(found["tfidf"], np.eye(3)[[0, 1, 1, 0]])
+    assert found["majority"].shape == (4, 3)
     numbers = baselines(TEXTS, CLASSES.astype("float32"), DEV, REGRESSION)
     assert set(numbers) == {"tfidf"} and numbers["tfidf"][1] > 0.7 > 0.3 > numbers["tfidf"][3]
     pairs = [("ticket", text) for text in TEXTS]
