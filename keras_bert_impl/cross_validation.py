@@ -12,10 +12,7 @@ from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.runs.inputs import as_examples, with_named_classes
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.tasks.base.prediction_files import (
-    read_predictions_table,
-    write_predictions_table,
-)
+from keras_bert_impl.tasks.base.prediction_files import join_predictions
 from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.data.splits import folds as folds_of
 
@@ -64,7 +61,7 @@ def cross_validate(
     if labels and isinstance(labels[0], str) and not data.label_names:
         # A fold may lack a rare class.
         data = dataclasses.replace(data, label_names=sorted(set(labels)))
-    scores, tables = {}, []
+    scores, written = {}, []
     parts = folds_of(data, folds, options.get("seed", FinetuneSettings.seed))
     for number, (train, dev, rows) in enumerate(parts, 1):
         run = directory / "folds" / str(number)
@@ -73,12 +70,9 @@ def cross_validate(
         gc.collect()
         scores[f"folds/{number}"] = read_json(run / "scores.json")
         if (run / PREDICTIONS).exists():
-            tables.append((rows, *read_predictions_table(run / PREDICTIONS)))
-    if len(tables) == folds:
-        _, headings, _ = tables[0]
-        by_index = {int(row): cells for rows, _, found in tables for row, cells in zip(rows, found)}
-        ordered = (by_index[index] for index in range(len(data)))
-        write_predictions_table(directory / PREDICTIONS, headings, ordered, data)
+            written.append((run / PREDICTIONS, rows))
+    if len(written) == folds:
+        join_predictions(directory / PREDICTIONS, written)
     first, *others = scores.values()
     names = [name for name in first if all(name in one for one in others)]
     spreads = {name: spread_of([one[name] for one in scores.values()]) for name in names}

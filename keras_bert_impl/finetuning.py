@@ -50,7 +50,7 @@ def finetune(
     The directory contains `model/`, which `from_pretrained` and `transformers` load. If only a part
     of the weights is trained (see `TuningSettings`), `from_pretrained` loads it, and so does `peft`
     for LoRA. It also contains `recipe.yaml`, `data.json`, `metrics.jsonl`, `tensorboard/`, the
-    results of the saved model on `dev` (`scores.json`, and `predictions.tsv` or, for questions, the
+    results of the saved model on `dev` (`scores.json`, `predictions.tsv` and, for questions, the
     three files of SQuAD), and `report.html`, a page about the run. A teacher (see
     `ObjectiveSettings`) is not saved.
 

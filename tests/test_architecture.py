@@ -172,7 +172,7 @@ SATELLITES = {
         "tasks.data.splits": {"same_text"},
         "tasks.inputs.feature_rows": {"FEATURES"},
         "tasks.inputs.words": {"Words"},
-        "tasks.question_answering.metrics": {"squad_v2_scores"},
+        "tasks.question_answering.metrics": {"scores_of_questions"},
         "tasks.registry": {"model_class_named", "task_of_examples", "task_of_model"},
         "tasks.scores.decisions": {"unit_length"},
         "tasks.base.prediction_files": {"read_predictions_table"},
@@ -188,7 +188,7 @@ SATELLITES = {
             ),
             *("class_scores", "confusion", "paired_difference", "ratios", "wilson"),
         },
-        "tasks.tagging.baseline": {"read_tag_predictions"},
+        "tasks.tagging.examples": {"read_tag_predictions"},
         "tasks.scores.metrics": {
             "METRICS",
             "MULTI_LABEL_METRICS",

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.cross_validation import cross_validate
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from keras_bert_impl.tasks.data.examples import Examples
 from keras_bert_impl.tasks.data.splits import folds
+from keras_bert_impl.tasks.tagging.examples import TaggedExamples, read_tag_predictions
 from tests.tasks.helpers import examples, save_base
 
 
@@ -73,3 +75,17 @@ def test_the_command_writes_a_run_per_fold_and_all_predictions(tmp_path, capsys)
     assert "leave out --dev-split" in capsys.readouterr().err
     assert main([*command, "--folds=2", "--dates=text"]) == 2
     assert "--dates holds out the latest examples" in capsys.readouterr().err
+
+
+def test_predictions_of_words_are_joined(tmp_path):
+    save_base(tmp_path / "base")
+    texts = [[*text.split(), str(number)] for number, text in enumerate(examples(8)[0])]
+    labels = [["B-X", *["O"] * (len(words) - 1)] for words in texts]
+    data = TaggedExamples(texts, labels, ["O", "B-X"])
+    found = cross_validate(tmp_path / "base", data, tmp_path / "out", folds=2, epochs=1, verbose=0)
+    predicted = read_tag_predictions(tmp_path / "out/predictions.tsv")
+    assert [len(row) for row in predicted] == [len(words) for words in texts]
+    for number, (_, dev, held) in enumerate(folds(data, 2), 1):
+        of_fold = read_tag_predictions(tmp_path / f"out/folds/{number}/predictions.tsv")
+        assert [predicted[index] for index in held] == of_fold and len(dev) == len(of_fold)
+    assert "f1" in found["scores"]

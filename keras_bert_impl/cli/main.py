@@ -32,7 +32,7 @@ GROUPS = {
         ),
     },
     "prepare and train": {
-        "check": ("preparing.Check", "show what a run would read from a table of texts"),
+        "check": ("preparing.Check", "show what a run would read from files of examples"),
         "vocab": ("preparing.Vocab", "learn a WordPiece vocabulary from text"),
         "prepare": ("preparing.Prepare", "turn text into records for pre-training"),
         "augment": ("finetuning.Augment", "augment labeled texts by replacing words"),

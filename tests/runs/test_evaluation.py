@@ -120,7 +120,7 @@ def test_evaluate_reproduces_the_scores_of_a_run(base, tmp_path, capsys, kind):
     written = {path.name for path in scored.iterdir()}
     expected = {"predictions.tsv"}
     if kind == "questions":
-        expected = {"nbest_predictions.json", "null_odds.json", "predictions.json"}
+        expected |= {"nbest_predictions.json", "null_odds.json", "predictions.json"}
     assert written == expected | {"scores.json"}
     for name in written - {"scores.json"}:
         assert (scored / name).read_bytes() == (run / name).read_bytes()

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import seqeval.metrics
 import yaml
@@ -11,7 +12,9 @@ from keras_bert_impl import QuestionAnswerer, TokenClassifier
 from keras_bert_impl.cli.main import main
 from keras_bert_impl.interop import OWN_SETTINGS
 from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
+from keras_bert_impl.tasks.base.prediction_files import read_column
 from keras_bert_impl.tasks.registry import model_class_of
+from keras_bert_impl.tasks.tagging.examples import read_tag_predictions
 from tests.tasks.helpers import classifier, write_words
 from tests.tasks.squad_files import document, question, write
 
@@ -44,12 +47,15 @@ def tagged(base, tmp_path_factory):
 @pytest.mark.slow
 def test_saved_tagger_has_the_same_scores(tagged):
     gold = read_columns(tagged / "b.txt")
-    predicted = read_columns(tagged / "run" / "predictions.tsv")
+    predicted = read_tag_predictions(tagged / "run" / "predictions.tsv")
     model = load_tuned(tagged / "run")
     assert isinstance(model, TokenClassifier) and (model.max_length, model.doc_stride) == (8, 3)
-    assert predicted.labels == model.tag(gold.texts)
+    assert predicted == model.tag(gold.texts)
+    scored = read_column(tagged / "run" / "predictions.tsv", "score")
+    best = np.concatenate([row.max(axis=-1) for row in model.predict(gold.texts, verbose=0)])
+    np.testing.assert_allclose([float(score) for _, score in scored], best, rtol=1e-6)
     scores = json.loads((tagged / "run" / "scores.json").read_text())
-    assert scores["f1"] == seqeval.metrics.f1_score(gold.labels, predicted.labels)
+    assert scores["f1"] == seqeval.metrics.f1_score(gold.labels, predicted)
     lines = (tagged / "run" / "metrics.jsonl").read_text().splitlines()
     # Steps count batches of windows, and texts of up to 11 words have several windows.
     assert json.loads(lines[0])["step"] > len(gold) / 4

@@ -1,6 +1,5 @@
 """Report sections for question answering: scores, and wrong answers in their contexts."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
 from keras_bert_impl.reports.run_files import MOST_EXPLAINED, Subject, explanation
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_section
-from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
+from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 
 _MOST_ERRORS = 20
 _WINDOW = 160  # context characters on each side of an answer
@@ -23,7 +22,8 @@ def sections(subject: Subject) -> list[Section]:
     if answers is None:
         return []
     examples = subject.examples
-    scores = np.array([_score(examples, row, answers[row]) for row in range(len(examples))])
+    texts = dict(zip(examples.ids, answers))
+    scores = 100 * np.column_stack(scores_of_questions(examples, texts))  # in percent
     found = [
         proportion("exact match", scores[:, 0] == 100, scale=100),
         resampled("F1", np.mean, scores[:, 1]),
@@ -45,17 +45,6 @@ def _predictions(subject):
             "questions that the run was scored on."
         )
     return [texts[name] for name in examples.ids]
-
-
-def _score(examples, row, answer):
-    """Returns (exact match, F1) of one question, in percent."""
-    columns = {
-        field.name: getattr(examples, field.name)[row : row + 1]
-        for field in dataclasses.fields(examples)
-        if isinstance(getattr(examples, field.name), list)
-    }
-    scores = squad_v2_scores(dataclasses.replace(examples, **columns), {examples.ids[row]: answer})
-    return scores["exact"], scores["f1"]
 
 
 def _by_kind(examples, scores):

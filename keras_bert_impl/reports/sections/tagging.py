@@ -19,7 +19,7 @@ from keras_bert_impl.reports.run_files import (
 from keras_bert_impl.reports.sections.classification import confusion_section
 from keras_bert_impl.reports.sections.scores import resampled, scores_section
 from keras_bert_impl.tasks.scores.statistics import class_scores, confusion, ratios
-from keras_bert_impl.tasks.tagging.baseline import read_tag_predictions
+from keras_bert_impl.tasks.tagging.examples import read_tag_predictions
 from keras_bert_impl.tasks.tagging.spans import Span, read_labels, spans_of
 
 _MOST_ERRORS = 20

@@ -1,9 +1,12 @@
 """Prediction files: tables of tab-separated values."""
 
 import csv
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
+
+import numpy as np
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_file
@@ -15,18 +18,43 @@ def write_predictions_table(
     columns: Sequence[str],
     rows: Iterable[Iterable[Any]],
     examples: LabeledExamples | None = None,
+    indices: Iterable[int] | None = None,
 ) -> None:
     """Writes a `.tsv` file of predictions.
 
-    Each row begins with its index, from 0, and ends with `LabeledExamples.described`: the true
-    label, the line of the file, the id and the text.
+    Each row begins with the index of its example, from 0, and ends with `LabeledExamples.described`:
+    the true label, the line of the file, the id and the text.
+
+    Args:
+        indices: index of the example of each row, if examples have several rows.
     """
     described = {} if examples is None else examples.described()
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        write_cells(file, ["index", *columns, *described], "\t")
-        for index, row in enumerate(rows):
-            more = (column[index] for column in described.values())
-            write_cells(file, [index, *row, *more], "\t")
+    numbers = itertools.count() if indices is None else indices
+    more = zip(*described.values()) if described else itertools.repeat(())
+    table = ([number, *row, *cells] for number, row, cells in zip(numbers, rows, more))
+    _write_table(path, ["index", *columns, *described], table)
+
+
+def _write_table(path, headings, rows):
+    with (
+        replace_file(path) as temporary,
+        open(temporary, "w", encoding="utf-8", errors="replace") as file,  # unpaired surrogates
+    ):
+        for row in itertools.chain([headings], rows):
+            write_cells(file, row, "\t")
+
+
+def join_predictions(path: Path, parts: Iterable[tuple[Path, Sequence[int] | np.ndarray]]) -> None:
+    """Joins files of predictions for different examples, which have the same columns.
+
+    Args:
+        parts: each file, with the new indices of its examples.
+    """
+    found = []
+    for part, numbers in parts:
+        headings, *rows = _read_table(part)
+        found += [[numbers[int(index)], *cells] for index, *cells in rows]
+    _write_table(path, headings, sorted(found, key=lambda row: row[0]))
 
 
 def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -35,6 +63,24 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     Raises:
         InputError: the file is missing or damaged.
     """
+    headings, *rows = _read_table(path)
+    end = len(headings)
+    if TRUE_LABEL in headings:  # the last one, because a class may have any name
+        end -= headings[::-1].index(TRUE_LABEL) + 1
+    return headings[1:end], [row[1:end] for row in rows]
+
+
+def read_column(path: Path, name: str) -> list[tuple[int, str]]:
+    """Returns (index of the example, cell) of one column; see `read_predictions_table`."""
+    headings, *rows = _read_table(path)
+    if name not in headings:
+        raise InputError(f"{path} has no column {name!r}.")
+    place = headings.index(name)
+    return [(int(row[0]), row[place]) for row in rows]
+
+
+def _read_table(path):
+    """Returns the lists of cells of a file, headings first."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file, delimiter="\t"))
@@ -43,12 +89,11 @@ def read_predictions_table(path: Path) -> tuple[list[str], list[list[str]]]:
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from error
     headings, *rows = lines or [[]]
-    if headings[:1] != ["index"] or any(len(row) != len(headings) for row in rows):
+    if headings[:1] != ["index"] or not all(
+        len(row) == len(headings) and row[0].isdecimal() for row in rows
+    ):
         raise InputError(f"{path} is not a table of predictions.")
-    end = len(headings)
-    if TRUE_LABEL in headings:  # the last one, because a class may have any name
-        end -= headings[::-1].index(TRUE_LABEL) + 1
-    return headings[1:end], [row[1:end] for row in rows]
+    return lines
 
 
 def write_cells(file: TextIO, cells: Sequence[Any], delimiter: str = ",") -> None:

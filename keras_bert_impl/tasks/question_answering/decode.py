@@ -155,8 +155,7 @@ def null_odds(answers: list[Answer]) -> float:
     return score if best is None else score - best.start_logit - best.end_logit
 
 
-def best_text(answers: list[Answer], null_threshold: float | None = None) -> str:
-    """Returns the text of the best answer to one question."""
-    if null_threshold is not None and null_odds(answers) > null_threshold:
-        return ""
-    return next((answer.text for answer in answers if answer.text), "")
+def best_answer(answers: list[Answer], null_threshold: float | None = None) -> Answer:
+    """Returns the best answer to one question; its text is "" for no answer."""
+    is_null = null_threshold is not None and null_odds(answers) > null_threshold
+    return next((answer for answer in answers if bool(answer.text) != is_null), answers[0])

@@ -30,17 +30,32 @@ def squad_v1_scores(examples: QuestionExamples, predictions: dict[str, str]) -> 
 
     Source: Rajpurkar et al. 2016, section 6.1, and the published `evaluate-v1.1.py`.
     """
-    exact, f1 = [], []
-    for name, answers in zip(examples.ids, examples.answers):
-        if name in predictions:
-            wanted = [normalize_answer(text) for text, _ in answers]
-            given = normalize_answer(predictions[name])
-            exact.append(given in wanted)
-            f1.append(max(_f1(given.split(), text.split()) for text in wanted))
+    exact, f1 = _v1_scores_of_questions(examples, predictions)
     return {
         "exact_match": 100.0 * _total(exact) / len(examples),
         "f1": 100.0 * _total(f1) / len(examples),
     }
+
+
+def scores_of_questions(
+    examples: QuestionExamples, predictions: dict[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the exact match and F1 of each question, float64 [questions] from 0 to 1."""
+    is_v1 = examples.is_impossible is None
+    of_questions = _v1_scores_of_questions if is_v1 else _v2_scores_of_questions
+    return of_questions(examples, predictions)
+
+
+def _v1_scores_of_questions(examples, predictions):
+    """Returns (exact, F1), float64 [questions] each; 0 for a question without prediction."""
+    exact, f1 = np.zeros((2, len(examples)))
+    for number, (name, answers) in enumerate(zip(examples.ids, examples.answers)):
+        if name in predictions:
+            wanted = [normalize_answer(text) for text, _ in answers]
+            given = normalize_answer(predictions[name])
+            exact[number] = given in wanted
+            f1[number] = max(_f1(given.split(), text.split()) for text in wanted)
+    return exact, f1
 
 
 def squad_v2_scores(

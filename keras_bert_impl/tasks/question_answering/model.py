@@ -24,7 +24,7 @@ from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
 from keras_bert_impl.tasks.inputs.user_data import completed_features
 from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
 from keras_bert_impl.tasks.question_answering.data import check_answer
-from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, n_best_answers
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, n_best_answers
 from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.question_answering.signature import (
     AnswerSignatures,
@@ -153,7 +153,7 @@ class QuestionAnswerer(TaskModel):
 
         def answer(pairs):
             predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
-            return [best_text(answers, self.null_threshold) for answers in predictions]
+            return [best_answer(answers, self.null_threshold).text for answers in predictions]
 
         texts = in_blocks(answer, self.as_texts(pairs))
         return texts[0] if is_one_text(pairs) else texts

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import replace_directory
+from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
 from keras_bert_impl.tasks.question_answering import metrics
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.question_answering.decode import Answer, best_text, null_odds
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, null_odds
 
 
 def score_answers(
@@ -70,11 +71,13 @@ def write_answer_files(
     predictions: list[list[Answer]],
     null_threshold: float | None = None,
 ) -> None:
-    """Writes `predictions.json`, `nbest_predictions.json` and `null_odds.json`.
+    """Writes `predictions.json`, `nbest_predictions.json`, `null_odds.json` and `predictions.tsv`.
 
-    They map each question id to the answer; to a list of answers with `probability`, `start_logit`
-    and `end_logit`; and, if "" is among the answers, to its score minus the best other score. The
-    official scripts read the first and the third file.
+    The JSON files map each question id to the answer; to a list of answers with `probability`,
+    `start_logit` and `end_logit`; and, if "" is among the answers, to its score minus the best other
+    score. The official scripts read the first and the third file. The table has a row for each
+    question: the answer with its probability, its `exact_match` and `f1` (0 to 1), and the true
+    answers, id, question and context.
 
     Args:
         examples, predictions, null_threshold: see `score_answers`.
@@ -101,6 +104,15 @@ def write_answer_files(
             # ASCII, since the official scripts use the system's encoding.
             text = json.dumps(content, indent=4) + "\n"
             (temporary / name).write_text(text, encoding="ascii")
+        _write_table(temporary / "predictions.tsv", examples, predictions, null_threshold)
+
+
+def _write_table(path, examples, predictions, null_threshold):
+    chosen = [best_answer(answers, null_threshold) for answers in predictions]
+    texts = {name: answer.text for name, answer in zip(examples.ids, chosen)}
+    scores = ([answer.score for answer in chosen], *metrics.scores_of_questions(examples, texts))
+    rows = zip(texts.values(), *map(cells, scores))
+    write_predictions_table(path, ["answer", "score", "exact_match", "f1"], rows, examples)
 
 
 def _texts(examples, predictions, null_threshold=None):
@@ -109,7 +121,7 @@ def _texts(examples, predictions, null_threshold=None):
         raise InputError(f"{len(examples)} questions, but {len(predictions)} predictions.")
     if null_threshold is not None:
         _check_null(predictions)
-    texts = (best_text(answers, null_threshold) for answers in predictions)
+    texts = (best_answer(answers, null_threshold).text for answers in predictions)
     return dict(zip(examples.ids, texts))
 
 

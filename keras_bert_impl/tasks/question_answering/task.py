@@ -10,7 +10,7 @@ from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
 from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.question_answering.data import QuestionExamples
-from keras_bert_impl.tasks.question_answering.decode import Answer, best_text
+from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.question_answering.results import (
     score_answers,
@@ -64,11 +64,15 @@ class QuestionAnswering(Task):
     @staticmethod
     def predictions(model: QuestionAnswerer, texts: list) -> Iterator[tuple[dict, list[str]]]:
         for answers in model.predict(texts, verbose=0):
-            text = best_text(answers, model.null_threshold)
-            best = next((a for a in answers if a.text == text), answers[0])
-            answer = {"answer": text, "score": best.score, "start": best.start, "end": best.end}
+            best = best_answer(answers, model.null_threshold)
+            answer = {
+                "answer": best.text,
+                "score": best.score,
+                "start": best.start,
+                "end": best.end,
+            }
             answer["answers"] = [dataclasses.asdict(each) for each in answers]
-            yield answer, [text, f"{best.score:.4f}"]
+            yield answer, [best.text, f"{best.score:.4f}"]
 
 
 def _score(model, examples, directory, search_threshold=False):

@@ -1,11 +1,9 @@
 """Tagging baseline: each word gets its most frequent label in the training set."""
 
 import collections
-from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.io.reading import read_text
 from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
 from keras_bert_impl.tasks.scores.statistics import ratios
 from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
@@ -28,12 +26,6 @@ def word_tags(
     best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
     other = everything.most_common(1)[0][0]
     return [[best.get(word, other) for word in words] for words in of_dev]
-
-
-def read_tag_predictions(path: Path) -> list[list[str]]:
-    """Reads the predicted labels of each sentence from a file of `write_tag_predictions`."""
-    blocks = read_text(path).rstrip("\n").split("\n\n")
-    return [[line.split("\t")[-1] for line in block.split("\n")] for block in blocks]
 
 
 def compared(

@@ -2,14 +2,20 @@
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import replace_file
+from keras_bert_impl.tasks.base.prediction_files import (
+    cells,
+    read_column,
+    write_predictions_table,
+)
 from keras_bert_impl.tasks.data.examples import (
+    TRUE_LABEL,
     LabeledExamples,
     content_hash,
     index_of_name,
@@ -87,6 +93,16 @@ class TaggedExamples(LabeledExamples):
         found: dict[str, Any] = {"label_scheme": scheme, "invalid_entities": len(places)}
         return found | ({"first_invalid_entity": self.where(*places[0])} if places else {})
 
+    def described(self) -> dict[str, list]:
+        """Returns columns that identify each word in a file of predictions."""
+        labels = [[""] * len(words) for words in self.texts] if self.labels is None else self.labels
+        columns = {TRUE_LABEL: _flat(labels)}
+        if self.files is not None:
+            columns["file"] = [one for one, words in zip(self.files, self.texts) for _ in words]
+        if self.lines is not None:
+            columns["line"] = _flat(self.lines)
+        return columns | {"word": _flat(self.texts)}
+
     @property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 hash of words, labels and label names."""
@@ -140,31 +156,44 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
 
 
 def write_tag_predictions(
-    path: str | Path, examples: TaggedExamples, predictions: list[list[str]]
+    path: str | Path,
+    examples: TaggedExamples,
+    predictions: list[list[str]],
+    scores: Sequence[Any] | None = None,
 ) -> None:
-    """Writes one line per word: the word, the true label if available, and the predicted label.
+    """Writes one line per word: the index of its sentence, the predicted label and its probability.
 
-    Columns are separated by tabs, and a blank line ends each sentence. `conlleval` (with
-    `-d '\\t'`) and `read_columns` read this format.
+    Then come the true label, the line of the file and the word. Cells are separated by tabs and
+    quoted where needed.
 
     Args:
         path: file to write.
         examples: sentences.
         predictions: a label for each word.
+        scores: the probabilities of the labels of each sentence; None for none.
 
     Raises:
-        InputError: predictions differ in length, or a word contains a tab or line end.
+        InputError: predictions differ in length.
     """
     _check_lengths(examples, predictions)
-    with replace_file(path) as temporary, open(temporary, "wb") as file:
-        for position, (words, predicted) in enumerate(zip(examples.texts, predictions)):
-            gold = [] if examples.labels is None else [examples.labels[position]]
-            for word, cells in enumerate(zip(words, *gold, predicted)):
-                if set("\t\n") & set("".join(cells)):
-                    where = examples.where(position, word)
-                    raise InputError(f"{where}: a tab or line end in {cells!r:.80}.")
-                file.write("\t".join(cells).encode("utf-8", "replace") + b"\n")
-            file.write(b"\n")
+    indices = [number for number, words in enumerate(examples.texts) for _ in words]
+    columns = {"label": _flat(predictions)}
+    if scores is not None:
+        columns["score"] = cells(_flat(scores))
+    write_predictions_table(path, list(columns), zip(*columns.values()), examples, indices)
+
+
+def read_tag_predictions(path: Path) -> list[list[str]]:
+    """Reads the predicted labels of each sentence from a file of `write_tag_predictions`."""
+    found = read_column(path, "label")
+    rows: list[list[str]] = [[] for _ in range(found[-1][0] + 1 if found else 0)]
+    for number, label in found:
+        rows[number].append(label)
+    return rows
+
+
+def _flat(rows):
+    return [value for row in rows for value in row]
 
 
 def _check_lengths(examples, predictions):

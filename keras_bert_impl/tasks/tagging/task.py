@@ -14,9 +14,10 @@ from keras_bert_impl.tasks.inputs.words import as_words
 from keras_bert_impl.tasks.scores.comparison import Comparison
 from keras_bert_impl.tasks.scores.decisions import undefined
 from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.tagging.baseline import compared, read_tag_predictions, word_tags
+from keras_bert_impl.tasks.tagging.baseline import compared, word_tags
 from keras_bert_impl.tasks.tagging.examples import (
     TaggedExamples,
+    read_tag_predictions,
     score_tags,
     write_tag_predictions,
 )
@@ -56,11 +57,11 @@ class Tagging(Task):
     ) -> dict[str, float]:
         examples.class_numbers(model.labels)
         try:
-            predictions = model.tag(examples.texts)
+            predictions, scores = model.tag_with_scores(examples.texts)
         except UndefinedScoresError:
             return undefined(score_tags(examples, examples.labels))
         if directory is not None:
-            write_tag_predictions(directory / "predictions.tsv", examples, predictions)
+            write_tag_predictions(directory / "predictions.tsv", examples, predictions, scores)
         return score_tags(examples, predictions)
 
     def score_names(self, dev: TaggedExamples) -> list[str]:

@@ -167,6 +167,19 @@ class WordTagger(TokenLabels, TaskModel):
         labels = self._in_blocks(names, texts, batch_size, verbose)
         return labels[0] if isinstance(texts, (str, bytes)) else labels
 
+    def tag_with_scores(
+        self, texts: list, batch_size: int | None = None, verbose: int | str = 0
+    ) -> tuple[list[list[str]], list[np.ndarray]]:
+        """Returns (result of `tag`, probability of each of its labels: float32 [words] per text)."""
+
+        def scored(texts, answers):
+            numbers, rows = self._label_numbers(answers), self._probabilities(answers)
+            scores = [row[np.arange(len(row)), label] for row, label in zip(rows, numbers)]
+            return list(zip(self._names(numbers), scores))
+
+        found = self._in_blocks(scored, texts, batch_size, verbose)
+        return [labels for labels, _ in found], [scores for _, scores in found]
+
     def entities(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
         """Returns each `Entity` of each text, in order; works with any label scheme.
 

@@ -7,6 +7,8 @@ import pytest
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import ChoiceExamples
 from keras_bert_impl.tasks.base.prediction_files import (
+    join_predictions,
+    read_column,
     read_predictions_table,
     write_predictions_table,
 )
@@ -62,6 +64,14 @@ def test_classes_may_have_the_names_of_the_columns(tmp_path):
     columns = ["label", "line", "text", "true_label"]
     write_predictions_table(tmp_path / "p.tsv", columns, [["text", "0", "1", "0"]], examples)
     assert read_predictions_table(tmp_path / "p.tsv") == (columns, [["text", "0", "1", "0"]])
+
+
+def test_files_are_joined_by_the_index_of_their_examples(tmp_path):
+    paths = [tmp_path / name for name in "ab"]
+    for path, names, indices in zip(paths, ("xyz", "uv"), ([0, 0, 1], [0, 1])):
+        write_predictions_table(path, ["label"], names, indices=indices)
+    join_predictions(tmp_path / "all", zip(paths, ([3, 0], [1, 2])))
+    assert read_column(tmp_path / "all", "label") == list(zip([0, 1, 2, 3, 3], "zuvxy"))
 
 
 @pytest.mark.parametrize(

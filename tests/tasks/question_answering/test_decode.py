@@ -6,7 +6,7 @@ import pytest
 from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.decode import (
     Answer,
-    best_text,
+    best_answer,
     n_best_answers,
     null_odds,
 )
@@ -101,9 +101,10 @@ def test_null_answer_is_from_the_window_with_the_lowest_score(asked):
 def test_the_null_threshold_decides():
     answers = [Answer("cat", 0, 3, 0.6, 2.0, 1.0), Answer("", 0, 0, 0.4, 1.5, 1.0)]
     assert null_odds(answers) == -0.5
-    assert best_text(answers) == best_text(answers, -0.5) == "cat"
-    assert best_text(answers, -0.6) == best_text(answers[1:]) == ""
-    assert best_text(answers[::-1]) == "cat"
+    cat, nothing = answers
+    assert best_answer(answers) == best_answer(answers, -0.5) == cat
+    assert best_answer(answers, -0.6) == best_answer(answers[1:]) == nothing
+    assert best_answer(answers[::-1]) == cat
 
 
 def test_answers_are_stripped_and_not_empty():

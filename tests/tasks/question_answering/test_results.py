@@ -1,9 +1,12 @@
+import csv
 import json
 
+import numpy as np
 import pytest
 
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import score_answers, search_null_threshold, write_answer_files
+from keras_bert_impl.tasks.data.examples import join_names
 from keras_bert_impl.tasks.question_answering.data import read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer
 from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
@@ -22,6 +25,11 @@ def some(tmp_path_factory):
         answers.append(Answer("", 0, 0, 0.4, odds[name], 1.0))
         predictions.append(sorted(answers, key=lambda answer: -answer.score))
     return examples, predictions
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def best_texts(examples, predictions):
@@ -53,10 +61,10 @@ def test_searched_threshold_reaches_the_best_score(some):
         assert reached == max(reached, *tried)
 
 
-def test_writes_three_files_for_the_official_script(some, tmp_path):
+def test_writes_three_files_for_the_official_script_and_a_table(some, tmp_path):
     examples, predictions = some
     write_answer_files(tmp_path / "out", examples, predictions, null_threshold=0.5)
-    files = sorted((tmp_path / "out").iterdir())
+    files = sorted((tmp_path / "out").glob("*.json"))
     content = {path.name: json.loads(path.read_bytes()) for path in files}
     assert list(content) == ["nbest_predictions.json", "null_odds.json", "predictions.json"]
     assert all(list(of_ids) == examples.ids for of_ids in content.values())
@@ -72,6 +80,15 @@ def test_writes_three_files_for_the_official_script(some, tmp_path):
         "start_logit": predictions[0][1].start_logit,
         "end_logit": 1.0,
     }
+    rows = rows_of(tmp_path / "out" / "predictions.tsv")
+    assert [row["answer"] for row in rows] == list(chosen.values())
+    assert [row["id"] for row in rows] == examples.ids
+    for name, column in (("exact", "exact_match"), ("f1", "f1")):
+        mean = np.mean([float(row[column]) for row in rows])
+        assert 100 * mean == pytest.approx(scores[name], abs=1e-6)
+    assert {row["score"] for row in rows if not row["answer"]} == {"0.4"}
+    assert rows[0]["pair"] == examples.contexts[0] and rows[0]["text"] == examples.questions[0]
+    assert rows[0]["true_label"] == join_names(dict(examples.answers[0]))
 
 
 def test_squad_1_has_two_files_and_two_scores(tmp_path):
@@ -82,6 +99,12 @@ def test_squad_1_has_two_files_and_two_scores(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "nbest_predictions.json",
         "predictions.json",
+        "predictions.tsv",
+    ]
+    rows = rows_of(tmp_path / "out" / "predictions.tsv")
+    assert [(row["answer"], row["exact_match"], row["f1"]) for row in rows] == [
+        ("zürich!", "1", "1"),
+        ("Ann", "0", "0"),
     ]
     # ASCII can be read on any machine.
     text = (tmp_path / "out" / "predictions.json").read_text(encoding="ascii")

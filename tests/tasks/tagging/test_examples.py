@@ -4,8 +4,13 @@ import seqeval.metrics
 import sklearn.metrics
 
 from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.tagging.columns import read_columns
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples, score_tags, write_tag_predictions
+from keras_bert_impl.tasks.tagging.examples import (
+    TaggedExamples,
+    read_tag_predictions,
+    score_tags,
+    write_tag_predictions,
+)
+from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
 from keras_bert_impl.tasks.tagging.spans import convert_labels
 
 WORDS = [["Ada", "King", "of", "Byron"], ["x"]]
@@ -69,14 +74,26 @@ def test_part_of_speech_scores_equal_scikit_learn():
     }
 
 
-def test_predictions_are_written_as_columns(tmp_path):
-    path = tmp_path / "predictions.txt"
-    write_tag_predictions(path, TaggedExamples(WORDS, GOLD), GUESS)
-    assert path.read_text().splitlines()[3:] == ["Byron\tB-LOC\tB-PER", "", "x\tO\tB-LOC", ""]
-    assert read_columns(path, label=1).labels == GOLD
-    assert read_columns(path).labels == GUESS
-    write_tag_predictions(path, TaggedExamples(WORDS), GUESS)
-    assert read_columns(path).texts == WORDS and read_columns(path).labels == GUESS
+def test_predictions_have_a_row_for_each_word(tmp_path):
+    path = tmp_path / "predictions.tsv"
+    examples = TaggedExamples(WORDS, GOLD, source="a.conll", lines=[[1, 2, 3, 4], [6]])
+    scores = [np.array([0.5, 0.25, 1.0, 0.125], "float32"), np.array([0.75], "float32")]
+    write_tag_predictions(path, examples, GUESS, scores)
+    lines = path.read_text().splitlines()
+    assert lines[0] == "index\tlabel\tscore\ttrue_label\tline\tword"
+    assert lines[4:] == ["0\tB-PER\t0.125\tB-LOC\t4\tByron", "1\tB-LOC\t0.75\tO\t6\tx"]
+    assert read_tag_predictions(path) == GUESS
+    # It can be read as labeled words, also with quotes and tabs in them.
+    words = [['"', "tab\there", "", "a"], ["\ud800"]]
+    write_tag_predictions(path, TaggedExamples(words, GOLD), GUESS)
+    columns = {"text": "word", "label": "true_label", "sentence": "index", "delimiter": "\t"}
+    examples = read_tags(path, **columns, skip_bad_rows=True)
+    assert (examples.texts, examples.labels) == ([["?"]], GOLD[1:])  # "" is no word
+    write_tag_predictions(path, TaggedExamples(words[:1]), GUESS[:1])
+    assert read_tag_predictions(path) == GUESS[:1]
+    path.write_text("index\tscore\n0\t1\n")
+    with pytest.raises(InputError, match="has no column 'label'"):
+        read_tag_predictions(path)
 
 
 def test_converts_labels_to_indices():
@@ -99,9 +116,3 @@ def test_converts_labels_to_indices():
 def test_rejects_invalid_predictions(examples, guess, message):
     with pytest.raises(InputError, match=message):
         score_tags(examples, guess)
-
-
-def test_rejects_words_with_tabs_or_line_breaks(tmp_path):
-    with pytest.raises(InputError, match="sentence 0, word 0: a tab or line end"):
-        write_tag_predictions(tmp_path / "p.txt", TaggedExamples([["a\tb"]]), [["O"]])
-    assert not list(tmp_path.iterdir())
