@@ -215,6 +215,7 @@ def _model_and_examples(run, arguments):
 
 
 _MOST_CLASSES = 10  # lines of the table
+_WEEKS = {name: name for name in ("week", "version", "labels", "accuracy", "low", "high")}
 
 
 class Drift(Command):
@@ -261,8 +262,10 @@ class Drift(Command):
     def run(self, arguments: Namespace) -> None:
         """Prints a row for each quantity."""
         from keras_bert_impl.runs.drift import compare_samples, sample_of
+        from keras_bert_impl.runs.feedback import by_week
         from keras_bert_impl.runs.run import load_tuned
 
+        weeks = [_week(one) for one in by_week(arguments.served)]
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
         reference, served = (
             sample_of(model, _inputs(path, arguments, model))
@@ -270,21 +273,40 @@ class Drift(Command):
         )
         compared = compare_samples(reference, served)
         if arguments.json:
-            print_json(
-                {
-                    name: {"psi": one.psi, "p_value": one.p_value, "verdict": one.verdict}
-                    for name, one in compared.items()
-                }
-            )
+            found = {
+                name: {"psi": one.psi, "p_value": one.p_value, "verdict": one.verdict}
+                for name, one in compared.items()
+            }
+            print_json(found | ({"weeks": weeks} if weeks else {}))
         else:
             print_table(
                 _rows(compared, reference, served),
                 {"name": "", "reference": "reference", "served": "served"}
                 | {"psi": "PSI", "p": "p", "verdict": ""},
             )
+            if weeks:
+                print()
+                print_table([_formatted(one) for one in weeks], _WEEKS)
         shifted = [name for name, one in compared.items() if one.verdict != "same"]
         if shifted and arguments.check:
             raise InputError(f"{', '.join(shifted)} of {arguments.served}: shifted.")
+
+
+def _week(one):
+    """Returns the row of a week of labeled predictions."""
+    value, low, high = one.accuracy
+    return {
+        "week": one.monday.isoformat(),
+        "version": one.version,
+        "labels": one.rows,
+        "accuracy": value,
+        "low": low,
+        "high": high,
+    }
+
+
+def _formatted(row):
+    return {k: f"{value:.4f}" if isinstance(value, float) else value for k, value in row.items()}
 
 
 def _inputs(path, arguments, model):

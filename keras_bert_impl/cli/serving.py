@@ -9,7 +9,13 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from urllib.parse import quote
 
-from keras_bert_impl.cli.common import SAVED_MODEL, import_tensorflow_quietly, positive_int, say
+from keras_bert_impl.cli.common import (
+    OUTPUT_FILE,
+    SAVED_MODEL,
+    import_tensorflow_quietly,
+    positive_int,
+    say,
+)
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.version import install_command
@@ -51,6 +57,12 @@ class Serve(Command):
             metavar="N",
             help="port of the gRPC API; 0 for any free port; default: no gRPC",
         )
+        add(
+            "--feedback",
+            type=OUTPUT_FILE,
+            metavar="FILE",
+            help="file.jsonl for labels that clients send to URL:feedback",
+        )
         group = parser.add_argument_group("batches")
         _limit(group, "--max-batch", 32, "maximum batch size of merged requests")
         group.add_argument(
@@ -82,6 +94,8 @@ class Serve(Command):
             raise InputError(
                 f"--grpc-port requires more packages: {install_command('serve,serving')}."
             )
+        if arguments.feedback and not arguments.feedback.endswith(".jsonl"):
+            raise InputError(f"--feedback must end in .jsonl. Received: {arguments.feedback}")
         folder = Folder(arguments.folder, arguments.name)
         if arguments.grpc_port:
             listen(arguments.host, arguments.grpc_port).close()  # raises before the model is loaded
@@ -141,7 +155,13 @@ def _serve(arguments, folder, listener):
         client_seconds=arguments.client_timeout,
         stop_seconds=arguments.stop_timeout,
     )
-    server = ModelServer(folder, limits, arguments.poll, lambda line: say(f"{folder.name}: {line}"))
+    server = ModelServer(
+        folder,
+        limits,
+        arguments.poll,
+        lambda line: say(f"{folder.name}: {line}"),
+        arguments.feedback,
+    )
     server.load()
     if server.versions.current is None:
         raise InputError(f"no version of {folder.path} can be loaded.")

@@ -20,6 +20,7 @@ from keras_bert_impl.internals import all_layers
 from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.io.files import claim, replace_directory, replace_file
 from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.layers.basic import without_gradients
 from keras_bert_impl.version import __version__
 
@@ -64,8 +65,8 @@ def export_saved_model(
     """Writes a model as a SavedModel.
 
     The directory also contains a model card, `README.md`, and for clients and servers a folder
-    `assets.extra` with the tokenizer's files in `tokenizer/`, `labels.json` and `thresholds.json`
-    (if the model has labels and thresholds) and `tf_serving_warmup_requests`.
+    `assets.extra` with the tokenizer's files in `tokenizer/`, `tf_serving_warmup_requests`, and if
+    known, `labels.json`, `thresholds.json` and `columns.json`, the columns of the training set.
 
     The graph uses the model's dtype policy. In float32, outputs equal `predict` to 1e-5 at any
     batch size; in bfloat16, rounding depends on the batch. For a server, load the model with
@@ -77,7 +78,8 @@ def export_saved_model(
         ids_only: whether to omit the signatures that take strings, so that loading does not require
             tensorflow_text.
         name: model name. Default: the name of the directory.
-        run: run directory, whose scores and settings go into the model card.
+        run: run directory, whose scores and settings go into the model card, and whose columns into
+            `columns.json`.
 
     Raises:
         InputError: the directory contains files that are not from an export, or the Keras backend
@@ -108,12 +110,25 @@ def export_saved_model(
         extra.mkdir()
         write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
         save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
-        for file in ("labels", "thresholds"):
-            content = getattr(signatures.model, file, None)
+        described = {
+            "labels": getattr(signatures.model, "labels", None),
+            "thresholds": getattr(signatures.model, "thresholds", None),
+            "columns": _columns(run),
+        }
+        for file, content in described.items():
             if content:
                 text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
                 (extra / f"{file}.json").write_text(text, encoding="utf-8")
         save_card(model_card(name, signatures, functions, run), temporary, directory)
+
+
+def _columns(run):
+    """Returns the columns of texts and labels that a run was trained on, if it records them."""
+    path = local_path(run) / "data.json" if run else None
+    if path is None or not path.is_file():
+        return {}
+    options = read_json(path).get("read_with") or {}
+    return {name: options[name] for name in ("text", "pair", "label") if options.get(name)}
 
 
 def _of_one_argument(function):

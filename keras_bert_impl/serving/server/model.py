@@ -75,6 +75,11 @@ class Signature:
             raise ApiError(_sentence(str(error))) from error
 
     @property
+    def outputs(self) -> set[str]:
+        """Names of the outputs."""
+        return set(self._shapes)
+
+    @property
     def mask(self) -> str | None:
         """Name of the padding mask among the inputs, if any."""
         return next((name for name in ("padding_mask", "input_mask") if name in self.inputs), None)
@@ -105,11 +110,13 @@ class Model:
             name: Signature(function, self.definitions[name].method_name)
             for name, function in self._loaded.signatures.items()
         }
-        self.decisions = {
+        extra = {
             name: json.loads(path.read_text("utf-8"))
-            for name in ("labels", "thresholds")
+            for name in ("labels", "thresholds", "columns")
             if (path := directory / f"assets.extra/{name}.json").is_file()
         }
+        self.columns: dict[str, str] = extra.pop("columns", {})  # of the training set
+        self.decisions = extra
         if not self.signatures:
             raise ApiError("the SavedModel has no signatures.", "FAILED_PRECONDITION")
         self.metadata = {

@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from keras_bert_impl.serving.server.feedback import Feedback, Scores
 from keras_bert_impl.serving.server.model import Batcher, Limits, load
 from keras_bert_impl.serving.server.versions import Folder, Versions
 from keras_bert_impl.serving.server.wire import (
@@ -31,7 +32,7 @@ from keras_bert_impl.serving.server.wire import (
 
 # As in TensorFlow Serving's `model_servers/http_rest_api_util.cc`.
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-_PREDICTION = rf"/v1/models/(?P<name>[^/:]+){_WHICH}:(?P<method>classify|regress|predict)"
+_PREDICTION = rf"/v1/models/(?P<name>[^/:]+){_WHICH}:(?P<method>classify|regress|predict|feedback)"
 _STATUS = rf"/v1/models(?:/(?P<name>[^/:]+))?{_WHICH}(?P<metadata>/metadata)?"
 _PAGE = Path(__file__).with_name("page.html")
 _PAGE_RULES = {
@@ -50,11 +51,13 @@ class ModelServer:
         limits: Limits = Limits(),
         poll_seconds: float = 2.0,
         report: Callable[[str], None] = print,
+        feedback: str | Path | None = None,
     ) -> None:
         self.limits = limits
         self.versions = Versions(folder, load, report)
         self._poll_seconds = poll_seconds
         self._metrics = _Metrics(self.versions)
+        self._feedback = feedback and Feedback(feedback, self._metrics.set_scores)
         self._batcher = Batcher(
             limits.max_batch, limits.batch_timeout, limits.max_waiting, self._metrics.batch.observe
         )
@@ -81,6 +84,8 @@ class ModelServer:
     def load(self) -> None:
         """Loads the newest version that can be loaded; there may be none."""
         self.versions.load_newest()
+        if self._feedback and self.versions.current is not None:
+            self._feedback.start(self.versions.current)
 
     def start_grpc(self, address: str) -> int:
         """Serves gRPC as well, until `run` returns."""
@@ -176,6 +181,8 @@ class ModelServer:
         version = None if parts["version"] is None else int(parts["version"])
         if not is_read:
             request.state.method = parts["method"].lower()
+            if request.state.method == "feedback":
+                return await self._label(request, parts["name"], version)
             return await self._prediction(request, parts["name"], version)
         if parts["metadata"]:
             request.state.method = "metadata"
@@ -199,20 +206,39 @@ class ModelServer:
             except TimeoutError:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
 
+    async def _label(self, request, name, version):
+        """Stores the label of an earlier prediction."""
+        self.versions.find(name, version)
+        if not self._feedback:
+            text = "This server stores no feedback; start it with --feedback FILE."
+            raise ApiError(text, "UNIMPLEMENTED")
+        async with self._body(request) as body:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._json, self._feedback.add, body
+            )
+
     async def _answer(self, body, name, version, method):
         """Returns the JSON response to a request."""
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
             parsed = parse_request(body, method)
-            signature = self.versions.find(name, version).signature(parsed.signature)
+            model = self.versions.find(name, version)
+            signature = model.signature(parsed.signature)
             if method != "predict":
                 _refuse_examples(signature.method, method)
-            return signature, read_inputs(parsed, signature.inputs, self.limits.max_rows), parsed
+            arrays = read_inputs(parsed, signature.inputs, self.limits.max_rows)
+            return model, signature, arrays, parsed
 
-        signature, arrays, parsed = await loop.run_in_executor(self._json, read)
+        def write():
+            request_id = None
+            if self._feedback:
+                request_id = self._feedback.remember(model, signature, arrays, outputs)
+            return write_outputs(outputs, parsed.by_row, request_id)
+
+        model, signature, arrays, parsed = await loop.run_in_executor(self._json, read)
         outputs = await asyncio.wrap_future(self._batcher.submit(signature, arrays, expires))
-        return await loop.run_in_executor(self._json, write_outputs, outputs, parsed.by_row)
+        return await loop.run_in_executor(self._json, write)
 
     @contextlib.asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
@@ -323,6 +349,20 @@ class _Metrics:
         self.queue = prometheus.Gauge("queue_length", "Waiting requests.", **to_all)
         version = prometheus.Gauge("model_version", "Served version.", ["model"], **to_all)
         version.labels(versions.name).set_function(lambda: getattr(versions.current, "version", 0))
+
+        self._scores = {
+            name: prometheus.Gauge(f"feedback_{name}", text, ["version"], **to_all)
+            for name, text in (
+                ("rows", "Labels that the scores are computed from."),
+                ("accuracy", "Accuracy on the last labels."),
+                ("macro_f1", "Macro F1 on the last labels."),
+            )
+        }
+
+    def set_scores(self, version: int, scores: Scores) -> None:
+        """Sets the scores of a version on its last labels."""
+        for name, value in scores._asdict().items():
+            self._scores[name].labels(version).set(value)
 
     def count(self, method: str, status: int | str, seconds: float) -> None:
         """Counts an answered request with its HTTP status or gRPC code."""

@@ -24,6 +24,7 @@ STATUS = {
     "FAILED_PRECONDITION": 400,
     "OUT_OF_RANGE": 400,
     "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
     "RESOURCE_EXHAUSTED": 429,
     "INTERNAL": 500,
     "UNKNOWN": 500,
@@ -253,7 +254,7 @@ def _type_error(value, wanted):
 # === Responses ===
 
 
-def write_outputs(outputs: Arrays, by_row: bool) -> str:
+def write_outputs(outputs: Arrays, by_row: bool, request_id: str | None = None) -> str:
     """Returns the body of a response, in rows (`predictions`) or columns (`outputs`)."""
     if by_row:
         sizes = {array.shape[:1] for array in outputs.values()}
@@ -266,7 +267,10 @@ def write_outputs(outputs: Arrays, by_row: bool) -> str:
         values = [dict(zip(columns, row)) for row in zip(*columns.values())]
     else:
         values = columns
-    return json.dumps({"predictions" if by_row else "outputs": values}, ensure_ascii=False)
+    response = {"predictions" if by_row else "outputs": values}
+    if request_id is not None:
+        response["request_id"] = request_id
+    return json.dumps(response, ensure_ascii=False)
 
 
 def write_error(message: str) -> str:

@@ -1,0 +1,50 @@
+"""Accuracy of served predictions by week, from the labels that `keras-bert serve` stored."""
+
+import collections
+import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.tasks.data.table_rows import json_lines
+from keras_bert_impl.tasks.scores.statistics import Interval, wilson
+
+_KEYS = {"prediction", "correct", "version", "time", "request_id"}
+
+
+class Week(NamedTuple):
+    """The predictions of a version that were labeled in a week.
+
+    Attributes:
+        monday: first day of the week, in UTC.
+        version: served version.
+        rows: number of labels.
+        accuracy: with its Wilson interval.
+    """
+
+    monday: datetime.date
+    version: int
+    rows: int
+    accuracy: Interval
+
+
+def by_week(path: str | Path) -> list[Week]:
+    """Reads a file of `keras-bert serve --feedback`; returns nothing for any other file."""
+    is_correct: dict[tuple, list[bool]] = collections.defaultdict(list)
+    for number, read in json_lines(path) if suffix_of(path) == ".jsonl" else ():
+        try:
+            row = read()
+            if not row.keys() >= _KEYS:
+                if is_correct:
+                    raise InputError("not a row of `keras-bert serve --feedback`.")
+                return []
+            day = datetime.datetime.fromisoformat(row["time"]).date()
+            monday = day - datetime.timedelta(days=day.weekday())
+            is_correct[monday, int(row["version"])].append(row["correct"] is True)
+        except (InputError, ValueError, TypeError) as error:
+            raise InputError(f"{path}, line {number}: {error}") from error
+    return [
+        Week(monday, version, len(values), wilson(values))
+        for (monday, version), values in sorted(is_correct.items())
+    ]

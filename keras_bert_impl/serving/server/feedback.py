@@ -1,0 +1,254 @@
+"""Labels that clients send for earlier predictions: stored as rows of a table, and scored."""
+
+import collections
+import csv
+import datetime
+import json
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keras_bert_impl.io.errors import InputError, listed, shown
+from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.io.reading import parse_json
+from keras_bert_impl.serving.server.wire import ApiError, Arrays
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from keras_bert_impl.serving.server.model import Model, Signature
+
+_MOST_REQUESTS, _MOST_TEXT = 100_000, 64 << 20  # answers to remember, and characters of their texts
+_MOST_BYTES = 100 << 20  # of the file
+_WINDOW = 1000  # labels of a version from which its scores are computed
+_KEYS = ("prediction", "correct", "version", "time", "request_id")  # besides texts and labels
+
+Labels = str | list[str]
+
+
+class Scores(NamedTuple):
+    """Scores of a version on its last labels."""
+
+    rows: int
+    accuracy: float
+    macro_f1: float
+
+
+class _Answer(NamedTuple):
+    """An answered request; `labeled` are the rows that have a label already."""
+
+    model: "Model"
+    texts: list[tuple[str, ...]]
+    predictions: list[Labels]
+    labeled: set[int]
+    size: int  # characters
+
+
+class Feedback:
+    """Appends labels for predictions to a file of JSON lines, which `finetune` can train on.
+
+    Its methods may be called by one thread at a time.
+
+    Args:
+        path: file, which may exist.
+        report: called with a version and its `Scores` after each label.
+    """
+
+    def __init__(self, path: str | Path, report: Callable[[int, Scores], None]) -> None:
+        self._path = local_path(path).absolute()
+        self._report = report
+        self._answers: dict[str, _Answer] = {}  # by request id, oldest first
+        self._size = 0  # of all answers
+        self._windows: dict[int, collections.deque] = {}  # version: (label, prediction)
+
+    def start(self, model: "Model") -> None:
+        """Scores the labels in the file; raises `InputError` if the model is not a classifier."""
+        if not any(map(_is_classification, model.signatures.values())):
+            raise InputError("--feedback supports text classifiers that take strings.")
+        columns = _Columns.of(model)
+        if clashes := columns.names & set(_KEYS):
+            raise InputError(
+                f"--feedback: the training set may not have columns {listed(clashes)}."
+            )
+        if not self._path.exists():
+            return
+        with open(self._path, "rb") as file:
+            for line in file:
+                try:
+                    row = json.loads(line)
+                    version, pair = int(row["version"]), (columns.label_of(row), row["prediction"])
+                except (ValueError, KeyError, TypeError):
+                    continue  # `finetune` names such lines
+                self._window(version).append(pair)
+        for version in self._windows:
+            self._report(version, self._scores(version))
+
+    def remember(
+        self, model: "Model", signature: "Signature", inputs: Arrays, outputs: Arrays
+    ) -> str | None:
+        """Returns a request id for predictions; None if they are not classes of texts."""
+        if not _is_classification(signature):
+            return None
+        texts = list(zip(*(map(_text, inputs[name]) for name in sorted(inputs))))
+        predictions: list[Labels]
+        if "label" in outputs:
+            predictions = list(map(_text, outputs["label"]))
+        else:
+            predictions = [[_text(one) for one in row if one] for row in outputs["labels"]]
+        size = sum(len(text) for row in texts for text in row)
+        name = uuid.uuid4().hex
+        self._answers[name] = _Answer(model, texts, predictions, set(), size)
+        self._size += size
+        while len(self._answers) > _MOST_REQUESTS or self._size > _MOST_TEXT:
+            self._size -= self._answers.pop(next(iter(self._answers))).size
+        return name
+
+    def add(self, body: bytes) -> str:
+        """Stores the label in the body of a request; returns the body of the response."""
+        request = _parse(body)
+        name = request["request_id"]
+        answer = self._answers.get(name)
+        if answer is None:
+            raise ApiError(
+                f"Request id {shown(name)} is not among the last {_MOST_REQUESTS} answers since the "
+                "server started.",
+                "NOT_FOUND",
+            )
+        number = _row_number(request.get("row"), len(answer.texts))
+        prediction, version = answer.predictions[number], answer.model.version
+        label = _checked(request["label"], answer.model.decisions["labels"], prediction)
+        if number in answer.labeled:
+            raise ApiError(f"Row {number} of {name} has a label already.", "ALREADY_EXISTS")
+        is_correct = _as_set(label) == _as_set(prediction)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        values = prediction, is_correct, version, now, name
+        cells = _Columns.of(answer.model).cells(answer.texts[number], label)
+        self._append(cells | dict(zip(_KEYS, values)))
+        answer.labeled.add(number)
+        self._window(version).append((label, prediction))
+        self._report(version, self._scores(version))
+        return json.dumps({"label": label, "prediction": prediction, "correct": is_correct})
+
+    def _append(self, row):
+        """Appends a line with a single write; if it fails, the file is unchanged."""
+        line = json.dumps(row).encode("ascii") + b"\n"  # in any encoding the same
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                size = os.fstat(file).st_size
+                if size + len(line) > _MOST_BYTES:
+                    text = f"The feedback file has reached {_MOST_BYTES} bytes. Move it away."
+                    raise ApiError(text, "RESOURCE_EXHAUSTED", 507)
+                if os.write(file, line) < len(line):
+                    os.ftruncate(file, size)
+                    raise OSError("the disk is full")
+            finally:
+                os.close(file)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ApiError(f"The label was not stored: {reason}.", "INTERNAL") from error
+
+    def _window(self, version):
+        return self._windows.setdefault(version, collections.deque(maxlen=_WINDOW))
+
+    def _scores(self, version):
+        pairs = [(_as_set(label), _as_set(found)) for label, found in self._window(version)]
+        wanted, found, hits = (collections.Counter[str]() for _ in range(3))
+        for label, prediction in pairs:
+            wanted.update(label)
+            found.update(prediction)
+            hits.update(label & prediction)
+        names = wanted | found
+        f1 = [2 * hits[name] / (wanted[name] + found[name]) for name in names]
+        accuracy = sum(label == prediction for label, prediction in pairs) / len(pairs)
+        return Scores(len(pairs), accuracy, sum(f1) / len(f1) if f1 else 1.0)
+
+
+class _Columns(NamedTuple):
+    """Columns of the training set: of the texts, and of the labels or one for each label."""
+
+    text: str
+    pair: str
+    label: str | list[str]
+
+    @classmethod
+    def of(cls, model):
+        """Returns the columns that the export recorded, or the default names."""
+        given = model.columns
+        label, labels = given.get("label") or "label", model.decisions["labels"]
+        names = next(csv.reader([label], skipinitialspace=True))
+        label = labels if len(names) > 1 and set(names) == set(labels) else label
+        return cls(given.get("text") or "text", given.get("pair") or "pair", label)
+
+    @property
+    def names(self):
+        return {
+            self.text,
+            self.pair,
+            *([self.label] if isinstance(self.label, str) else self.label),
+        }
+
+    def cells(self, texts: tuple[str, ...], label: Labels) -> dict[str, Any]:
+        """Returns the cells of a row."""
+        found: dict[str, Any] = dict(zip((self.text, self.pair), texts))
+        if isinstance(self.label, str):
+            return found | {self.label: label}
+        return found | {name: int(name in label) for name in self.label}
+
+    def label_of(self, row: dict[str, Any]) -> Labels:
+        """Returns the label of a row, or its list of labels."""
+        if isinstance(self.label, str):
+            return row[self.label]
+        return [name for name in self.label if row[name]]
+
+
+def _is_classification(signature):
+    """Returns whether a signature converts texts or pairs to a label or several labels."""
+    takes_texts = signature.inputs.keys() in ({"text"}, {"first", "second"})
+    return takes_texts and (
+        "label" in signature.outputs or signature.outputs == {"labels", "scores"}
+    )
+
+
+def _parse(body):
+    """Parses and checks the body of a request."""
+    try:
+        request = parse_json(body, "the request")
+    except InputError as error:
+        raise ApiError(f"JSON Parse error: {error}") from error
+    needed, known = {"request_id", "label"}, {"request_id", "label", "row"}
+    if not isinstance(request, dict) or not needed <= request.keys() <= known:
+        raise ApiError(
+            "Feedback is an object with 'request_id', 'label' and, for one of several instances, "
+            f"'row'. Received: {shown(request)}"
+        )
+    if not isinstance(request["request_id"], str):
+        raise ApiError(f"'request_id' must be a string, not {shown(request['request_id'])}.")
+    return request
+
+
+def _row_number(row, count):
+    if row is None and count == 1:
+        return 0
+    if type(row) is not int or not 0 <= row < count:
+        raise ApiError(f"'row' must be from 0 to {count - 1}. Received: {shown(row)}")
+    return row
+
+
+def _checked(label, names, prediction):
+    """Returns the label of a request, or its list of labels in the order of the model."""
+    is_list = isinstance(prediction, list)
+    if is_list != isinstance(label, list):
+        raise ApiError(f"'label' must be {'a list of labels' if is_list else 'one label'}.")
+    for one in label if is_list else [label]:
+        if one not in names:
+            raise ApiError(f"Label {shown(one)} is not one of {listed(names)}.")
+    return [name for name in names if name in label] if is_list else label
+
+
+def _as_set(labels):
+    return {labels} if isinstance(labels, str) else set(labels)
+
+
+def _text(value):
+    return value.decode("utf-8", "replace")
